@@ -1,0 +1,204 @@
+"""Ragged sequences as flat, immutable arrays.
+
+    sequence n  ->  tokens offsets[n] .. offsets[n + 1]
+    token t     ->  features indices[indptr[t]] .. indices[indptr[t + 1]], with their values
+
+There is no padding and there are no lists of arrays: a batch of a million tokens is five arrays. All of them are
+C-contiguous, of one dtype each and read-only, so that every kernel is compiled once and so that batches that come back
+from worker processes as read-only memory maps look the same as fresh ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["SequenceBatch", "TokenColumn", "freeze"]
+
+
+def freeze(array, dtype) -> np.ndarray:
+    """Return ``array`` as a C-contiguous, read-only base-class array of ``dtype``, copied only where needed."""
+    array = np.ascontiguousarray(array, dtype=dtype)
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+class TokenColumn(NamedTuple):
+    """One raw column of the tokens, as integer codes.   N tokens, V distinct values."""
+
+    codes: np.ndarray  # (N,) int32   index into ``values``; -1 where the token has no such field
+    values: np.ndarray  # (V,) object   the distinct raw values
+
+    def take(self, tokens) -> "TokenColumn":
+        """Return the column of the given token rows; the distinct values stay shared."""
+        return TokenColumn(freeze(self.codes[tokens], np.int32), self.values)
+
+
+class SequenceBatch:
+    """A list of sequences of sparse feature rows.   N tokens in all.
+
+    Parameters
+    ----------
+    offsets : array-like of shape (n_sequences + 1,)
+        Token range of each sequence; starts with 0, ends with N.
+    indptr : array-like of shape (N + 1,)
+        Range of each token in ``indices``.
+    indices : array-like of shape (nnz,)
+        Feature numbers, in [0, n_features).
+    values : array-like of shape (nnz,) or None
+        Feature values; None when all are 1.
+    n_features : int
+        Number of features.
+    feature_names : sequence of str or None
+        One name per feature.
+    columns : mapping or None
+        Raw token columns by field name: a :class:`TokenColumn`, or a float64 array of shape (N,) for numeric fields.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        ``(n_sequences, n_features)``.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._batch import SequenceBatch
+    >>> batch = SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2)
+    >>> len(batch), batch.shape, batch.n_tokens
+    (2, (2, 2), 3)
+    >>> batch[1].toarray()
+    array([[1., 0.]])
+    """
+
+    __slots__ = ("offsets", "indptr", "indices", "values", "n_features", "feature_names", "columns")
+
+    def __init__(self, offsets, indptr, indices, values, n_features, feature_names=None, columns=None):
+        self.offsets = freeze(offsets, np.int64)
+        self.indptr = freeze(indptr, np.int64)
+        self.indices = freeze(indices, np.int32)
+        self.values = None if values is None else freeze(values, np.float64)
+        self.n_features = int(n_features)
+        self.feature_names = None if feature_names is None else np.asarray(feature_names, dtype=object)
+        self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
+        if self.offsets[0] != 0 or self.offsets[-1] != len(self.indptr) - 1 or self.indptr[-1] != len(self.indices):
+            raise ValueError("offsets, indptr and indices do not fit together")
+
+    @classmethod
+    def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> "SequenceBatch":
+        """Return the batch whose stacked token rows are a sparse matrix of shape (N, n_features).
+
+        Explicit zeros are dropped and values that are all 1 are not stored.
+        """
+        matrix = sparse.csr_array(matrix)
+        if (matrix.data == 0).any():
+            matrix = matrix.copy()
+            matrix.eliminate_zeros()
+        values = None if (matrix.data == 1).all() else matrix.data
+        return cls(offsets, matrix.indptr, matrix.indices, values, matrix.shape[1], feature_names, columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.offsets) - 1, self.n_features
+
+    @property
+    def n_tokens(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    def tocsr(self) -> sparse.csr_array:
+        """Return the stacked token rows as a sparse matrix of shape (N, n_features)."""
+        data = np.ones(len(self.indices)) if self.values is None else self.values
+        return sparse.csr_array((data, self.indices, self.indptr), shape=(self.n_tokens, self.n_features))
+
+    def toarray(self) -> np.ndarray:
+        """Return the stacked token rows as a dense array of shape (N, n_features)."""
+        return self.tocsr().toarray()
+
+    def append(self, matrix, feature_names=None) -> "SequenceBatch":
+        """Return a batch with the columns of ``matrix``, of shape (N, n_new), added on the right."""
+        if self.n_features == 0:
+            stacked = matrix
+        else:
+            stacked = sparse.hstack([self.tocsr(), sparse.csr_array(matrix)], format="csr")
+        names = None
+        if feature_names is not None and (self.feature_names is not None or self.n_features == 0):
+            old = [] if self.feature_names is None else self.feature_names
+            names = np.concatenate([np.asarray(old, dtype=object), np.asarray(feature_names, dtype=object)])
+        return SequenceBatch.from_csr(stacked, self.offsets, names, self.columns)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self):
+        return (self[n] for n in range(len(self)))
+
+    def __getitem__(self, key) -> "SequenceBatch":
+        """Return the batch of the sequences that an int, slice, mask or index array selects."""
+        if isinstance(key, tuple):  # scikit-learn's indexing helpers write array[key, ...]
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError("a SequenceBatch has one axis to index: its sequences")
+            key = key[0]
+        if isinstance(key, (int, np.integer)):
+            key = [range(len(self))[key]]
+        elif isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._contiguous(start, max(start, stop))
+        chosen = np.arange(len(self))[key]
+        if chosen.ndim != 1:
+            raise IndexError("a SequenceBatch is indexed by an int, a slice, a mask or a 1-D array of indices")
+        tokens = _ranges(self.offsets[chosen], self.offsets[chosen + 1])
+        entries = _ranges(self.indptr[tokens], self.indptr[tokens + 1])
+        return SequenceBatch(
+            _offsets(self.lengths[chosen]),
+            _offsets(np.diff(self.indptr)[tokens]),
+            self.indices[entries],
+            None if self.values is None else self.values[entries],
+            self.n_features,
+            self.feature_names,
+            self._columns_of(tokens),
+        )
+
+    def _contiguous(self, start, stop):
+        """Slice without copying the features."""
+        first, last = self.offsets[start], self.offsets[stop]
+        low, high = self.indptr[first], self.indptr[last]
+        return SequenceBatch(
+            self.offsets[start : stop + 1] - first,
+            self.indptr[first : last + 1] - low,
+            self.indices[low:high],
+            None if self.values is None else self.values[low:high],
+            self.n_features,
+            self.feature_names,
+            self._columns_of(slice(first, last)),
+        )
+
+    def _columns_of(self, tokens):
+        return {
+            name: column.take(tokens) if isinstance(column, TokenColumn) else freeze(column[tokens], np.float64)
+            for name, column in self.columns.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"SequenceBatch({len(self)} sequences, {self.n_tokens} tokens, {self.n_features} features)"
+
+    def __reduce__(self):
+        # through the constructor, so that arrays are read-only again on the other side
+        return SequenceBatch, tuple(getattr(self, name) for name in self.__slots__)
+
+
+def _offsets(lengths) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _ranges(starts, stops) -> np.ndarray:
+    """Return the concatenation of ``arange(start, stop)`` for all pairs."""
+    lengths = stops - starts
+    firsts = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]) if len(lengths) else starts, lengths)
+    return firsts + np.arange(len(firsts))
