@@ -1,0 +1,125 @@
+"""High-order CRFs by enumeration: so slow and plain that it is obviously right.
+
+Nothing here comes from sklearn_hocrf. A model is three plain things, a sequence is a list of feature rows:
+
+    n_labels : int                                      labels are 0 .. n_labels - 1
+    patterns : {pattern: weight}                        pattern = tuple of labels, the last one is the newest
+    features : {(feature, pattern): weight}             the weight counts value-of-feature times, where the pattern ends
+    rows     : [{feature: value}, ...]                  one dict per position, zeros left out
+
+A pattern occurs *at t* if it ends at t and lies inside the sequence. A weight of -inf forbids its pattern.
+"""
+
+import itertools
+import math
+from typing import NamedTuple
+
+
+class Model(NamedTuple):
+    """A high-order CRF in plain dicts."""
+
+    n_labels: int
+    patterns: dict
+    features: dict
+
+
+def labellings(n_labels, n_positions):
+    """Yield every labelling of ``n_positions`` positions as a tuple."""
+    return itertools.product(range(n_labels), repeat=n_positions)
+
+
+def occurs(pattern, labels, t):
+    """Say whether ``pattern`` ends at position ``t`` of ``labels``."""
+    start = t + 1 - len(pattern)
+    return start >= 0 and tuple(labels[start : t + 1]) == tuple(pattern)
+
+
+def score(model, rows, labels):
+    """Return the log-potential of one labelling: the sum of all weights that are active in it."""
+    terms = []
+    for t, row in enumerate(rows):
+        for start in range(t + 1):
+            pattern = tuple(labels[start : t + 1])
+            terms.append(model.patterns.get(pattern, 0.0))
+            for feature, value in row.items():
+                terms.append(model.features.get((feature, pattern), 0.0) * value)
+    return -math.inf if -math.inf in terms else math.fsum(terms)
+
+
+def log_sum_exp(scores):
+    """Return log(sum(exp(scores))); -inf counts as nothing, and nothing at all gives -inf."""
+    scores = list(scores)
+    top = max(scores, default=-math.inf)
+    if top == -math.inf:
+        return -math.inf
+    return top + math.log(math.fsum(math.exp(s - top) for s in scores))
+
+
+def log_partition(model, rows):
+    """Return log Z; 0 for the empty sequence, which has one labelling."""
+    return log_sum_exp(score(model, rows, labels) for labels in labellings(model.n_labels, len(rows)))
+
+
+def distribution(model, rows):
+    """Return {labelling: probability}."""
+    scores = {labels: score(model, rows, labels) for labels in labellings(model.n_labels, len(rows))}
+    top = max(scores.values())
+    if top == -math.inf:
+        raise ValueError("every labelling is forbidden")
+    mass = {labels: math.exp(s - top) for labels, s in scores.items()}
+    total = math.fsum(mass.values())
+    return {labels: m / total for labels, m in mass.items()}
+
+
+def pattern_marginals(model, rows, patterns):
+    """Return P(pattern ends at t) as a list over t of lists over ``patterns``."""
+    probability = distribution(model, rows)
+    return [
+        [math.fsum(p for labels, p in probability.items() if occurs(z, labels, t)) for z in patterns]
+        for t in range(len(rows))
+    ]
+
+
+def marginals(model, rows):
+    """Return P(label at t) as a list over t of lists over labels."""
+    return pattern_marginals(model, rows, [(y,) for y in range(model.n_labels)])
+
+
+def best_paths(model, rows, tolerance=1e-9):
+    """Return the highest score and the set of all labellings that reach it up to ``tolerance`` (relative)."""
+    scores = {labels: score(model, rows, labels) for labels in labellings(model.n_labels, len(rows))}
+    top = max(scores.values())
+    return top, {labels for labels, s in scores.items() if s >= top - tolerance * max(1.0, abs(top))}
+
+
+def counts(model, rows, labels):
+    """Return how often each weight is active in a labelling, as (pattern counts, feature counts)."""
+    positions = range(len(rows))
+    of_patterns = {z: math.fsum(occurs(z, labels, t) for t in positions) for z in model.patterns}
+    of_features = {
+        (f, z): math.fsum(rows[t].get(f, 0.0) * occurs(z, labels, t) for t in positions) for f, z in model.features
+    }
+    return of_patterns, of_features
+
+
+def expected_counts(model, rows):
+    """Return the expectation of ``counts``."""
+    patterns = list({*model.patterns, *(z for _, z in model.features)})
+    table = pattern_marginals(model, rows, patterns)
+    at = {z: [line[i] for line in table] for i, z in enumerate(patterns)}
+    of_patterns = {z: math.fsum(at[z]) for z in model.patterns}
+    of_features = {
+        (f, z): math.fsum(row.get(f, 0.0) * p for row, p in zip(rows, at[z], strict=True)) for f, z in model.features
+    }
+    return of_patterns, of_features
+
+
+def negative_log_likelihood(model, rows, labels):
+    """Return -log P(labels | rows); inf for a forbidden labelling."""
+    return log_partition(model, rows) - score(model, rows, labels)
+
+
+def gradient(model, rows, labels):
+    """Return the gradient of ``negative_log_likelihood``, as (by pattern, by feature and pattern)."""
+    pairs = zip(expected_counts(model, rows), counts(model, rows, labels), strict=True)
+    return tuple({key: expected[key] - observed[key] for key in expected} for expected, observed in pairs)
