@@ -1,0 +1,109 @@
+"""Label patterns: which runs of consecutive labels the model has a weight for (JMLR 15, section 2.2).
+
+A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes; the
+single labels always come first, whether they occur or not.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, NamedTuple, Sequence
+
+import numpy as np
+
+__all__ = ["PatternTable", "all_patterns", "given_patterns", "observed_patterns"]
+
+_MOST_PATTERNS = 1_000_000
+
+
+class PatternTable(NamedTuple):
+    """Sorted label patterns.   Z patterns."""
+
+    labels: np.ndarray  # (Z, longest) int32   label codes, right-aligned, -1 on the left of shorter ones
+    lengths: np.ndarray  # (Z,) int32   number of labels, at least 1
+
+    def tuples(self) -> list[tuple[int, ...]]:
+        """Return the patterns as tuples of label codes."""
+        longest = self.labels.shape[1]
+        return [tuple(row[longest - n :]) for row, n in zip(self.labels.tolist(), self.lengths.tolist(), strict=True)]
+
+
+def observed_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None) -> PatternTable:
+    """Return the patterns that occur in training labels, up to ``max_order``.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (N,), int32
+        Label codes of all tokens.
+    offsets : ndarray of shape (n_sequences + 1,), int64
+        Token range of each sequence.
+    n_labels : int
+        Number of labels L; all L single labels are patterns.
+    max_order : int
+        Highest order; patterns have up to ``max_order + 1`` labels.
+    min_count : float
+        Patterns of two or more labels that occur less often are left out.
+    sequence_weight : ndarray of shape (n_sequences,) or None
+        How often each sequence counts; a sequence of weight 0 counts for nothing.
+
+    Returns
+    -------
+    PatternTable
+    """
+    lengths = np.diff(offsets)
+    weight = np.ones(len(codes)) if sequence_weight is None else np.repeat(sequence_weight, lengths)
+    position = np.arange(len(codes)) - np.repeat(offsets[:-1], lengths)
+    tables = [np.arange(n_labels, dtype=np.int32)[:, None]]
+    ends = np.flatnonzero(weight > 0)  # tokens at which a pattern of the current length ends
+    ids = np.full(len(codes), -1, dtype=np.int64)  # its number among the patterns of that length
+    ids[ends] = codes[ends]
+    for order in range(1, max_order + 1):
+        ends = ends[(position[ends] >= order)]
+        ends = ends[ids[ends - 1] >= 0]
+        # prefix numbers are lexicographic, so the keys of their extensions are too
+        keys, first, inverse = np.unique(ids[ends - 1] * n_labels + codes[ends], return_index=True, return_inverse=True)
+        kept = np.bincount(inverse, weights=weight[ends], minlength=len(keys)) >= min_count
+        if not kept.any():
+            break
+        example = ends[first[kept]]
+        tables.append(codes[example[:, None] + np.arange(-order, 1)].astype(np.int32))
+        number = np.where(kept, np.cumsum(kept) - 1, -1)
+        ids = np.full(len(codes), -1, dtype=np.int64)
+        ids[ends] = number[inverse]
+    return _stack(tables)
+
+
+def all_patterns(n_labels, max_order) -> PatternTable:
+    """Return all patterns over ``n_labels`` labels up to ``max_order``.
+
+    Raises
+    ------
+    ValueError
+        If there are more than a million.
+    """
+    total = sum(n_labels**length for length in range(1, max_order + 2))
+    if total > _MOST_PATTERNS:
+        raise ValueError(
+            f"patterns='all' makes {total:,} patterns of {n_labels} labels up to max_order={max_order}, more than "
+            f'{_MOST_PATTERNS:,}; use patterns="observed" or a lower max_order'
+        )
+    tables = [
+        np.stack(np.unravel_index(np.arange(n_labels**length), (n_labels,) * length), axis=1).astype(np.int32)
+        for length in range(1, max_order + 2)
+    ]
+    return _stack(tables)
+
+
+def given_patterns(patterns: Iterable[Sequence[int]], n_labels) -> PatternTable:
+    """Return the table of the given tuples of label codes; single labels are added, duplicates dropped."""
+    by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
+    for pattern in patterns:
+        by_length.setdefault(len(pattern), set()).add(tuple(pattern))
+    return _stack([np.array(sorted(by_length[n]), dtype=np.int32) for n in sorted(by_length)])
+
+
+def _stack(tables) -> PatternTable:
+    """Return one right-aligned table of blocks of patterns of equal length."""
+    longest = max(table.shape[1] for table in tables)
+    padded = [np.pad(table, ((0, 0), (longest - table.shape[1], 0)), constant_values=-1) for table in tables]
+    lengths = np.concatenate([np.full(len(table), table.shape[1], dtype=np.int32) for table in tables])
+    return PatternTable(np.ascontiguousarray(np.concatenate(padded)), lengths)
