@@ -1,0 +1,124 @@
+"""Tiny models for the tests: drawn by hypothesis, in plain Python, and their translation to the package."""
+
+import json
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import oracle
+from hypothesis import strategies as st
+from scipy import sparse
+
+from sklearn_hocrf._automaton import build_automaton
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._inference import ChainModel
+from sklearn_hocrf._patterns import given_patterns
+from sklearn_hocrf._potentials import build_layout
+
+GOLDEN = Path(__file__).parent / "golden"
+MODERATE = st.floats(-3, 3, allow_subnormal=False)
+EXTREME = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -400.0, 150.0]))
+VALUES = st.sampled_from([1.0, 1.0, 2.0, -0.5, 0.25])
+
+
+class Case(NamedTuple):
+    """A model and the data it is asked about."""
+
+    model: oracle.Model  # its features are 0 .. n_features - 1
+    feature_orders: list  # one tuple of orders per feature
+    sequences: list  # of lists of rows
+    labels: list  # one labelling per sequence
+
+    @property
+    def single_labels(self):
+        return [(y,) for y in range(self.model.n_labels)]
+
+
+@st.composite
+def cases(draw, weights=MODERATE, forbid=False, max_order=4, n_features=3, orders="any", min_length=0, n_sequences=3):
+    """Draw a model with at most 1024 labellings per sequence, some of them possible."""
+    n_labels = draw(st.integers(2, 4))
+    patterns = draw_patterns(draw, n_labels, draw(st.integers(0, max_order)))
+    highest = max(map(len, patterns)) - 1
+    tuples_of_orders = st.sets(st.integers(0, highest), min_size=1).map(sorted).map(tuple)
+    feature_orders = draw(
+        st.lists(st.just((0,)) if orders == "zero" else tuples_of_orders, min_size=0, max_size=n_features)
+    )
+    pattern_weight = st.one_of(weights, st.just(-math.inf)) if forbid else weights
+    model = oracle.Model(
+        n_labels,
+        {z: draw(pattern_weight if len(z) > 1 else weights) for z in patterns},
+        {(f, z): draw(weights) for f, k in enumerate(feature_orders) for z in patterns if len(z) - 1 in k},
+    )
+    longest = 5 if n_labels < 4 else 4
+    row = st.dictionaries(st.integers(0, len(feature_orders) - 1), VALUES) if feature_orders else st.just({})
+    sequence = st.lists(row, min_size=min_length, max_size=longest)
+    sequences = draw(st.lists(sequence, min_size=1, max_size=n_sequences))
+    label = st.integers(0, n_labels - 1)
+    labels = [tuple(draw(st.lists(label, min_size=len(rows), max_size=len(rows)))) for rows in sequences]
+    return Case(model, feature_orders, sequences, labels)
+
+
+def draw_patterns(draw, n_labels, max_order):
+    """Draw patterns as a list of tuples: the single labels, then others, with intermediate lengths missing or not."""
+    label = st.integers(0, n_labels - 1)
+    longer = draw(st.sets(st.lists(label, min_size=2, max_size=max_order + 1).map(tuple), max_size=8)) if max_order else ()
+    return [(y,) for y in range(n_labels)] + sorted(longer, key=lambda z: (len(z), z))
+
+
+def is_possible(case):
+    """Say whether every sequence has a labelling that is not forbidden."""
+    return all(oracle.log_partition(case.model, rows) > -math.inf for rows in case.sequences)
+
+
+def to_batch(sequences, n_features):
+    """Return sequences of rows ``{feature: value}`` as a SequenceBatch."""
+    rows = [row for sequence in sequences for row in sequence]
+    matrix = sparse.dok_array((len(rows), n_features))
+    for t, row in enumerate(rows):
+        for feature, value in row.items():
+            matrix[t, feature] = value
+    offsets = np.cumsum([0, *map(len, sequences)])
+    return SequenceBatch.from_csr(matrix.tocsr(), offsets)
+
+
+def to_codes(labels):
+    """Return labellings as one flat array of label codes."""
+    return np.array([y for labelling in labels for y in labelling], dtype=np.int32)
+
+
+def to_layout(case, **options):
+    """Return the layout of all weights of a case, and their values."""
+    patterns = given_patterns(case.model.patterns, case.model.n_labels)
+    options = {"unsupported": True, "fit_intercept": True, **options}
+    batch = to_batch(case.sequences, len(case.feature_orders))
+    layout = build_layout(batch, to_codes(case.labels), patterns, feature_orders=case.feature_orders, **options)
+    row_of = {z: i for i, z in enumerate(patterns.tuples())}
+    pattern_coef = np.zeros(len(row_of))
+    for z, weight in case.model.patterns.items():
+        pattern_coef[row_of[z]] = weight
+    coef = sparse.dok_array((len(row_of), len(case.feature_orders)))
+    for (feature, z), weight in case.model.features.items():
+        coef[row_of[z], feature] = weight
+    return layout, layout.weights(pattern_coef, coef.tocsr())
+
+
+def to_chain_model(case):
+    """Return the case as (ChainModel, SequenceBatch)."""
+    layout, weights = to_layout(case)
+    automaton = build_automaton(layout.patterns, case.model.n_labels)
+    return ChainModel(automaton, layout, weights), to_batch(case.sequences, len(case.feature_orders))
+
+
+def golden_case(name):
+    """Return the content of a golden file, and its model and sequence as a Case."""
+    known = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+    names = sorted({f for f, _, _ in known["features"]})
+    code = {f: i for i, f in enumerate(names)}
+    patterns = {(y,): 0.0 for y in range(known["n_labels"])} | {tuple(z): w for z, w in known["patterns"]}
+    patterns |= {tuple(z): 0.0 for _, z, _ in known["features"] if tuple(z) not in patterns}
+    features = {(code[f], tuple(z)): w for f, z, w in known["features"]}
+    orders = [tuple(sorted({len(z) - 1 for g, z in features if g == f})) for f in range(len(names))]
+    rows = [{code[f]: value for f, value in row.items()} for row in known["rows"]]
+    return known, Case(oracle.Model(known["n_labels"], patterns, features), orders, [rows], [known["best_paths"][0]])

@@ -1,0 +1,129 @@
+"""Pattern tables against naive Python."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_hocrf._patterns import all_patterns, given_patterns, observed_patterns
+
+WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
+
+
+def flat(labellings):
+    codes = np.array([y for labels in labellings for y in labels], dtype=np.int32)
+    return codes, np.cumsum([0, *map(len, labellings)], dtype=np.int64)
+
+
+def by_order(patterns):
+    return sorted(patterns, key=lambda z: (len(z), z))
+
+
+def naive_observed(labellings, n_labels, max_order, min_count, weights):
+    count = {}
+    for labels, weight in zip(labellings, weights, strict=True):
+        for length in range(1, max_order + 2):
+            for start in range(len(labels) - length + 1):
+                z = tuple(labels[start : start + length])
+                count[z] = count.get(z, 0.0) + weight
+    kept = {z for z, c in count.items() if c > 0 and c >= min_count and len(z) > 1}
+    return by_order(kept | {(y,) for y in range(n_labels)})
+
+
+@st.composite
+def labelled(draw):
+    n_labels = draw(st.integers(1, 5))
+    labellings = draw(st.lists(st.lists(st.integers(0, n_labels - 1), max_size=9), min_size=1, max_size=6))
+    return n_labels, labellings
+
+
+def check_table(table, expected):
+    """Compare a table with a list of tuples, and check the promised memory layout."""
+    assert table.tuples() == expected
+    assert all(type(y) is int for z in table.tuples() for y in z)
+    longest = max(map(len, expected))
+    assert table.labels.shape == (len(expected), longest)
+    assert table.labels.dtype == table.lengths.dtype == np.int32
+    assert table.labels.flags.c_contiguous
+    for row, length, z in zip(table.labels, table.lengths, expected, strict=True):
+        assert length == len(z)
+        assert row.tolist() == [-1] * (longest - len(z)) + list(z)
+
+
+@given(labelled(), st.integers(0, 5), st.integers(1, 3))
+def test_observed(data, max_order, min_count):
+    n_labels, labellings = data
+    expected = naive_observed(labellings, n_labels, max_order, min_count, [1.0] * len(labellings))
+    check_table(observed_patterns(*flat(labellings), n_labels, max_order, min_count=min_count), expected)
+
+
+@given(labelled(), st.integers(0, 3), st.integers(1, 3), st.data())
+def test_observed_counts_are_weighted(data, max_order, min_count, draw):
+    n_labels, labellings = data
+    weights = draw.draw(st.lists(WEIGHTS, min_size=len(labellings), max_size=len(labellings)))
+    table = observed_patterns(
+        *flat(labellings), n_labels, max_order, min_count=min_count, sequence_weight=np.array(weights)
+    )
+    check_table(table, naive_observed(labellings, n_labels, max_order, min_count, weights))
+
+
+@given(labelled(), st.integers(0, 3))
+def test_weight_zero_is_absence(data, max_order):
+    n_labels, labellings = data
+    weights = np.arange(len(labellings)) % 2.0
+    kept = [labels for labels, weight in zip(labellings, weights, strict=True) if weight]
+    table = observed_patterns(*flat(labellings), n_labels, max_order, sequence_weight=weights)
+    assert table.tuples() == naive_observed(kept, n_labels, max_order, 1, [1.0] * len(kept))
+
+
+def test_observed_patterns_never_span_two_sequences():
+    table = observed_patterns(*flat([[0, 0], [1, 1], [], [0]]), 2, 3)
+    assert table.tuples() == [(0,), (1,), (0, 0), (1, 1)]
+
+
+def test_observed_longer_than_every_sequence():
+    assert observed_patterns(*flat([[0], [1], [0]]), 2, 7).tuples() == [(0,), (1,)]
+    assert observed_patterns(*flat([[0, 1, 0]]), 3, 60).tuples()[-1] == (0, 1, 0)
+
+
+def test_observed_orders_whose_count_of_patterns_leaves_64_bits():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 1000, 40)
+    expected = naive_observed([labels.tolist()], 1000, 12, 1, [1.0])
+    assert observed_patterns(*flat([labels]), 1000, 12).tuples() == expected
+
+
+@pytest.mark.parametrize(("n_labels", "max_order"), [(1, 3), (2, 0), (3, 2), (5, 1)])
+def test_all(n_labels, max_order):
+    expected = [z for k in range(max_order + 1) for z in itertools.product(range(n_labels), repeat=k + 1)]
+    check_table(all_patterns(n_labels, max_order), expected)
+
+
+def test_all_refuses_more_than_a_million():
+    n_patterns = sum(26**k for k in range(1, 6))
+    with pytest.raises(ValueError, match=re.escape(str(n_patterns)) + "|" + re.escape(f"{n_patterns:,}")):
+        all_patterns(26, 4)
+    with pytest.raises(ValueError, match=r"1e6|1,000,000|1000000|million"):
+        all_patterns(26, 400)
+
+
+@given(st.integers(1, 4), st.data())
+def test_given(n_labels, draw):
+    patterns = draw.draw(st.lists(st.lists(st.integers(0, n_labels - 1), min_size=1, max_size=5).map(tuple), max_size=9))
+    expected = by_order({*patterns, *((y,) for y in range(n_labels))})
+    check_table(given_patterns(patterns, n_labels), expected)
+    check_table(given_patterns(iter(patterns + patterns), n_labels), expected)
+
+
+def test_given_accepts_numpy_codes():
+    check_table(given_patterns([np.array([1, 0]), (np.int64(0), np.int32(1))], 2), [(0,), (1,), (0, 1), (1, 0)])
+
+
+def test_many_patterns():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 20, 200_000).astype(np.int32)
+    table = observed_patterns(codes, np.arange(0, 200_001, 20, dtype=np.int64), 20, 2)
+    assert table.lengths.tolist() == [1] * 20 + [2] * 20**2 + [3] * 20**3
