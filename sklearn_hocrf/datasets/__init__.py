@@ -1,0 +1,24 @@
+"""Data for examples, tests and comparisons with published results.
+
+Generators (``make_*``) need nothing but a random state. Loaders (``load_*``) read local copies, plain or gzipped, of
+public data sets: nothing is downloaded. Observations come as a list of sequences: lists of strings or of dicts where
+tokens are text, arrays of shape (T, n_features) where they are numbers. Labels come as a list of lists of strings, or
+of integer arrays of shape (T,).
+"""
+
+from sklearn_hocrf.datasets._files import load_conll, load_cora_references, load_ocr_letters
+from sklearn_hocrf.datasets._generators import make_digit_words, make_markov_sequences
+from sklearn_hocrf.datasets._jmlr_example import load_jmlr_example
+from sklearn_hocrf.datasets._punctuation import decode_punctuation, encode_punctuation, load_punctuation
+
+__all__ = [
+    "decode_punctuation",
+    "encode_punctuation",
+    "load_conll",
+    "load_cora_references",
+    "load_jmlr_example",
+    "load_ocr_letters",
+    "load_punctuation",
+    "make_digit_words",
+    "make_markov_sequences",
+]

@@ -1,0 +1,263 @@
+"""Readers of local files in the formats of public data sets, plain or gzipped.
+
+Errors name the file and the line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+BLANKS = re.compile("[ \t]+")  # not str.split(): U+00A0 and U+3000 are parts of tokens
+N_ROWS, N_COLUMNS = 16, 8  # of a letter image
+N_PIXELS = N_ROWS * N_COLUMNS
+OCR_LINE = re.compile(rf"(\d+)\t([a-z])\t(-1|\d+)\t(\d+)\t(\d+)\t(\d+)\t((?:[01]\t){{{N_PIXELS}}})")
+
+
+def read_lines(path, encoding="utf-8") -> Iterator[tuple[int, str]]:
+    """Yield (number from 1, text without its line end) of each line of a plain or gzipped text file."""
+    path = Path(path)
+    with path.open("rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if zipped else path.open("rb") as lines:
+        number = 0
+        try:
+            for number, line in enumerate(lines, start=1):
+                yield number, line.rstrip(b"\r\n").decode(encoding)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}, line {number}: not {encoding} text ({error.reason})") from error
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{path}: damaged gzip file after line {number}") from error
+
+
+def read_sequences(path, n_columns=None, *, separator=None, comment=None, encoding="utf-8") -> list[list[list[str]]]:
+    """Return sequences of tokens of columns: one token a line, an empty line after each sequence."""
+    sequences: list[list[list[str]]] = []
+    tokens: list[list[str]] = []
+    for number, line in read_lines(path, encoding):
+        if not line.strip(" \t"):
+            if tokens:
+                sequences.append(tokens)
+                tokens = []
+            continue
+        if comment is not None and line.startswith(comment):
+            continue
+        fields = BLANKS.split(line.strip(" \t")) if separator is None else line.split(separator)
+        if n_columns is None:
+            n_columns = len(fields)
+        if len(fields) != n_columns:
+            raise ValueError(f"{path}, line {number}: expected {n_columns} columns, found {len(fields)}: {line!r}")
+        tokens.append(fields)
+    if tokens:
+        sequences.append(tokens)
+    if not sequences:
+        raise ValueError(f"{path} holds no sequence")
+    return sequences
+
+
+def load_conll(
+    path, columns=None, *, target=None, separator=None, comment=None, encoding="utf-8", return_X_y=False
+):
+    """Load a file in a format of the CoNLL shared tasks: one token a line, in columns, and an empty line between two.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzipped.
+    columns : sequence of (str or None), default=None
+        Names of the columns, None for a column to leave out. By default the columns are numbered "0", "1", ...
+    target : str, default=None
+        Name of the column that holds the labels. By default the last one that is not left out.
+    separator : str, default=None
+        What is between two columns, such as a tab. By default any run of spaces and tabs.
+    comment : str, default=None
+        Lines that start with it are skipped. By default none are: the hash sign is a token in some corpora.
+    encoding : str, default="utf-8"
+        Text encoding of the file.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        With ``data``, a list of sequences, each a list of tokens, each a dict {column name: str}; ``target``, the
+        labels, a list of lists of str; ``columns``, the names of the columns in ``data``.
+
+    Raises
+    ------
+    ValueError
+        If a line has another number of columns, is no text of that encoding, or the file has no sequence; if ``target``
+        is no column, or no column is left beside it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn_hocrf.datasets import load_conll
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "train.txt")
+    ...     _ = path.write_text("Rates NNS B-NP\\nfell VBD B-VP\\n\\nWhy WRB B-ADVP\\n")
+    ...     X, y = load_conll(path, columns=["word", "pos", "chunk"], return_X_y=True)
+    >>> X[0]
+    [{'word': 'Rates', 'pos': 'NNS'}, {'word': 'fell', 'pos': 'VBD'}]
+    >>> y
+    [['B-NP', 'B-VP'], ['B-ADVP']]
+    """
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {columns!r}")
+    n_columns = None if columns is None else len(columns)
+    sequences = read_sequences(path, n_columns, separator=separator, comment=comment, encoding=encoding)
+    if columns is None:
+        columns = [str(number) for number in range(len(sequences[0][0]))]
+    kept = [(number, name) for number, name in enumerate(columns) if name is not None]
+    names = [name for _, name in kept]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two columns have one name: {names}")
+    if target is None and names:
+        target = names[-1]
+    if target not in names:
+        raise ValueError(f"target={target!r} is not among the columns {names}")
+    if len(names) < 2:
+        raise ValueError(f"no column is left beside the target {target!r}")
+    label = columns.index(target)
+    kept = [(number, name) for number, name in kept if name != target]
+    X = [[{name: token[number] for number, name in kept} for token in tokens] for tokens in sequences]
+    y = [[token[label] for token in tokens] for tokens in sequences]
+    return (X, y) if return_X_y else Bunch(data=X, target=y, columns=[name for _, name in kept])
+
+
+def read_words(path) -> tuple[list[list[str]], list[list[str]]]:
+    """Return words and labels of a file of two columns."""
+    sequences = read_sequences(path, 2)
+    words = [[word for word, _ in tokens] for tokens in sequences]
+    return words, [[label for _, label in tokens] for tokens in sequences]
+
+
+def load_cora_references(path, *, return_X_y=False):
+    """Load bibliographic references, each word labelled with its field: author, title, date ...
+
+    The Cora references in the split and tokenisation of Cuong, Ye, Lee and Chieu (JMLR 15, 2014): one ``word field`` a
+    line, an empty line after each reference. A segment is a maximal run of one label.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``ref.train`` or ``ref.test`` of their HOSemiCRF release, plain or gzipped.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        With ``data``, the words, and ``target``, the labels: lists of lists of str.
+
+    Raises
+    ------
+    ValueError
+        If a line has not two columns, is not UTF-8, or the file has no reference.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn_hocrf.datasets import load_cora_references
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "ref.train")
+    ...     _ = path.write_text("A. author\\nCau author\\n1992 date\\n\\n")
+    ...     X, y = load_cora_references(path, return_X_y=True)
+    >>> X, y
+    ([['A.', 'Cau', '1992']], [['author', 'author', 'date']])
+    """
+    X, y = read_words(path)
+    return (X, y) if return_X_y else Bunch(data=X, target=y)
+
+
+def load_ocr_letters(path, *, folds=None, return_X_y=False):
+    """Load handwritten words: binary letter images of 16 rows of 8 pixels.
+
+    Kassel's words as cleaned by Taskar (``letter.data``, 2003): 6877 words in ten folds. They are written copies of
+    only 55 distinct words, all of which are in every fold: say so beside any accuracy.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``letter.data``, plain or gzipped.
+    folds : int or iterable of int, default=None
+        The folds to return, in the order of the file. By default all.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        With ``data``, a list of arrays of shape (T, 128), uint8, 1 for ink; ``target``, a list of lists of letters;
+        ``fold``, an int64 array of shape (n_words,); ``feature_names``, 128 names ``p_row_column``.
+
+    Raises
+    ------
+    ValueError
+        If a line does not have the format, a word is not in one piece, or no word is in the folds asked for.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn_hocrf.datasets import load_ocr_letters
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "letter.data")
+    ...     pixels = "\\t".join(["0", "1"] * 64) + "\\t"
+    ...     _ = path.write_text(f"1\\to\\t2\\t1\\t1\\t0\\t{pixels}\\n2\\tn\\t-1\\t1\\t2\\t0\\t{pixels}\\n")
+    ...     X, y = load_ocr_letters(path, folds=0, return_X_y=True)
+    >>> X[0].shape, y
+    ((2, 128), [['o', 'n']])
+    """
+    if folds is not None:
+        folds = {folds} if isinstance(folds, (int, np.integer)) else set(folds)
+    data, target, fold = [], [], []
+    for pixels, letters, word_fold in _ocr_words(path):
+        if folds is None or word_fold in folds:
+            # a pixel is one character, and so is the tab after it
+            image = np.frombuffer("".join(pixels).encode(), dtype=np.uint8).reshape(-1, 2 * N_PIXELS)[:, ::2]
+            data.append(image - ord("0"))
+            target.append(letters)
+            fold.append(word_fold)
+    if not data:
+        raise ValueError(f"{path} holds no word" + ("" if folds is None else f" of the folds {sorted(folds)}"))
+    if return_X_y:
+        return data, target
+    names = [f"p_{row}_{column}" for row in range(N_ROWS) for column in range(N_COLUMNS)]
+    return Bunch(data=data, target=target, fold=np.array(fold, dtype=np.int64), feature_names=names)
+
+
+def _ocr_words(path):
+    """Yield (pixel fields of each letter, letters, fold) of each word."""
+    pixels: list[str] = []
+    letters: list[str] = []
+    number, expected = 0, None
+    for number, line in read_lines(path, "ascii"):
+        match = OCR_LINE.fullmatch(line if line.endswith("\t") else line + "\t")
+        if match is None:
+            raise ValueError(
+                f"{path}, line {number}: expected id, letter, next_id, word_id, position, fold and {N_PIXELS} pixels "
+                f"of 0 or 1, separated by tabs; found {line[:60]!r}"
+            )
+        identifier, letter, next_id, word, _, fold, row = match.groups()
+        if expected is not None and (identifier, word, fold) != expected:
+            raise ValueError(
+                f"{path}, line {number}: expected (id, word_id, fold) {expected} inside a word, "
+                f"found {(identifier, word, fold)}"
+            )
+        pixels.append(row)
+        letters.append(letter)
+        expected = (next_id, word, fold)
+        if next_id == "-1":
+            yield pixels, letters, int(fold)
+            pixels, letters, expected = [], [], None
+    if letters:
+        raise ValueError(f"{path}, line {number}: the last word has no end (next_id -1)")

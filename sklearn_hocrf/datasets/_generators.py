@@ -1,0 +1,208 @@
+"""Sequences drawn from Markov chains of any order.
+
+    chain      random successors and probabilities for each context, that is for each tuple of the last ``order`` labels
+    labels     sampled from the chain, all sequences at once, position by position
+    tokens     one noisy observation for each label
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.utils import check_random_state, check_scalar
+
+MAX_CONTEXTS = 1_000_000
+
+
+class MarkovChain(NamedTuple):
+    """A Markov chain of order k over L labels, r successors a context.   C = L**k contexts.
+
+    The number of a context is its labels read as digits to base L, the latest one last.
+    """
+
+    n_labels: int
+    successors: np.ndarray  # (C, r) int64   distinct labels that may follow
+    cumulative: np.ndarray  # (C, r) float64   cumulative probabilities of the successors; the last column is 1
+
+    def sample(self, n_sequences, length, rng) -> np.ndarray:
+        """Return labels of shape (n_sequences, length); the first ones, before there is a context, are uniform."""
+        n_contexts = len(self.successors)
+        context = rng.randint(n_contexts, size=n_sequences)
+        labels = np.empty((n_sequences, 0), dtype=np.int64)
+        while n_contexts > 1:  # the digits of the first context are the first labels
+            n_contexts //= self.n_labels
+            labels = np.column_stack([labels, context // n_contexts % self.n_labels])
+        while labels.shape[1] < length:
+            choice = (rng.uniform(size=(n_sequences, 1)) >= self.cumulative[context, :-1]).sum(axis=1)
+            label = self.successors[context, choice]
+            labels = np.column_stack([labels, label])
+            context = (context * self.n_labels + label) % len(self.successors)
+        return labels[:, :length]
+
+
+def random_chain(n_labels, order, n_successors, rng) -> MarkovChain:
+    """Return a random chain: successors uniform without repetition, probabilities uniform on [0, 1] and normalised."""
+    check_scalar(n_labels, "n_labels", Integral, min_val=2)
+    check_scalar(order, "order", Integral, min_val=0)
+    check_scalar(n_successors, "n_successors", Integral, min_val=1, max_val=n_labels)
+    if n_labels**order > MAX_CONTEXTS:
+        raise ValueError(
+            f"n_labels={n_labels} and order={order} make {n_labels**order} contexts; at most {MAX_CONTEXTS} are allowed"
+        )
+    n_contexts = n_labels**order
+    successors = rng.uniform(size=(n_contexts, n_labels)).argsort(axis=1)[:, :n_successors]
+    weights = 1.0 - rng.uniform(size=(n_contexts, n_successors))  # in (0, 1]: never all zero
+    cumulative = weights.cumsum(axis=1)
+    return MarkovChain(n_labels, successors, cumulative / cumulative[:, -1:])
+
+
+def make_markov_sequences(
+    n_sequences=1000,
+    *,
+    length=20,
+    order=2,
+    n_labels=5,
+    n_successors=2,
+    n_features=3,
+    noise=0.05,
+    random_state=None,
+):
+    """Generate sequences whose labels follow a Markov chain of a given order.
+
+    The synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is each tuple of the last
+    ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are uniform on
+    [0, 1] and normalised. The first ``order`` labels of a sequence are uniform. Each label emits ``n_features``
+    Gaussian values with means of its own, uniform on [0, 1], and standard deviation ``noise``.
+
+    All sequences of one call share one chain: split them for training and testing.
+
+    Parameters
+    ----------
+    n_sequences : int, default=1000
+        Number of sequences.
+    length : int, default=20
+        Number of tokens in each sequence.
+    order : int, default=2
+        Order of the chain, at least 0.
+    n_labels : int, default=5
+        Number of labels.
+    n_successors : int, default=2
+        Number of labels that may follow a context, at most ``n_labels``.
+    n_features : int, default=3
+        Number of observed values at each token.
+    noise : float, default=0.05
+        Standard deviation of the observed values.
+    random_state : int, RandomState instance or None, default=None
+        Determines chain, means, labels and noise. Pass an int for the same output at every call.
+
+    Returns
+    -------
+    X : list of ndarray of shape (length, n_features), float64
+        The observations.
+    y : list of ndarray of shape (length,), int64
+        The labels, in [0, n_labels).
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, or the chain would have more than a million contexts.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.datasets import make_markov_sequences
+    >>> X, y = make_markov_sequences(10, length=6, order=3, random_state=0)
+    >>> len(X), X[0].shape, y[0].shape
+    (10, (6, 3), (6,))
+    """
+    check_scalar(n_sequences, "n_sequences", Integral, min_val=1)
+    check_scalar(length, "length", Integral, min_val=1)
+    check_scalar(n_features, "n_features", Integral, min_val=1)
+    check_scalar(noise, "noise", Real, min_val=0)
+    rng = check_random_state(random_state)
+    chain = random_chain(n_labels, order, n_successors, rng)
+    means = rng.uniform(size=(n_labels, n_features))
+    labels = chain.sample(n_sequences, length, rng)
+    observations = means[labels] + noise * rng.standard_normal((n_sequences, length, n_features))
+    return list(observations), list(labels)
+
+
+def make_digit_words(
+    n_train=500,
+    n_test=500,
+    *,
+    order=3,
+    n_successors=2,
+    min_length=5,
+    max_length=12,
+    noise=0.5,
+    random_state=None,
+):
+    """Generate words of noisy handwritten digits; the digits follow a Markov chain of a given order.
+
+    A word is a sequence of images of scikit-learn's :func:`~sklearn.datasets.load_digits`. Which digit comes next
+    depends on the ``order`` digits before it: a model of label patterns of that order can repair what the noise
+    destroyed. Training and test words share the chain and no image: of each digit's images one half is for training
+    words, the other half for test words. An image may be in several words, each time with fresh noise.
+
+    Parameters
+    ----------
+    n_train : int, default=500
+        Number of training words.
+    n_test : int, default=500
+        Number of test words.
+    order : int, default=3
+        Order of the chain of digits.
+    n_successors : int, default=2
+        Number of digits that may follow a context, at most 10.
+    min_length, max_length : int, default=5 and 12
+        Word lengths are uniform between these two, both included.
+    noise : float, default=0.5
+        Standard deviation of the Gaussian noise on pixels that range from 0 (paper) to 1 (ink).
+    random_state : int, RandomState instance or None, default=None
+        Determines chain, words, images and noise. Pass an int for the same output at every call.
+
+    Returns
+    -------
+    X_train, X_test : list of ndarray of shape (T, 64), float64
+        The images of the words, 8 rows of 8 pixels, noise included.
+    y_train, y_test : list of ndarray of shape (T,), int64
+        The digits, 0 to 9.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.datasets import make_digit_words
+    >>> X_train, X_test, y_train, y_test = make_digit_words(n_train=20, n_test=10, random_state=0)
+    >>> len(X_train), len(y_test), X_train[0].shape == (len(y_train[0]), 64)
+    (20, 10, True)
+    """
+    check_scalar(n_train, "n_train", Integral, min_val=1)
+    check_scalar(n_test, "n_test", Integral, min_val=1)
+    check_scalar(min_length, "min_length", Integral, min_val=1)
+    check_scalar(max_length, "max_length", Integral, min_val=min_length)
+    check_scalar(noise, "noise", Real, min_val=0)
+    rng = check_random_state(random_state)
+    chain = random_chain(10, order, n_successors, rng)
+    images, digits = load_digits(return_X_y=True)
+    images = images / 16.0
+    shuffled = [rng.permutation(np.flatnonzero(digits == digit)) for digit in range(10)]
+    X, y = {}, {}
+    for subset, n_words in enumerate([n_train, n_test]):
+        lengths = rng.randint(min_length, max_length + 1, size=n_words)
+        labels = chain.sample(n_words, max_length, rng)
+        y[subset] = [word[:length] for word, length in zip(labels, lengths, strict=True)]
+        tokens = np.concatenate(y[subset])
+        chosen = np.empty(len(tokens), dtype=np.int64)
+        for digit in range(10):
+            mine = tokens == digit
+            chosen[mine] = rng.choice(shuffled[digit][subset::2], size=mine.sum())
+        noisy = images[chosen] + noise * rng.standard_normal((len(tokens), 64))
+        X[subset] = np.split(noisy, np.cumsum(lengths)[:-1])
+    return X[0], X[1], y[0], y[1]

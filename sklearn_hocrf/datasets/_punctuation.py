@@ -1,0 +1,123 @@
+"""Punctuation prediction: the file format, and labels that make the punctuated stretches segments."""
+
+from __future__ import annotations
+
+from sklearn.utils import Bunch
+
+from sklearn_hocrf.datasets._files import read_words
+
+OUTSIDE = "O"
+MARKS = {",", ".", "?", "!"}
+
+
+def load_punctuation(path, *, encode=False, return_X_y=False):
+    """Load movie dialogues without punctuation; a word's label is the mark that follows it.
+
+    The data of Cuong, Ye, Lee and Chieu (JMLR 15, 2014, section 3.4): one ``word label`` a line, an empty line after
+    each sequence. Labels are ``,`` ``.`` ``?`` ``!``, and ``O`` for none.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``punc.tr`` or ``punc.ts`` of their HOSemiCRF release, plain or gzipped.
+    encode : bool, default=False
+        Rewrite the labels with :func:`encode_punctuation`, as the published models were trained.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        With ``data``, the words, and ``target``, the labels: lists of lists of str.
+
+    Raises
+    ------
+    ValueError
+        If a line has not two columns, is not UTF-8, or the file has no sequence; if ``encode`` meets an unknown label.
+
+    See Also
+    --------
+    decode_punctuation : Give encoded labels, true or predicted, their plain form for scoring.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn_hocrf.datasets import load_punctuation
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "punc.tr")
+    ...     _ = path.write_text("right O\\njoey ,\\nbe O\\nnice .\\n\\n")
+    ...     X, y = load_punctuation(path, encode=True, return_X_y=True)
+    >>> X, y
+    ([['right', 'joey', 'be', 'nice']], [['O-,', ',', 'O-.', '.']])
+    """
+    X, y = read_words(path)
+    if encode:
+        y = encode_punctuation(y)
+    return (X, y) if return_X_y else Bunch(data=X, target=y)
+
+
+def encode_punctuation(y):
+    """Let the first word of each punctuated stretch announce the mark at its end.
+
+    For each word with a mark m, ``-m`` is appended to the label of the first word of its stretch: the word itself and
+    all words without a mark directly before it. A model of label patterns can then see from the first word to the mark.
+
+    Parameters
+    ----------
+    y : list of list of str
+        Labels ``,`` ``.`` ``?`` ``!`` or ``O``.
+
+    Returns
+    -------
+    encoded : list of list of str
+        The rewritten labels; ``y`` is left as it is.
+
+    Raises
+    ------
+    ValueError
+        If a label is another one, naming sequence and position.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.datasets import encode_punctuation
+    >>> encode_punctuation([["O", "O", ",", "?"]])
+    [['O-,', 'O', ',', '?-?']]
+    """
+    return [_encode_sequence(number, labels) for number, labels in enumerate(y)]
+
+
+def _encode_sequence(number, labels):
+    encoded = list(labels)
+    first = 0  # of the current stretch
+    for position, label in enumerate(labels):
+        if label in MARKS:
+            encoded[first] += f"-{label}"
+            first = position + 1
+        elif label != OUTSIDE:
+            raise ValueError(
+                f"sequence {number}, position {position}: label {label!r} is none of {sorted(MARKS)} or {OUTSIDE!r}"
+            )
+    return encoded
+
+
+def decode_punctuation(y):
+    """Undo :func:`encode_punctuation`, for labels from a model too: drop everything from the last ``-`` on.
+
+    Parameters
+    ----------
+    y : list of list of str
+        Labels as :func:`encode_punctuation` writes them.
+
+    Returns
+    -------
+    decoded : list of list of str
+        Labels ``,`` ``.`` ``?`` ``!`` or ``O``.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.datasets import decode_punctuation
+    >>> decode_punctuation([["O-,", "O", ",", "?-?"]])
+    [['O', 'O', ',', '?']]
+    """
+    return [[label.rpartition("-")[0] or label for label in labels] for labels in y]
