@@ -63,7 +63,9 @@ def cases(draw, weights=MODERATE, forbid=False, max_order=4, n_features=3, order
 def draw_patterns(draw, n_labels, max_order):
     """Draw patterns as a list of tuples: the single labels, then others, with intermediate lengths missing or not."""
     label = st.integers(0, n_labels - 1)
-    longer = draw(st.sets(st.lists(label, min_size=2, max_size=max_order + 1).map(tuple), max_size=8)) if max_order else ()
+    longer = (
+        draw(st.sets(st.lists(label, min_size=2, max_size=max_order + 1).map(tuple), max_size=8)) if max_order else ()
+    )
     return [(y,) for y in range(n_labels)] + sorted(longer, key=lambda z: (len(z), z))
 
 

@@ -123,3 +123,53 @@ def gradient(model, rows, labels):
     """Return the gradient of ``negative_log_likelihood``, as (by pattern, by feature and pattern)."""
     pairs = zip(expected_counts(model, rows), counts(model, rows, labels), strict=True)
     return tuple({key: expected[key] - observed[key] for key in expected} for expected, observed in pairs)
+
+
+class Answers(NamedTuple):
+    """What ``dynamic_program`` returns."""
+
+    log_partition: float
+    best_score: float
+    marginals: list  # over positions of lists over labels
+
+
+def dynamic_program(model, rows):
+    """Answer for sequences too long to enumerate: log-space recursions over the last ``max_order`` labels, densely."""
+    patterns = [*model.patterns, *(z for _, z in model.features)]
+    memory = max(map(len, patterns), default=1) - 1
+
+    def steps(t, histories):
+        """Yield (history, next history, log-potential) for all labels at t."""
+        for history in histories:
+            for y in range(model.n_labels):
+                word = (*history, y)
+                suffixes = [word[i:] for i in range(len(word))]
+                terms = [model.patterns.get(z, 0.0) for z in suffixes]
+                terms += [model.features.get((f, z), 0.0) * value for f, value in rows[t].items() for z in suffixes]
+                yield history, word[max(0, len(word) - memory) :], -math.inf if -math.inf in terms else math.fsum(terms)
+
+    edges, forward, best = [], [{(): 0.0}], {(): 0.0}
+    for t in range(len(rows)):
+        edges.append(list(steps(t, forward[-1])))
+        into, best_into = {}, {}
+        for history, following, weight in edges[-1]:
+            into.setdefault(following, []).append(forward[-1][history] + weight)
+            best_into.setdefault(following, []).append(best[history] + weight)
+        forward.append({history: log_sum_exp(terms) for history, terms in into.items()})
+        best = {history: max(terms) for history, terms in best_into.items()}
+    log_z = log_sum_exp(forward[-1].values())
+
+    backward = dict.fromkeys(forward[-1], 0.0)
+    table = [[0.0] * model.n_labels for _ in rows]
+    for t in reversed(range(len(rows))):
+        out = {}
+        for history, following, weight in edges[t]:
+            out.setdefault(history, []).append(weight + backward[following])
+        if memory:
+            for history, mass in forward[t + 1].items():
+                table[t][history[-1]] += math.exp(mass + backward[history] - log_z)
+        else:  # without memory the positions are independent
+            per_label = [weight for _, _, weight in edges[t]]
+            table[t] = [math.exp(weight - log_sum_exp(per_label)) for weight in per_label]
+        backward = {history: log_sum_exp(terms) for history, terms in out.items()}
+    return Answers(log_z, max(best.values()), table)

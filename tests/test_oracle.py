@@ -113,3 +113,21 @@ def test_published_numbers_to_their_printed_digits(name, digits):
     best, paths = oracle.best_paths(model, known["rows"])
     assert best == known["best_score"]
     assert paths == {tuple(path) for path in known["best_paths"]}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        oracle.Model(3, {}, {}),
+        oracle.Model(2, {(0,): -0.4}, {("a", (1,)): 1.5}),
+        oracle.Model(3, {(0, 1): 1.0, (2, 2, 2): -0.5, (1, 0): -INF}, {("a", (1,)): 0.7, ("b", (0, 1)): 2.0}),
+        oracle.Model(2, {(0, 1): -1000.0, (1, 0, 0): 1000.0, (1, 0, 1, 0): -INF}, {("b", (1, 1, 1)): -400.0}),
+    ],
+)
+def test_dynamic_program_equals_enumeration(model):
+    for rows in [], [{"a": 1.0}], [{}, {"a": 2.0, "b": -1.0}, {"b": 0.5}, {}, {"a": -1.0}]:
+        found = oracle.dynamic_program(model, rows)
+        assert found.log_partition == pytest.approx(oracle.log_partition(model, rows), rel=1e-12)
+        assert found.best_score == pytest.approx(oracle.best_paths(model, rows)[0], rel=1e-12)
+        for line, expected in zip(found.marginals, oracle.marginals(model, rows), strict=True):
+            assert line == pytest.approx(expected, abs=1e-12)

@@ -112,7 +112,9 @@ def test_all_refuses_more_than_a_million():
 
 @given(st.integers(1, 4), st.data())
 def test_given(n_labels, draw):
-    patterns = draw.draw(st.lists(st.lists(st.integers(0, n_labels - 1), min_size=1, max_size=5).map(tuple), max_size=9))
+    patterns = draw.draw(
+        st.lists(st.lists(st.integers(0, n_labels - 1), min_size=1, max_size=5).map(tuple), max_size=9)
+    )
     expected = by_order({*patterns, *((y,) for y in range(n_labels))})
     check_table(given_patterns(patterns, n_labels), expected)
     check_table(given_patterns(iter(patterns + patterns), n_labels), expected)
