@@ -1,0 +1,391 @@
+"""Generators keep their promises; loaders read every variant of a format and say what is wrong with a file."""
+
+import gzip
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_hocrf.datasets import (
+    decode_punctuation,
+    encode_punctuation,
+    load_conll,
+    load_cora_references,
+    load_jmlr_example,
+    load_ocr_letters,
+    load_punctuation,
+    make_digit_words,
+    make_markov_sequences,
+)
+
+# ----------------------------------------------------------------------------------------------------------- generators
+
+
+def successors(y, order):
+    """Return {context of ``order`` labels: counts of the labels that follow}."""
+    found = defaultdict(Counter)
+    for labels in y:
+        labels = [int(label) for label in labels]
+        for stop in range(order, len(labels)):
+            found[tuple(labels[stop - order : stop])][labels[stop]] += 1
+    return found
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_labels_follow_a_chain_of_exactly_the_given_order(order):
+    _, y = make_markov_sequences(600, order=order, n_successors=2, random_state=order)
+    found = successors(y, order)
+    assert len(found) == 5**order
+    assert max(len(counts) for counts in found.values()) == 2
+    assert min(len(counts) for counts in found.values() if counts.total() > 200) == 2
+    if order > 0:
+        assert max(len(counts) for counts in successors(y, order - 1).values()) > 2
+
+
+def test_next_label_has_the_chains_probabilities():
+    """What follows a label does not depend on where it stands: frequencies agree between early and late positions."""
+    _, y = make_markov_sequences(4000, length=20, order=1, random_state=0)
+    early = successors([labels[:10] for labels in y], 1)
+    late = successors([labels[10:] for labels in y], 1)
+    often = [context for context in early if min(early[context].total(), late[context].total()) > 2000]
+    assert len(often) > 1
+    for context in often:
+        first, second = ([c[context][label] / c[context].total() for label in early[context]] for c in (early, late))
+        assert_allclose(first, second, atol=0.03)
+
+
+def test_first_labels_are_uniform():
+    _, y = make_markov_sequences(5000, length=3, order=3, n_labels=4, random_state=0)
+    counts = np.unique(np.array(y), axis=0, return_counts=True)[1]
+    assert len(counts) == 4**3
+    assert_allclose(counts / 5000, 1 / 4**3, atol=0.01)
+
+
+def test_observations_are_label_means_plus_noise():
+    X, y = make_markov_sequences(500, n_features=4, noise=0.05, random_state=0)
+    stacked, labels = np.concatenate(X), np.concatenate(y)
+    assert stacked.shape == (500 * 20, 4)
+    assert stacked.dtype == np.float64
+    for label in range(5):
+        mine = stacked[labels == label]
+        assert (mine.mean(axis=0) > -0.01).all()
+        assert (mine.mean(axis=0) < 1.01).all()
+        assert_allclose(mine.std(axis=0), 0.05, rtol=0.1)
+    X, y = make_markov_sequences(5, noise=0, random_state=0)
+    assert len(np.unique(np.concatenate(X), axis=0)) == len(np.unique(np.concatenate(y)))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7])
+def test_sequences_may_be_shorter_than_the_context(length):
+    X, y = make_markov_sequences(3, length=length, order=3, random_state=0)
+    assert [x.shape for x in X] == [(length, 3)] * 3
+    assert [labels.shape for labels in y] == [(length,)] * 3
+
+
+@pytest.mark.parametrize("make", [make_markov_sequences, make_digit_words])
+def test_generators_repeat_with_an_int_and_go_on_with_a_generator(make):
+    first, again, other = (np.concatenate(make(random_state=seed)[0]) for seed in (1, 1, 2))
+    assert_array_equal(first, again)
+    assert first.shape != other.shape or (first != other).any()
+    rng = np.random.RandomState(1)
+    assert_array_equal(np.concatenate(make(random_state=rng)[0]), first)
+    following = np.concatenate(make(random_state=rng)[0])
+    assert following.shape != first.shape or (following != first).any()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_sequences": 0}, "n_sequences"),
+        ({"length": 0}, "length"),
+        ({"order": -1}, "order"),
+        ({"n_labels": 1}, "n_labels"),
+        ({"n_successors": 6}, "n_successors"),
+        ({"n_features": 0}, "n_features"),
+        ({"noise": -0.1}, "noise"),
+        ({"order": 9}, "1953125 contexts"),
+    ],
+)
+def test_markov_parameters_out_of_range(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        make_markov_sequences(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"n_train": 0}, "n_train"), ({"min_length": 5, "max_length": 4}, "max_length"), ({"noise": -1}, "noise")],
+)
+def test_digit_word_parameters_out_of_range(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        make_digit_words(**parameters)
+
+
+def test_digit_words_share_the_chain_and_no_image():
+    X_train, X_test, y_train, y_test = make_digit_words(noise=0, min_length=2, max_length=9, random_state=0)
+    assert len(X_train) == len(y_train) == len(X_test) == len(y_test) == 500
+    assert [len(word) for word in X_train] == [len(labels) for labels in y_train]
+    assert {len(word) for word in X_train} == set(range(2, 10))
+    assert max(len(counts) for counts in successors([*y_train, *y_test], 3).values()) == 2
+    assert min(len(counts) for counts in successors(y_train, 1).values()) == 10
+
+    images, digits = load_digits(return_X_y=True)
+    digit_of = {image.tobytes(): digit for image, digit in zip(images, digits, strict=True)}
+    train, test = ({(16 * token).tobytes() for word in X for token in word} for X in (X_train, X_test))
+    assert not train & test
+    for X, y in [(X_train, y_train), (X_test, y_test)]:
+        tokens, labels = np.concatenate(X), np.concatenate(y)
+        assert [digit_of[(16 * token).tobytes()] for token in tokens] == list(labels)
+
+
+def test_digit_words_without_context_are_hard_but_not_hopeless():
+    X_train, X_test, y_train, y_test = make_digit_words(random_state=0)
+    assert np.concatenate(X_train).std() > load_digits().data.std() / 16  # noise is added
+    model = LogisticRegression(max_iter=200, tol=1e-3).fit(np.concatenate(X_train), np.concatenate(y_train))
+    assert 0.5 < model.score(np.concatenate(X_test), np.concatenate(y_test)) < 0.9
+
+
+# ----------------------------------------------------------------------------------------------------- files of columns
+
+CHUNKS = "Rates NNS B-NP\nfell VBD B-VP\n\n# # B-NP\n"
+
+
+def write(path, text, *, crlf=False, zipped=False):
+    content = text.replace("\n", "\r\n" if crlf else "\n").encode()
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    return path
+
+
+@pytest.mark.parametrize("crlf", [False, True])
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("ending", ["", "\n", "\n\n\n"])
+def test_conll_variants_read_alike(tmp_path, crlf, zipped, ending):
+    path = write(tmp_path / "train", CHUNKS + ending, crlf=crlf, zipped=zipped)  # gzip is known by content, not by name
+    bunch = load_conll(str(path), columns=["word", "pos", "chunk"])
+    assert bunch.data == [
+        [{"word": "Rates", "pos": "NNS"}, {"word": "fell", "pos": "VBD"}],
+        [{"word": "#", "pos": "#"}],
+    ]
+    assert bunch.target == [["B-NP", "B-VP"], ["B-NP"]]
+    assert bunch.columns == ["word", "pos"]
+
+
+def test_conll_columns_and_target(tmp_path):
+    path = write(tmp_path / "train", CHUNKS)
+    X, y = load_conll(path, return_X_y=True)
+    assert X[0][1] == {"0": "fell", "1": "VBD"}
+    assert y[0] == ["B-NP", "B-VP"]
+    X, y = load_conll(path, columns=("word", "pos", None), return_X_y=True)
+    assert X[0][1] == {"word": "fell"}
+    assert y[0] == ["NNS", "VBD"]
+    X, y = load_conll(path, columns=["word", "pos", "chunk"], target="pos", return_X_y=True)
+    assert X[0][1] == {"word": "fell", "chunk": "B-VP"}
+    assert y[0] == ["NNS", "VBD"]
+
+
+def test_conll_separator_and_comments(tmp_path):
+    path = write(tmp_path / "treebank", "# text = a b c\n1\ta b\tX\n2\t\u3000\tY\n3\t\tZ\n\n")
+    X, y = load_conll(path, [None, "form", "upos"], separator="\t", comment="#", return_X_y=True)
+    assert X == [[{"form": "a b"}, {"form": "\u3000"}, {"form": ""}]]
+    assert y == [["X", "Y", "Z"]]
+
+
+def test_blanks_are_spaces_and_tabs_only(tmp_path):
+    path = write(tmp_path / "words", " a\u00a0b \t X \n\u2028 Y\n \t\nc Z\n")
+    assert load_cora_references(path, return_X_y=True) == ([["a\u00a0b", "\u2028"], ["c"]], [["X", "Y"], ["Z"]])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"columns": "word"}, "sequence of names"),
+        ({"columns": ["word", "pos"]}, r"train, line 1: expected 2 columns, found 3: 'Rates NNS B-NP'"),
+        ({"columns": ["word", "word", "chunk"]}, "two columns have one name"),
+        ({"columns": [None, None, "chunk"]}, "no column is left"),
+        ({"columns": [None, None, None]}, "not among the columns"),
+        ({"target": "chunk"}, r"target='chunk' is not among the columns \['0', '1', '2'\]"),
+    ],
+)
+def test_conll_parameters_that_do_not_fit(tmp_path, parameters, message):
+    path = write(tmp_path / "train", CHUNKS)
+    with pytest.raises(ValueError, match=message):
+        load_conll(path, **parameters)
+
+
+@pytest.mark.parametrize("load", [load_conll, load_cora_references, load_punctuation, load_ocr_letters])
+def test_broken_files(tmp_path, load):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "absent")
+    with pytest.raises(ValueError, match="empty holds no (sequence|word)"):
+        load(write(tmp_path / "empty", ""))
+    damaged = tmp_path / "damaged.gz"
+    damaged.write_bytes(gzip.compress(b"a X\nb Y\n")[:-9])
+    with pytest.raises(ValueError, match="damaged.gz"):
+        load(damaged)
+    (tmp_path / "latin").write_bytes("ma\u00f1ana X\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="latin, line 1: not (utf-8|ascii) text"):
+        load(tmp_path / "latin")
+
+
+def test_ragged_line_is_named(tmp_path):
+    path = write(tmp_path / "ref.train", "A author\n\nCau author\n1992\n", crlf=True)
+    with pytest.raises(ValueError, match="ref.train, line 4: expected 2 columns, found 1: '1992'"):
+        load_cora_references(path)
+
+
+def test_conll_encoding(tmp_path):
+    path = tmp_path / "esp"
+    path.write_bytes("ma\u00f1ana O\n".encode("latin-1"))
+    assert load_conll(path, encoding="latin-1").data == [[{"0": "ma\u00f1ana"}]]
+
+
+# ---------------------------------------------------------------------------------------------------------- punctuation
+
+
+def test_punctuation_labels_are_encoded_on_request(tmp_path):
+    path = write(tmp_path / "punc.tr", "all O\nright O\njoey ,\n\nme .\nwhat ?\nyes O\n", crlf=True)
+    plain, encoded = load_punctuation(path), load_punctuation(path, encode=True)
+    assert plain.data == encoded.data == [["all", "right", "joey"], ["me", "what", "yes"]]
+    assert plain.target == [["O", "O", ","], [".", "?", "O"]]
+    assert encoded.target == [["O-,", "O", ","], [".-.", "?-?", "O"]]
+
+
+def test_encoding_is_undone_and_leaves_its_input():
+    rng = np.random.default_rng(0)
+    y = [list(rng.choice(["O", ",", ".", "?", "!"], size=size, p=[0.6, 0.1, 0.1, 0.1, 0.1])) for size in range(60)]
+    before = [list(labels) for labels in y]
+    encoded = encode_punctuation(y)
+    assert y == before
+    assert encoded != y
+    assert decode_punctuation(encoded) == y
+    assert decode_punctuation(y) == y
+
+
+def test_unknown_mark_is_named():
+    with pytest.raises(ValueError, match="sequence 1, position 2: label ';'"):
+        encode_punctuation([["O", "."], ["O", "O", ";"]])
+
+
+# ---------------------------------------------------------------------------------------------------------- handwriting
+
+
+def letter(identifier, letter="a", next_id=-1, word=1, position=1, fold=0, pixels="01" * 64):
+    return "\t".join([*map(str, (identifier, letter, next_id, word, position, fold)), *pixels]) + "\t\n"
+
+
+LETTERS = [
+    letter(1, "o", 2, pixels="1" + "0" * 127),
+    letter(2, "n", position=2, pixels="0" * 127 + "1"),
+    letter(3, "a", word=2, fold=4),
+]
+
+
+@pytest.mark.parametrize("crlf", [False, True])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_letters(tmp_path, crlf, zipped):
+    bunch = load_ocr_letters(write(tmp_path / "letter.data", "".join(LETTERS), crlf=crlf, zipped=zipped))
+    assert bunch.target == [["o", "n"], ["a"]]
+    assert_array_equal(bunch.fold, [0, 4])
+    assert [x.shape for x in bunch.data] == [(2, 128), (1, 128)]
+    assert bunch.data[0].dtype == np.uint8
+    assert list(zip(*np.nonzero(bunch.data[0]), strict=True)) == [(0, 0), (1, 127)]
+    assert_array_equal(bunch.data[1][0], [0, 1] * 64)
+    assert len(bunch.feature_names) == 128
+    assert bunch.feature_names[9] == "p_1_1"
+
+
+@pytest.mark.parametrize(("folds", "words"), [(0, ["on"]), (4, ["a"]), ([0, 4], ["on", "a"]), (np.int64(4), ["a"])])
+def test_letters_of_some_folds(tmp_path, folds, words):
+    X, y = load_ocr_letters(write(tmp_path / "letter.data", "".join(LETTERS)), folds=folds, return_X_y=True)
+    assert ["".join(letters) for letters in y] == words
+    assert [len(x) for x in X] == [len(word) for word in words]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([letter(1, pixels="01" * 63)], "letter.data, line 1: expected id"),
+        ([LETTERS[0], letter(2, pixels="2" * 128)], "line 2: expected id"),
+        ([letter(1, "A")], "line 1: expected id"),
+        ([LETTERS[0], letter(2, word=2)], r"line 2: expected \(id, word_id, fold\) \('2', '1', '0'\)"),
+        ([LETTERS[0], LETTERS[2]], "line 2: expected .id, word_id, fold"),
+        ([LETTERS[0]], "line 1: the last word has no end"),
+    ],
+)
+def test_letters_with_errors(tmp_path, lines, message):
+    with pytest.raises(ValueError, match=message):
+        load_ocr_letters(write(tmp_path / "letter.data", "".join(lines)))
+
+
+def test_letters_of_an_absent_fold(tmp_path):
+    with pytest.raises(ValueError, match=r"no word of the folds \[7, 8\]"):
+        load_ocr_letters(write(tmp_path / "letter.data", "".join(LETTERS)), folds=[8, 7])
+
+
+# ------------------------------------------------------------------------------------------------------- worked example
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_jmlr_example_has_the_printed_numbers(everywhere):
+    """Recompute the whole table from words and weights by enumerating all label sequences."""
+    from itertools import product
+
+    example = load_jmlr_example(everywhere=everywhere)
+    X, y = load_jmlr_example(everywhere=everywhere, return_X_y=True)
+    assert (X, y) == (example.data, example.target)
+    sentence = X[0]
+    log_partition, marginals, pattern_marginals = 0.0, np.zeros((8, 3)), np.zeros(8)
+    for path in product(example.classes, repeat=8):
+        score = sum(
+            weight
+            for t in range(8)
+            for (word, pattern), weight in example.weights.items()
+            if word in (None, sentence[t][0]) and path[max(0, t + 1 - len(pattern)) : t + 1] == pattern
+        )
+        log_partition += np.exp(score)
+        for t in range(8):
+            marginals[t, example.classes.index(path[t])] += np.exp(score)
+            pattern_marginals[t] += np.exp(score) * (path[max(0, t - 2) : t + 1] == ("L", "O", "L"))
+    assert_allclose(np.log(log_partition), example.log_partition, atol=5e-4 if not everywhere else 5e-5)
+    assert_allclose(marginals / log_partition, example.marginals, atol=0.00501)
+    assert_allclose(pattern_marginals / log_partition, example.pattern_marginals, atol=0.00501)
+    assert {pattern for _, pattern in example.weights} == set(example.patterns)
+
+
+# ------------------------------------------------------------------------------------------------------------ real data
+
+
+def test_real_letters(data_dir):
+    bunch = load_ocr_letters(data_dir / "ocr" / "letter.data.gz")
+    assert len(bunch.data) == 6877
+    assert sum(map(len, bunch.data)) == 52152
+    assert_array_equal(np.bincount(bunch.fold), [626, 704, 684, 698, 693, 651, 739, 717, 690, 675])
+    assert len({"".join(word) for word in bunch.target}) == 55
+
+
+def test_real_columns(data_dir):
+    X, y = load_conll(data_dir / "conll2000" / "test.txt.gz", ["word", "pos", "chunk"], return_X_y=True)
+    assert (len(X), sum(map(len, X)), len(set().union(*y))) == (2012, 47377, 19)
+    X, y = load_conll(data_dir / "conll2002" / "esp.testb.gz", return_X_y=True)
+    assert (len(X), sum(map(len, X)), len(set().union(*y))) == (1517, 51533, 9)
+    columns = [None, "form", None, "upos", None, None, None, None, None, None]
+    path = data_dir / "ud_chinese_segmentation" / "test.conll.gz"
+    X, y = load_conll(path, columns, separator="\t", return_X_y=True)
+    assert (len(X), sum(map(len, X)), len(set().union(*y))) == (500, 12012, 15)
+    assert sum(len(token["form"]) for tokens in X for token in tokens) == 19212
+
+
+@pytest.mark.parametrize(("name", "n_sequences", "n_tokens"), [("ref.train", 300, 9696), ("ref.test", 200, 6270)])
+def test_real_references(data_dir, name, n_sequences, n_tokens):
+    X, y = load_cora_references(data_dir / "cora_references" / name, return_X_y=True)
+    assert (len(X), sum(map(len, X)), len(set().union(*y))) == (n_sequences, n_tokens, 13)
+
+
+def test_real_punctuation(data_dir):
+    _, y = load_punctuation(data_dir / "punctuation" / "punc.tr", encode=True, return_X_y=True)
+    counts = {"O": 11519, "O-.": 2617, ".": 2617, ",-,": 1722, "O-,": 1179, ",": 1179, "O-?": 1153, "?": 1153}
+    assert Counter(label for labels in y for label in labels) == counts | {".-.": 310, "?-?": 132}
+    path = data_dir / "punctuation" / "punc.ts"
+    assert decode_punctuation(load_punctuation(path, encode=True).target) == load_punctuation(path).target
