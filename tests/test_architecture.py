@@ -1,0 +1,280 @@
+"""The layers of the package and the rules for kernels, read off the source text.
+
+Each rule is a function from source text to a list of violations. It is applied to the package, which must have none,
+and to a small offender, which must have one: a rule that never bites would pass unnoticed.
+"""
+
+import ast
+import builtins
+import sys
+from pathlib import Path
+
+import pytest
+
+import sklearn_hocrf
+
+ROOT = Path(sklearn_hocrf.__file__).parent
+SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
+KERNELS = {name: source for name, source in SOURCES.items() if name.startswith("_kernels/")}
+
+# -------------------------------------------------------------------------------------------------------------- layers
+
+LAYER_1 = ("_batch", "_labels", "_patterns", "_automaton", "_sumnet")  # each may build on those before it
+LAYERS_1_TO_3 = {*LAYER_1, "_potentials", "_inference"}
+LAYER_4 = {"_objectives", "_penalties", "_solvers"}
+ESTIMATORS = {"_base", "crf", "semicrf"}
+LAYER_5 = {"_validation", "feature_extraction", "metrics", "datasets", "inspection"}
+
+# unit -> other units of the package it may import; a unit is a module or a subpackage of sklearn_hocrf
+MAY_IMPORT = {
+    "_kernels": set(),
+    **{unit: {"_kernels", *LAYER_1[:number]} for number, unit in enumerate(LAYER_1)},
+    "_potentials": {"_kernels", *LAYER_1},
+    "_inference": {"_kernels", *LAYER_1, "_potentials"},
+    "_objectives": LAYERS_1_TO_3,
+    "_penalties": set(),
+    "_solvers": set(),
+    **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
+    "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5,
+    **{unit: LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"_base"} for unit in ("crf", "semicrf")},
+    "__init__": LAYER_5 | ESTIMATORS,
+    "__main__": LAYER_5 | ESTIMATORS | {"__init__"},
+}
+
+# module -> the only units that may import it
+OWNERS = {"numba": {"_kernels"}, "joblib": {"_inference"}, "scipy.optimize": {"_solvers"}}
+SKLEARN = LAYER_5 | ESTIMATORS
+THIRD_PARTY = {"numpy", "numba", "scipy.sparse", "scipy.optimize", "joblib", "sklearn"}
+
+
+def unit_of(name):
+    return name.split("/")[0].removesuffix(".py")
+
+
+def imported_modules(name, source):
+    """Yield the absolute dotted name of everything the file imports, function-level imports included."""
+    package = ["sklearn_hocrf", *name.split("/")[:-1]]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def is_in(module, package):
+    return module == package or module.startswith(package + ".")
+
+
+def layer_violations(name, source):
+    unit = unit_of(name)
+    if unit not in MAY_IMPORT:
+        return [f"{name}: {unit} has no layer"]
+    found = []
+    for module in imported_modules(name, source):
+        if not is_in(module, "sklearn_hocrf"):
+            continue
+        target = module.split(".")[1] if module.count(".") else "__init__"
+        target = target if target in MAY_IMPORT else "__init__"  # a name that the package itself defines
+        if target != unit and target not in MAY_IMPORT[unit]:
+            found.append(f"{name} imports {module}")
+        if unit == "_kernels" and not name.endswith("__init__.py"):
+            found.append(f"{name} imports {module}: kernel files stand alone")
+    return found
+
+
+def dependency_violations(name, source):
+    unit, found = unit_of(name), []
+    for module in imported_modules(name, source):
+        if module.split(".")[0] in sys.stdlib_module_names or is_in(module, "sklearn_hocrf"):
+            continue
+        if not any(is_in(module, library) for library in THIRD_PARTY):
+            found.append(f"{name} imports {module}, which is no dependency of the package")
+        for library, owners in OWNERS.items():
+            if is_in(module, library) and unit not in owners:
+                found.append(f"{name} imports {module}, which belongs to {owners}")
+        if is_in(module, "sklearn") and unit not in SKLEARN:
+            found.append(f"{name} imports {module} below the layers that know scikit-learn")
+    return found
+
+
+def print_violations(name, source):
+    if name == "__main__.py":
+        return []
+    return [
+        f"{name}, line {node.lineno}: print"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Name) and node.id == "print"
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+
+FLAGS = {"cache": True, "nogil": True, "error_model": "numpy"}
+CALLABLE_BUILTINS = {"range", "len", "min", "max", "abs", "int", "float", "bool", "round", "enumerate", "zip"}
+
+
+def jitted_functions(tree):
+    return {
+        node.name: node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and any("njit" in ast.unparse(item) for item in node.decorator_list)
+    }
+
+
+def flag_violations(name, source):
+    """Every jitted function is a module-level ``@njit(cache=True, nogil=True, error_model="numpy", ...)``."""
+    tree, found = ast.parse(source), []
+    decorators = set()
+    for function in jitted_functions(tree).values():
+        for decorator in function.decorator_list:
+            decorators.add(decorator)
+            flags = {}
+            if isinstance(decorator, ast.Call):
+                flags = {keyword.arg: ast.unparse(keyword.value) for keyword in decorator.keywords}
+                if decorator.args:
+                    found.append(f"{name}: {function.name} has a signature; kernels compile lazily")
+            found += [
+                f"{name}: {function.name} lacks {flag}={value!r}"
+                for flag, value in FLAGS.items()
+                if flags.get(flag) != repr(value)
+            ]
+            found += [
+                f"{name}: {function.name} has {flag}={flags[flag]}"
+                for flag in ("fastmath", "parallel")
+                if flags.get(flag, "False") == "True"
+            ]
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "njit"]
+    if len(used) != len(decorators):
+        found.append(f"{name}: njit is used otherwise than as a decorator of a module-level function")
+    for module in imported_modules(name, source):
+        if is_in(module, "numba") and module != "numba.njit":
+            found.append(f"{name} imports {module}; njit is all that kernels need")
+    return found
+
+
+def closure_violations(name, source):
+    """Jitted code uses jitted functions of its own file only, and uses them only by calling them."""
+    tree, found = ast.parse(source), []
+    jitted = jitted_functions(tree)
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    foreign = {
+        (alias.asname or alias.name).split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+        if (getattr(node, "module", None) or alias.name).split(".")[0] not in ("numpy", "math")
+    }
+    plain = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} - set(jitted)
+    for function in jitted.values():
+        inside = [node for statement in function.body for node in ast.walk(statement)]
+        called = [node.func for node in inside if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+        for node in called:
+            if node.id not in {*jitted, *classes, *CALLABLE_BUILTINS}:
+                found.append(f"{name}, line {node.lineno}: {function.name} calls {node.id}, no kernel of this file")
+        for node in inside:
+            if isinstance(node, ast.Name) and node.id in foreign | plain:
+                found.append(f"{name}, line {node.lineno}: {function.name} uses {node.id} from outside")
+            if isinstance(node, ast.Name) and node.id in jitted and node not in called:
+                found.append(f"{name}, line {node.lineno}: {function.name} passes the kernel {node.id} around")
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------------- tests
+
+RULES = [layer_violations, dependency_violations, print_violations]
+KERNEL_RULES = [flag_violations, closure_violations]
+
+
+def test_there_is_something_to_look_at():
+    assert {"__init__.py", "__main__.py", "_batch.py", "crf.py", "_inference.py"} <= set(SOURCES)
+    assert set(KERNELS) > {"_kernels/__init__.py"}
+    assert any(jitted_functions(ast.parse(source)) for source in KERNELS.values())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_package(rule):
+    assert [violation for name, source in SOURCES.items() for violation in rule(name, source)] == []
+
+
+@pytest.mark.parametrize("rule", KERNEL_RULES, ids=lambda rule: rule.__name__)
+def test_kernels(rule):
+    assert [violation for name, source in KERNELS.items() for violation in rule(name, source)] == []
+
+
+def test_builtins_that_kernels_may_call_exist():
+    assert set(dir(builtins)) >= CALLABLE_BUILTINS
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "source"),
+    [
+        (layer_violations, "_batch.py", "from ._automaton import build_automaton"),
+        (layer_violations, "_solvers.py", "from sklearn_hocrf import _objectives"),
+        (layer_violations, "_potentials.py", "def f():\n    import sklearn_hocrf._inference"),
+        (layer_violations, "datasets/_files.py", "from .. import crf"),
+        (layer_violations, "datasets/_files.py", "from ..crf import HighOrderCRF"),
+        (layer_violations, "crf.py", "from . import HighOrderCRF"),
+        (layer_violations, "_kernels/crf.py", "from .decode import viterbi"),
+        (layer_violations, "novelty.py", ""),
+        (dependency_violations, "crf.py", "import numba"),
+        (dependency_violations, "crf.py", "from joblib import Parallel"),
+        (dependency_violations, "_objectives.py", "from scipy import optimize"),
+        (dependency_violations, "_inference.py", "from sklearn.utils import check_array"),
+        (dependency_violations, "_base.py", "import pandas as pd"),
+        (dependency_violations, "_base.py", "from scipy.special import logsumexp"),
+        (print_violations, "crf.py", "def f():\n    print(1)"),
+    ],
+)
+def test_rules_bite(rule, name, source):
+    assert rule(name, source)
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "source"),
+    [
+        (layer_violations, "crf.py", "from ._base import BaseSequenceLabeler\nfrom sklearn_hocrf import _batch"),
+        (layer_violations, "datasets/__init__.py", "from ._files import load_conll"),
+        (layer_violations, "__main__.py", "from sklearn_hocrf import HighOrderCRF, datasets"),
+        (dependency_violations, "_kernels/crf.py", "import numba\nimport math"),
+        (dependency_violations, "_solvers.py", "from scipy import optimize"),
+        (print_violations, "__main__.py", "print(1)"),
+    ],
+)
+def test_rules_leave_the_innocent_alone(rule, name, source):
+    assert rule(name, source) == []
+
+
+GOOD = '@njit(cache=True, nogil=True, error_model="numpy")\ndef good(x):\n    return np.exp(min(x, 0.0))\n'
+DECORATOR = GOOD.split("\n")[0]
+
+
+@pytest.mark.parametrize("rule", KERNEL_RULES, ids=lambda rule: rule.__name__)
+def test_kernel_rules_leave_the_innocent_alone(rule):
+    source = f"import numpy as np\nfrom numba import njit\n{GOOD}{DECORATOR}\ndef caller(x):\n    return good(x)\n"
+    assert rule("_kernels/crf.py", source) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "source"),
+    [
+        (flag_violations, "@njit\ndef f(x):\n    return x"),
+        (flag_violations, '@njit(nogil=True, error_model="numpy")\ndef f(x):\n    return x'),
+        (flag_violations, DECORATOR.replace("nogil=True", "nogil=False") + "\ndef f(x):\n    return x"),
+        (flag_violations, DECORATOR.replace("numpy", "python") + "\ndef f(x):\n    return x"),
+        (flag_violations, DECORATOR.replace(")", ", fastmath=True)") + "\ndef f(x):\n    return x"),
+        (flag_violations, DECORATOR.replace(")", ", parallel=True)") + "\ndef f(x):\n    return x"),
+        (flag_violations, DECORATOR.replace("(", "('f8(f8)', ") + "\ndef f(x):\n    return x"),
+        (flag_violations, f"def make():\n    {DECORATOR}\n    def f(x):\n        return x\n    return f"),
+        (flag_violations, "def f(x):\n    return x\ng = njit(cache=True)(f)"),
+        (flag_violations, "from numba import prange"),
+        (closure_violations, f"from .other import g\n{DECORATOR}\ndef f(x):\n    return g(x)"),
+        (closure_violations, f"from . import other\n{DECORATOR}\ndef f(x):\n    return other.g(x)"),
+        (closure_violations, f"def g(x):\n    return x\n{DECORATOR}\ndef f(x):\n    return g(x)"),
+        (closure_violations, f"{DECORATOR}\ndef f(g, x):\n    return g(x)"),
+        (closure_violations, f"{GOOD}{DECORATOR}\ndef f(x):\n    g = good\n    return x"),
+    ],
+)
+def test_kernel_rules_bite(rule, source):
+    assert rule("_kernels/crf.py", source)
