@@ -1,0 +1,280 @@
+"""Raw tokens -> columns of integer codes or numbers.
+
+    [["in", "the"], ["a"]]   ->   offsets [0, 2, 3],  {"w": TokenColumn(codes [0, 1, 2], values ["in", "the", "a"])}
+
+This is the only place that looks at each token as a Python object, and it does so in one pass per column. A column is
+either text (a :class:`TokenColumn`) or numeric (float64 of shape (N,), bools as 0 and 1, nan where the token has no
+such field).
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .._batch import SequenceBatch, TokenColumn, freeze
+
+__all__ = ["TokenTable", "apply_function", "is_text", "locate", "read_tokens"]
+
+TEXT_FIELD = "w"  # the only field of plain strings
+NUMBER_FIELD = "x"  # the only field of plain numbers
+
+
+class TokenTable(NamedTuple):
+    """The raw columns of a list of sequences.   N tokens."""
+
+    offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
+    columns: dict[Any, TokenColumn | np.ndarray]  # by field; text, or numbers of shape (N,) float64
+    kind: str  # "text", "number", "tuple", "dict", "batch", or "empty" when there are no tokens
+
+
+def is_text(column) -> bool:
+    return isinstance(column, TokenColumn)
+
+
+def locate(offsets, token: int) -> str:
+    """Return "sequence n, position t" for a row of the stacked tokens."""
+    sequence = int(np.searchsorted(offsets, token, side="right")) - 1
+    return f"sequence {sequence}, position {token - int(offsets[sequence])}"
+
+
+def read_tokens(X, fields=None) -> TokenTable:
+    """Return the columns of raw sequences or of a SequenceBatch.
+
+    ``fields`` names the columns of tuples, rows, plain strings or numbers; of dicts and batches it selects columns.
+    """
+    if isinstance(X, SequenceBatch):
+        return _read_batch(X, fields)
+    sequences = _check_sequences(X)
+    offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
+    np.cumsum(list(map(len, sequences)), out=offsets[1:])
+    if offsets[-1] == 0:
+        return TokenTable(offsets, {}, "empty")
+    if all(isinstance(sequence, np.ndarray) for sequence in sequences):
+        return TokenTable(offsets, _array_columns(sequences, offsets, fields), "tuple")
+    tokens = list(chain.from_iterable(s.tolist() if isinstance(s, np.ndarray) else s for s in sequences))
+    tokens, kind = _token_kind(tokens, offsets)
+    if kind == "dict":
+        return TokenTable(offsets, _dict_columns(tokens, offsets, fields), kind)
+    if kind == "tuple":
+        width = _check_width(list(map(len, tokens)), tokens, offsets)
+        names = _column_names(fields, width)
+        cells = ([row[j] for row in tokens] for j in range(width))
+    else:
+        names = _column_names(fields, 1) if fields is not None else [TEXT_FIELD if kind == "text" else NUMBER_FIELD]
+        cells = [tokens]
+    return TokenTable(offsets, {f: column_of(c, _cell_of(offsets, f)) for f, c in zip(names, cells, strict=True)}, kind)
+
+
+def _check_sequences(X) -> list:
+    """Return X as a list of lists, tuples or arrays; numeric sequences stay arrays of shape (T, n_columns)."""
+    if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
+        raise TypeError(f"X must be a list of sequences of tokens, got {type(X).__name__}")
+    if sparse.issparse(X) or getattr(X, "ndim", None) == 2:
+        raise ValueError(
+            "X has two dimensions, which is one sequence, but a list of sequences is expected; wrap it: [X]"
+        )
+    sequences = list(X)
+    if not set(map(type, sequences)) <= {list, tuple}:
+        sequences = [_check_sequence(sequence, n) for n, sequence in enumerate(sequences)]
+    return sequences
+
+
+def _check_sequence(sequence, n):
+    if isinstance(sequence, (list, tuple)):
+        return sequence
+    if isinstance(sequence, (str, bytes)):
+        raise ValueError(
+            f"sequence {n} is the text {_short(sequence)}, but a sequence is a list of tokens; "
+            "for a sequence of characters write list(text), for a single sequence wrap it: [X]"
+        )
+    if isinstance(sequence, Mapping) or sparse.issparse(sequence) or not isinstance(sequence, Iterable):
+        raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(sequence).__name__}")
+    if not isinstance(sequence, np.ndarray):
+        return list(sequence)
+    if sequence.ndim not in (1, 2):
+        raise ValueError(
+            f"sequence {n} has {sequence.ndim} dimensions; an array must have shape (T, n_columns) or (T,)"
+        )
+    return sequence if sequence.ndim == 2 and sequence.dtype.kind in "fiub" else sequence.tolist()
+
+
+def _token_kind(tokens, offsets):
+    """Return the tokens, arrays among them as lists, and which of text, number, tuple, dict they all are."""
+    kinds = {kind: _kind_of_type(kind) for kind in set(map(type, tokens))}
+    for kind, name in kinds.items():
+        if name is None:
+            t = next(t for t, token in enumerate(tokens) if type(token) is kind)
+            raise TypeError(
+                f"{locate(offsets, t)}: a token must be a str, a tuple, a dict, a row of numbers or a number, "
+                f"got {_short(tokens[t])} of type {kind.__name__}"
+            )
+    first = kinds[type(tokens[0])]
+    if len(set(kinds.values())) > 1:
+        t = next(t for t, token in enumerate(tokens) if kinds[type(token)] != first)
+        raise ValueError(
+            f"{locate(offsets, t)}: the token {_short(tokens[t])} is a {type(tokens[t]).__name__}, "
+            f"but the first token {_short(tokens[0])} is a {type(tokens[0]).__name__}; all tokens must be of one form"
+        )
+    if any(issubclass(kind, np.ndarray) for kind in kinds):
+        tokens = [token.tolist() if isinstance(token, np.ndarray) else token for token in tokens]
+    return tokens, first
+
+
+def _kind_of_type(kind) -> str | None:
+    if issubclass(kind, str):
+        return "text"
+    if issubclass(kind, (numbers.Real, np.bool_)):
+        return "number"
+    if issubclass(kind, (tuple, list, np.ndarray)):
+        return "tuple"
+    return "dict" if issubclass(kind, Mapping) else None
+
+
+def _cell_of(offsets, field):
+    return lambda t: f"{locate(offsets, t)}: field {field!r}"
+
+
+def _check_width(widths, tokens, offsets) -> int:
+    if len(set(widths)) > 1:
+        t = next(t for t, width in enumerate(widths) if width != widths[0])
+        raise ValueError(
+            f"{locate(offsets, t)}: the token {_short(tokens[t])} has {widths[t]} columns, "
+            f"but the first token has {widths[0]}"
+        )
+    if widths[0] == 0:
+        raise ValueError(f"{locate(offsets, 0)}: the token {_short(tokens[0])} has no columns")
+    return widths[0]
+
+
+def _column_names(fields, width):
+    if fields is None:
+        return list(range(width))
+    if len(fields) != width:
+        raise ValueError(f"fields has {len(fields)} names {tuple(fields)!r}, but the tokens have {width} columns")
+    return list(fields)
+
+
+def _array_columns(sequences, offsets, fields):
+    """Return the columns of numeric sequences of shape (T, n_columns)."""
+    # an empty sequence may have come without its columns
+    sequences, numbers_ = zip(*((s, n) for n, s in enumerate(sequences) if len(s)), strict=True)
+    for n, sequence in zip(numbers_, sequences, strict=True):
+        if sequence.shape[1] != sequences[0].shape[1]:
+            raise ValueError(
+                f"sequence {n} has {sequence.shape[1]} columns, but sequence {numbers_[0]} has {sequences[0].shape[1]}"
+            )
+    stacked = np.concatenate(sequences).astype(np.float64, copy=False)
+    if not np.isfinite(stacked).all():
+        t, j = np.argwhere(~np.isfinite(stacked))[0].tolist()
+        raise ValueError(f"{locate(offsets, t)}: column {j} holds {stacked[t, j]}; numbers must be finite")
+    return {f: freeze(stacked[:, j], np.float64) for j, f in enumerate(_column_names(fields, stacked.shape[1]))}
+
+
+def _dict_columns(tokens, offsets, fields):
+    present = dict.fromkeys(chain.from_iterable(tokens))  # in the order of their first appearance
+    names = list(present) if fields is None else list(fields)
+    for name in names:
+        if name not in present:
+            raise ValueError(f"fields names {name!r}, but no token has this key")
+    return {name: column_of([token.get(name) for token in tokens], _cell_of(offsets, name)) for name in names}
+
+
+def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray:
+    """Return the column with the given cells; None is a missing value.
+
+    ``describe(t)`` says in an error message what cell t is.
+    """
+    kinds = {kind: _kind_of_type(kind) for kind in set(map(type, cells)) - {type(None)}}
+    found = set(kinds.values())
+    if found <= {"text"}:
+        return _text_column(cells)
+    if found == {"number"}:
+        return _number_column(cells, describe)
+    kinds[type(None)] = "missing"
+    first = next(kind for kind in map(kinds.__getitem__, map(type, cells)) if kind != "missing")
+    good = {first, "missing"} & {"text", "number", "missing"}
+    t, cell = next((t, cell) for t, cell in enumerate(cells) if kinds[type(cell)] not in good)
+    what = f"{describe(t)} is {_short(cell)}, of type {type(cell).__name__}"
+    if kinds[type(cell)] in ("text", "number"):
+        raise ValueError(f"{what}, but the values before it are {first}s; make them all text or all numbers")
+    raise TypeError(f"{what}; it must be a str, a number, a bool or None")
+
+
+def _text_column(cells) -> TokenColumn:
+    code_of = dict.fromkeys(cells)
+    missing = None in code_of
+    if missing:
+        del code_of[None]
+    values = np.empty(len(code_of), dtype=object)
+    values[:] = list(code_of)
+    code_of.update(zip(code_of, range(len(code_of)), strict=True))
+    if missing:
+        code_of[None] = -1
+    return TokenColumn(freeze(np.fromiter(map(code_of.__getitem__, cells), np.int32, len(cells)), np.int32), values)
+
+
+def _number_column(cells, describe) -> np.ndarray:
+    column = np.array(cells, dtype=np.float64)  # None becomes nan
+    for t in np.flatnonzero(~np.isfinite(column)).tolist():
+        if cells[t] is not None:
+            raise ValueError(f"{describe(t)} is {cells[t]}; numbers must be finite")
+    return freeze(column, np.float64)
+
+
+def _read_batch(batch, fields) -> TokenTable:
+    if not batch.columns:
+        raise ValueError("this SequenceBatch has no raw token columns to take features from")
+    names = list(batch.columns) if fields is None else list(fields)
+    for name in names:
+        if name not in batch.columns:
+            raise ValueError(f"fields names {name!r}, but the SequenceBatch has the columns {list(batch.columns)!r}")
+    kind = "batch" if batch.n_tokens else "empty"
+    columns = {name: _batch_column(batch.columns[name], name) for name in names}
+    return TokenTable(batch.offsets, columns, kind)
+
+
+def _batch_column(column, field):
+    """Return a column of a SequenceBatch with only the values that occur: slices share those of the whole batch."""
+    if not is_text(column):
+        return column
+    used = np.bincount(column.codes + 1, minlength=len(column.values) + 1)[1:] > 0
+    new_code = np.append(np.cumsum(used) - 1, -1).astype(np.int32)
+    distinct = column_of(column.values[used].tolist(), lambda _: f"a value of the column {field!r}")
+    return _gather(distinct, new_code[column.codes])
+
+
+def _gather(column, codes):
+    """Return ``column[codes]``, missing where a code is -1."""
+    if is_text(column):
+        return TokenColumn(freeze(np.append(column.codes, np.int32(-1))[codes], np.int32), column.values)
+    return freeze(np.append(column, np.nan)[codes], np.float64)
+
+
+def apply_function(function: Callable, column, name) -> TokenColumn | np.ndarray:
+    """Return the column of ``function`` of each value; it is called once per distinct value."""
+    if is_text(column):
+        values, codes = column.values.tolist(), column.codes
+    else:
+        distinct, inverse = np.unique(column, return_inverse=True)  # nan comes last
+        n_distinct = int(np.isfinite(distinct).sum())
+        values, codes = distinct[:n_distinct].tolist(), np.where(inverse < n_distinct, inverse, -1)
+    results = []
+    for value in values:
+        try:
+            results.append(function(value))
+        except Exception as error:
+            error.add_note(f"in the token feature {name!r}, called with {_short(value)}")
+            raise
+    column = column_of(results, lambda k: f"the token feature {name!r} of {_short(values[k])}")
+    return _gather(column, codes)
+
+
+def _short(value) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,388 @@
+"""SequenceFeatureExtractor: raw tokens to sparse features, by templates."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from .._batch import SequenceBatch, TokenColumn
+from ._columns import TokenTable, apply_function, is_text, read_tokens
+from ._templates import (
+    BEGIN,
+    END,
+    ConstantNames,
+    FeatureNames,
+    FieldTable,
+    TemplateVocabulary,
+    Window,
+    check_templates,
+)
+from ._token_functions import named_functions, token_function
+
+__all__ = ["SequenceFeatureExtractor"]
+
+DEFAULT_TOKEN_FEATURES = ("lower", "prefix3", "suffix2", "suffix3", "shape")
+
+
+class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
+
+    A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
+    ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` makes one attribute for every pair of neighbouring words seen
+    in training, for instance ``w[-1]|w[0]=in|the``. Text becomes indicators. Numbers and bools become real values
+    (``True`` is 1, and 0 is the same as no attribute); in a template of several pairs the values are multiplied.
+    ``None`` and keys that a dict lacks are missing values: templates that meet one make nothing. Attributes that did
+    not occur in training are ignored.
+
+    Parameters
+    ----------
+    templates : iterable of tuples of (field, offset) pairs, or None, default=None
+        A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
+        plain numbers, or the name of a token feature. Offsets are integers, 0 is the token itself. None means: of the
+        first text field the five tokens around and the two pairs with a neighbour; of other text fields also the other
+        pairs and the triples within the same five; numeric fields at the token itself.
+    token_features : "auto", None, list or dict, default="auto"
+        Functions of the value of a field, usable in templates under their names. Those that no template uses are taken
+        at offset 0. In a list, an element is the name of a function (see Notes), a callable, or a pair of a field and
+        one of them; without a field the first text field is meant. The name is that of the function, ``"shape"``, or
+        ``"shape(pos)"`` if the element is a pair. A dict ``{name: element}`` gives other names. A function is
+        called once for every distinct value and returns a text, a number, a bool, or None for no attribute. "auto"
+        means no functions if there are templates or no text, otherwise ``["lower", "prefix3", "suffix2", "suffix3",
+        "shape"]`` without those that change no value.
+    fields : sequence of str or None, default=None
+        Names for the columns of tuples and rows, or for the one column of plain texts or numbers, to be used in
+        templates instead of the default ones. For dicts and batches: the keys to read, in this order.
+    padding : {"mark", "drop"}, default="mark"
+        What a template sees outside the sequence. "mark": the values ``__BOS__`` and ``__EOS__``. "drop": templates
+        that reach outside make nothing; the first token has the attribute ``__BOS__``, the last ``__EOS__``, as in
+        CRFsuite.
+    min_count : int, default=1
+        Attributes that fewer training tokens have are left out.
+    bias : bool, default=False
+        Whether every token has the attribute ``bias``.
+
+    Attributes
+    ----------
+    fields_ : list
+        The raw fields.
+    templates_ : list of tuples of (field, offset) pairs
+        The templates in use, in the order of the features.
+    token_features_ : dict
+        ``{name: (field, function)}`` of the token features in use.
+    n_features_out_ : int
+        Number of features, including those of a `SequenceBatch` that they are appended to.
+
+    See Also
+    --------
+    Tokenwise : Apply any scikit-learn transformer to each token of numeric sequences.
+
+    Notes
+    -----
+    Names of functions: ``lower``; ``prefixN`` and ``suffixN`` with a number N (the whole text if it is shorter);
+    ``shape`` (upper-case letters as X, other letters as x, digits as d, runs joined) and ``long_shape`` (runs not
+    joined); ``is_alpha``, ``is_digit``, ``is_lower``, ``is_punctuation``, ``is_title``, ``is_upper``, ``has_digit``,
+    ``has_hyphen``; ``length``.
+
+    Given a `SequenceBatch`, the raw token columns of which it keeps, the new features are appended to those it has.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+    >>> X = [[("In", "IN"), ("the", "DT"), ("end", "NN")], [("The", "DT"), ("end", "NN")]]
+    >>> templates = [(("w", -1), ("w", 0)), (("pos", 1),), (("low", 0),)]
+    >>> extractor = SequenceFeatureExtractor(templates, token_features={"low": "lower"}, fields=["w", "pos"])
+    >>> batch = extractor.fit_transform(X)
+    >>> batch
+    SequenceBatch(2 sequences, 5 tokens, 11 features)
+    >>> extractor.get_feature_names_out().tolist()
+    ['w[-1]|w[0]=In|the', 'w[-1]|w[0]=The|end', 'w[-1]|w[0]=the|end', 'w[-1]|w[0]=__BOS__|In', 'w[-1]|w[0]=__BOS__|The',
+    'pos[1]=DT', 'pos[1]=NN', 'pos[1]=__EOS__', 'low[0]=end', 'low[0]=in', 'low[0]=the']
+    >>> extractor.transform([[("In", "IN"), ("March", "NNP")]]).toarray().sum(axis=1).tolist()
+    [2.0, 1.0]
+    """
+
+    _parameter_constraints = {
+        "templates": "no_validation",
+        "token_features": "no_validation",
+        "fields": "no_validation",
+        "padding": [StrOptions({"mark", "drop"})],
+        "min_count": [Interval(Integral, 1, None, closed="left")],
+        "bias": ["boolean"],
+    }
+
+    def __init__(self, templates=None, token_features="auto", *, fields=None, padding="mark", min_count=1, bias=False):
+        self.templates = templates
+        self.token_features = token_features
+        self.fields = fields
+        self.padding = padding
+        self.min_count = min_count
+        self.bias = bias
+
+    def fit(self, X, y=None):
+        """Learn the attributes of training sequences.
+
+        Parameters
+        ----------
+        X : list of sequences of tokens, or SequenceBatch with raw token columns
+            Sequences may be lists or arrays, of different lengths, also empty.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a template names an unknown field, or if the tokens are not all of one form; the message names sequence,
+            position and value.
+        TypeError
+            If a token or a value is of a type that has no features.
+        """
+        self.fit_transform(X, y)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, X, y=None):
+        """Learn the attributes of training sequences and return their features.
+
+        Parameters and errors are those of `fit`.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+        """
+        table = read_tokens(X, _check_fields(self.fields))
+        if table.kind == "empty":
+            raise ValueError("X has no tokens to learn features from")
+        self.fields_ = list(table.columns)
+        self._kind = table.kind
+        self._input_names = _input_names(X)
+        self._plan(table.columns)
+        columns = self._with_token_features(table.columns)
+        used = dict.fromkeys(field for template in self.templates_ for field, _ in template)
+        self._field_tables = {field: FieldTable(columns[field]) for field in used}
+        self._vocabularies = [
+            TemplateVocabulary(template, [self._field_tables[field] for field, _ in template])
+            for template in self.templates_
+        ]
+        attributes = self._attributes(table.offsets, columns, learn=True)
+        self._name_features()
+        return self._to_batch(X, table, attributes)
+
+    def transform(self, X):
+        """Return the features of sequences; attributes that were not seen in training are ignored.
+
+        Parameters
+        ----------
+        X : list of sequences of tokens, or SequenceBatch with raw token columns
+            Tokens of the form seen in `fit`.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError
+            If the fields are not those of `fit`, or a field holds numbers where it held text.
+        sklearn.exceptions.NotFittedError
+            If `fit` was not called.
+        """
+        check_is_fitted(self, "templates_")
+        table = self._like_fitted(X, read_tokens(X, _check_fields(self.fields)))
+        attributes = self._attributes(table.offsets, self._with_token_features(table.columns), learn=False)
+        return self._to_batch(X, table, attributes)
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the features.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored: raw tokens have no feature names, and those of a `SequenceBatch` are known from `fit`.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out_,), dtype object
+        """
+        check_is_fitted(self, "templates_")
+        return np.array(self._feature_names, dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.dict = True
+        tags.no_validation = True
+        return tags
+
+    def _plan(self, columns):
+        """Set ``templates_`` and ``token_features_`` from the parameters and the training columns."""
+        first_text = next((field for field, column in columns.items() if is_text(column)), None)
+        templates = _default_templates(columns) if self.templates is None else check_templates(self.templates)
+        functions = self.token_features
+        if isinstance(functions, str) and functions == "auto":
+            functions = None
+            if self.templates is None and first_text is not None:
+                texts = columns[first_text].values.tolist()
+                functions = [name for name in DEFAULT_TOKEN_FEATURES if _changes_any(token_function(name), texts)]
+        self.token_features_ = {} if functions is None else named_functions(functions, first_text)
+        for name, (field, _) in self.token_features_.items():
+            if field not in columns:
+                raise ValueError(f"token_features: {name!r} is for the field {field!r}; {self._known_fields()}")
+            if name in columns:
+                raise ValueError(f"token_features: {name!r} is the name of a field of the tokens; choose another name")
+        for template in templates:
+            for field, _ in template:
+                if field not in columns and field not in self.token_features_:
+                    raise ValueError(f"the template {template!r} names the field {field!r}; {self._known_fields()}")
+        used = {field for template in templates for field, _ in template}
+        self.templates_ = templates + [((name, 0),) for name in self.token_features_ if name not in used]
+
+    def _known_fields(self):
+        return f"the tokens have the fields {self.fields_!r} and the token features {list(self.token_features_)!r}"
+
+    def _like_fitted(self, X, table) -> TokenTable:
+        """Return the table with exactly the fields of `fit`."""
+        n_features_in = X.n_features if isinstance(X, SequenceBatch) else 0
+        if n_features_in != len(self._input_names):
+            raise ValueError(f"X comes with {n_features_in} features, but had {len(self._input_names)} in fit")
+        lacking = [field for field in self.fields_ if field not in table.columns]
+        surplus = table.kind == "tuple" and len(table.columns) > len(self.fields_)
+        optional = table.kind == "empty" or table.kind == self._kind == "dict"
+        if surplus or (lacking and not optional):
+            raise ValueError(
+                f"the tokens have the fields {list(table.columns)!r}, but those in fit had {self.fields_!r}"
+            )
+        missing = TokenColumn(np.full(table.offsets[-1], -1, dtype=np.int32), np.empty(0, dtype=object))
+        return table._replace(columns={field: table.columns.get(field, missing) for field in self.fields_})
+
+    def _with_token_features(self, columns):
+        derived = {
+            name: apply_function(function, columns[field], name)
+            for name, (field, function) in self.token_features_.items()
+        }
+        return {**columns, **derived}
+
+    def _attributes(self, offsets, columns, learn):
+        """Yield, for each template and each always-present attribute, attribute numbers and values of the tokens.
+
+        Numbers, of shape (N,) int32, are -1 where there is no attribute; values are float64, or None for all 1.
+        """
+        window = Window(offsets, self.padding == "mark")
+        coded = {field: table.encode(columns[field], field) for field, table in self._field_tables.items()}
+        shifted = {
+            (field, offset): window.shift(coded[field], self._field_tables[field].size, offset)
+            for field, offset in dict.fromkeys(pair for template in self.templates_ for pair in template)
+        }
+        attributes = []
+        for vocabulary in self._vocabularies:
+            parts, values = _multiply([shifted[pair] for pair in vocabulary.template])
+            numbers = vocabulary.fit(parts, self.min_count) if learn else vocabulary.lookup(parts)
+            attributes.append((numbers, values))
+        for present in self._always(window):
+            attributes.append((np.where(present, 0, -1).astype(np.int32), None))
+        return attributes
+
+    def _always(self, window):
+        """Return which tokens have the attributes named by `_always_names`."""
+        present = [window.from_begin >= 0] if self.bias else []
+        return present if window.mark else [*present, window.from_begin == 0, window.to_end == 0]
+
+    def _name_features(self):
+        always = ["bias"] if self.bias else []
+        if self.padding == "drop":
+            always += [BEGIN, END]
+        blocks = [ConstantNames(self._input_names), *self._vocabularies, ConstantNames(np.array(always, dtype=object))]
+        self._feature_names = FeatureNames(blocks)
+        self.n_features_out_ = len(self._feature_names)
+
+    def _to_batch(self, X, table, attributes) -> SequenceBatch:
+        sizes = [*map(len, self._vocabularies)] + [1] * (len(attributes) - len(self._vocabularies))
+        indptr, indices, values = _assemble(attributes, sizes)
+        n_new = sum(sizes)
+        if not isinstance(X, SequenceBatch):
+            return SequenceBatch(table.offsets, indptr, indices, values, n_new, self._feature_names, table.columns)
+        values = np.ones(len(indices)) if values is None else values
+        new = sparse.csr_array((values, indices, indptr), shape=(X.n_tokens, n_new))
+        stacked = sparse.hstack([X.tocsr(), new], format="csr")
+        return SequenceBatch.from_csr(stacked, X.offsets, self._feature_names, X.columns)
+
+
+def _check_fields(fields):
+    if fields is None:
+        return None
+    if isinstance(fields, (str, bytes)) or not np.iterable(fields):
+        raise TypeError(f"fields must be a sequence of names, got {fields!r}")
+    fields = list(fields)
+    if not fields or len(set(fields)) < len(fields):
+        raise ValueError(f"fields must be different names, at least one, got {fields!r}")
+    return fields
+
+
+def _changes_any(function, texts):
+    return any(function(text) != text for text in texts)
+
+
+def _input_names(X) -> np.ndarray:
+    """Return the names of the features that X has already."""
+    if not isinstance(X, SequenceBatch):
+        return np.empty(0, dtype=object)
+    names = [f"x{i}" for i in range(X.n_features)] if X.feature_names is None else X.feature_names
+    return np.array(names, dtype=object)
+
+
+def _default_templates(columns):
+    """Return the templates for ``templates=None``: those of CRFsuite's chunking example for texts."""
+    templates = []
+    n_texts = 0
+    for field, column in columns.items():
+        if not is_text(column):
+            templates.append(((field, 0),))
+            continue
+        pairs = (-1, 0) if n_texts == 0 else (-2, -1, 0, 1)
+        triples = () if n_texts == 0 else (-2, -1, 0)
+        templates += [((field, o),) for o in range(-2, 3)]
+        templates += [((field, o), (field, o + 1)) for o in pairs]
+        templates += [((field, o), (field, o + 1), (field, o + 2)) for o in triples]
+        n_texts += 1
+    return templates
+
+
+def _multiply(parts):
+    """Return the parts of a conjunction and the product of their numbers, None if all are texts."""
+    factors = [part.numbers for part in parts if part.numbers is not None]
+    if not factors:
+        return parts, None
+    product = np.prod(factors, axis=0)
+    codes = np.where(product == 0, np.int32(-1), parts[0].codes)  # a product may underflow
+    return [parts[0]._replace(codes=codes), *parts[1:]], product
+
+
+def _assemble(attributes, sizes):
+    """Return CSR arrays from the attributes of each template; ``sizes`` are the sizes of their vocabularies."""
+    starts = np.cumsum([0, *sizes[:-1]])
+    n_tokens = len(attributes[0][0])
+    indices = np.empty((n_tokens, len(attributes)), dtype=np.int32)
+    for j, (numbers, _) in enumerate(attributes):
+        indices[:, j] = numbers
+    present = indices >= 0
+    indices += starts.astype(np.int32)
+    indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+    if all(values is None for _, values in attributes):
+        return indptr, indices[present], None
+    values = np.ones(present.shape)
+    for j, (_, column) in enumerate(attributes):
+        if column is not None:
+            values[:, j] = column
+    values = values[present]
+    return indptr, indices[present], None if (values == 1).all() else values

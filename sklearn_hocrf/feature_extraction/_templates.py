@@ -1,0 +1,277 @@
+"""Templates: which fields, at which offsets from the token, make an attribute.
+
+    template ((w, -1), (w, 0))   ->   one attribute for each pair of neighbouring words seen, "w[-1]|w[0]=in|the"
+
+A field is an array of integer codes. A template shifts the arrays of its fields and joins them to one int64 key per
+token, in mixed radix; its vocabulary is the sorted array of the keys seen in training. Names are made from the keys
+when somebody asks for them: a third of a million strings cost more time than all the rest.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from ._columns import is_text
+
+__all__ = [
+    "BEGIN",
+    "END",
+    "CodedField",
+    "ConstantNames",
+    "FeatureNames",
+    "FieldTable",
+    "TemplateVocabulary",
+    "Window",
+    "check_templates",
+]
+
+BEGIN, END = "__BOS__", "__EOS__"
+MAX_KEY = 2**62
+TABLE_FACTOR = 4  # keys are looked up in a table, not by sorting, if the table has at most so many cells a token
+
+
+def check_templates(templates) -> list[tuple]:
+    """Return the templates as tuples of (field, offset) pairs; a single pair is a template too."""
+    if isinstance(templates, (str, bytes)) or not np.iterable(templates):
+        raise TypeError(f"templates must be an iterable of tuples of (field, offset) pairs, got {templates!r}")
+    checked = [_check_template(i, template) for i, template in enumerate(templates)]
+    for i, template in enumerate(checked):
+        if template in checked[:i]:
+            raise ValueError(f"templates[{i}] = {template!r} is there twice")
+    return checked
+
+
+def _check_template(i, template):
+    if not isinstance(template, (tuple, list)):
+        raise TypeError(f"templates[{i}] = {template!r} must be a tuple of (field, offset) pairs")
+    if len(template) == 0:
+        raise ValueError(f"templates[{i}] is empty; for an attribute that every token has set bias=True")
+    if _is_pair(template):
+        template = (template,)
+    for pair in template:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"templates[{i}] = {template!r}: {pair!r} must be a (field, offset) pair")
+        if not isinstance(pair[1], Integral) or isinstance(pair[1], bool):
+            raise TypeError(f"templates[{i}] = {template!r}: the offset {pair[1]!r} must be an integer")
+    template = tuple((field, operator.index(offset)) for field, offset in template)
+    if len(set(template)) < len(template):
+        raise ValueError(f"templates[{i}] = {template!r} has the same (field, offset) pair twice")
+    return template
+
+
+def _is_pair(template):
+    return len(template) == 2 and not isinstance(template[0], (tuple, list)) and isinstance(template[1], Integral)
+
+
+class CodedField(NamedTuple):
+    """One field of all tokens, as codes of the training values.   N tokens."""
+
+    codes: np.ndarray  # (N,) int32   -1: missing, or never seen in training
+    numbers: np.ndarray | None  # (N,) float64   the values of a numeric field, whose codes are 0, or -1 for the value 0
+
+
+class FieldTable:
+    """The values that one field had in training, in sorted order.
+
+    Attributes
+    ----------
+    labels : list of str, or None for a numeric field
+    size : int
+        Number of codes: that of the labels, 1 for a numeric field.
+    n_codes : int
+        The same with the codes of the two marks outside the sequence.
+    """
+
+    def __init__(self, column):
+        self.labels = sorted(column.values.tolist()) if is_text(column) else None
+        self.size = 1 if self.labels is None else len(self.labels)
+        self.n_codes = self.size + 2
+        self._code_of = None if self.labels is None else {label: code for code, label in enumerate(self.labels)}
+
+    @property
+    def texts(self) -> np.ndarray:
+        """The text of each code; None for a number, which has no text."""
+        return np.array([*([None] if self.labels is None else self.labels), BEGIN, END], dtype=object)
+
+    def encode(self, column, field) -> CodedField:
+        """Return the codes of a column; values that were not seen in training get -1."""
+        if is_text(column) and not len(column.values):  # nothing but missing values is neither text nor numbers
+            return CodedField(column.codes, None if self.labels is not None else np.zeros(len(column.codes)))
+        if is_text(column) != (self.labels is not None):
+            was, now = ("numbers", "text") if is_text(column) else ("text", "numbers")
+            raise ValueError(f"field {field!r} held {was} in fit, but holds {now} now")
+        if is_text(column):
+            code = [self._code_of.get(value, -1) for value in column.values.tolist()]
+            return CodedField(np.array([*code, -1], dtype=np.int32)[column.codes], None)
+        numbers = np.nan_to_num(column, nan=0.0)
+        return CodedField(np.where(numbers != 0, 0, -1).astype(np.int32), numbers)
+
+
+class Window:
+    """Look-up of neighbouring tokens in the same sequence.
+
+    Outside the sequence a field has the two codes after its last value if ``mark``, otherwise -1.
+    """
+
+    def __init__(self, offsets, mark: bool):
+        lengths = np.diff(offsets)
+        n_tokens = int(offsets[-1])
+        self.from_begin = np.arange(n_tokens, dtype=np.int64) - np.repeat(offsets[:-1], lengths)
+        self.to_end = np.repeat(lengths, lengths) - 1 - self.from_begin
+        self.mark = mark
+        self._outside: dict[int, np.ndarray] = {}
+
+    def shift(self, field: CodedField, size: int, offset: int) -> CodedField:
+        """Return what each token has at ``offset`` from it; ``size`` is the number of values of the field."""
+        if offset == 0:
+            return field
+        if offset not in self._outside:
+            self._outside[offset] = np.flatnonzero(self.from_begin < -offset if offset < 0 else self.to_end < offset)
+        outside = self._outside[offset]
+        codes = np.roll(field.codes, -offset)
+        codes[outside] = -1 if not self.mark else size if offset < 0 else size + 1
+        if field.numbers is None:
+            return CodedField(codes, None)
+        numbers = np.roll(field.numbers, -offset)
+        numbers[outside] = 1.0 if self.mark else 0.0
+        return CodedField(codes, numbers)
+
+
+class TemplateVocabulary:
+    """The attributes that one template makes.   V attributes.
+
+    Parameters
+    ----------
+    template : tuple of (field, offset) pairs
+    tables : list of FieldTable
+        The table of each pair's field.
+
+    Attributes
+    ----------
+    keys : (V,) int64, ascending   mixed-radix codes of the attributes
+    """
+
+    def __init__(self, template, tables):
+        self.template = template
+        self.tables = tables
+        self.keys = np.empty(0, dtype=np.int64)
+        self._prefixes: dict[int, np.ndarray] = {}  # pair number -> keys of the pairs before it, where radix overflows
+
+    def __len__(self):
+        return len(self.keys)
+
+    def fit(self, parts: list[CodedField], min_count=1) -> np.ndarray:
+        """Collect the attributes that at least ``min_count`` tokens have; return what `lookup` returns."""
+        key, n_keys = self._join(parts, fit=True)
+        self.keys = _distinct(key, n_keys, min_count)
+        return _find(self.keys, key, n_keys)
+
+    def lookup(self, parts: list[CodedField]) -> np.ndarray:
+        """Return the attribute number of each token, of shape (N,) int32, in [0, V); -1 for none."""
+        return _find(self.keys, *self._join(parts, fit=False))
+
+    def _join(self, parts, fit):
+        """Return the key of each token, of shape (N,) int64, -1 where a part is missing, and the number of keys."""
+        key, n_keys = parts[0].codes.astype(np.int64), self.tables[0].n_codes
+        for i, (part, table) in enumerate(zip(parts[1:], self.tables[1:], strict=True), start=1):
+            if n_keys > MAX_KEY // table.n_codes:
+                if fit:
+                    self._prefixes[i] = _distinct(key, n_keys, 1)
+                key = _find(self._prefixes[i], key, n_keys).astype(np.int64)
+                n_keys = len(self._prefixes[i])
+            joined = key * table.n_codes + part.codes
+            joined[(key < 0) | (part.codes < 0)] = -1
+            key, n_keys = joined, n_keys * table.n_codes
+        return key, n_keys
+
+    def names(self, chosen=slice(None)) -> list[str]:
+        """Return the names of the chosen attributes."""
+        key = self.keys[chosen]
+        texts = []  # the value of each pair, last pair first
+        for i in range(len(self.template) - 1, 0, -1):
+            key, code = np.divmod(key, self.tables[i].n_codes)
+            texts.append(self.tables[i].texts[code].tolist())
+            if i in self._prefixes:
+                key = self._prefixes[i][key]
+        texts.append(self.tables[0].texts[key].tolist())
+        head = "|".join(f"{field}[{offset}]" for field, offset in self.template)
+        if all(table.labels is not None for table in self.tables):
+            return [f"{head}={'|'.join(values)}" for values in zip(*reversed(texts), strict=True)]
+        values = (list(filter(None.__ne__, row)) for row in zip(*reversed(texts), strict=True))
+        return [f"{head}={'|'.join(row)}" if row else head for row in values]
+
+
+def _distinct(key, n_keys, min_count) -> np.ndarray:
+    """Return the sorted distinct keys >= 0 that occur ``min_count`` times."""
+    if n_keys <= TABLE_FACTOR * len(key):
+        return np.flatnonzero(np.bincount(key + 1, minlength=1)[1:] >= min_count)
+    key = np.sort(key)
+    key = key[np.searchsorted(key, 0) :]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    return key[first[np.diff(first, append=len(key)) >= min_count]]
+
+
+def _find(keys, key, n_keys) -> np.ndarray:
+    """Return the position of each element of ``key`` in the sorted ``keys``, as int32; -1 where it is not there."""
+    if len(keys) == 0:
+        return np.full(len(key), -1, dtype=np.int32)
+    if n_keys <= TABLE_FACTOR * len(key):
+        table = np.full(n_keys + 1, -1, dtype=np.int32)  # its last element is that of the key -1
+        table[keys] = np.arange(len(keys), dtype=np.int32)
+        return table[key]
+    position = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    return np.where(keys[position] == key, position, -1).astype(np.int32)
+
+
+class ConstantNames:
+    """A block of names that exist already: an array of objects."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __len__(self):
+        return len(self.array)
+
+    def names(self, chosen=slice(None)) -> list[str]:
+        return self.array[chosen].tolist()
+
+
+class FeatureNames(Sequence):
+    """Names of features, made when they are asked for.
+
+    Parameters
+    ----------
+    blocks : list of TemplateVocabulary and ConstantNames
+        Objects with a length and a method ``names(chosen)``.
+    """
+
+    def __init__(self, blocks):
+        self._blocks = blocks
+        self._starts = np.cumsum([0, *map(len, blocks)])
+        self._array: np.ndarray | None = None
+
+    def __len__(self):
+        return int(self._starts[-1])
+
+    def __getitem__(self, key):
+        """Return one name for an int, an array of names for anything else that indexes an array."""
+        if not isinstance(key, Integral):
+            return np.asarray(self)[key]
+        i = range(len(self))[key]
+        block = int(np.searchsorted(self._starts, i, side="right")) - 1
+        return self._blocks[block].names([i - self._starts[block]])[0]
+
+    def __array__(self, dtype=None, copy=None):
+        if self._array is None:
+            names = [name for block in self._blocks for name in block.names()]
+            self._array = np.array(names, dtype=object)
+            self._array.flags.writeable = False
+        return self._array.astype(dtype or object, copy=bool(copy))
+
+    def __reduce__(self):
+        return FeatureNames, (self._blocks,)  # the strings are made anew rather than sent to a worker

@@ -1,0 +1,117 @@
+"""Functions of one token's text, named by strings.
+
+They are called once for each distinct text, not once for each token, so plain Python is fast enough. A function returns
+a str (one attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (nothing).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import groupby
+
+import numpy as np
+
+__all__ = ["named_functions", "token_function"]
+
+
+def _prefix(text, length):
+    return text[:length]
+
+
+def _suffix(text, length):
+    return text[-length:]
+
+
+def _character_class(character):
+    if character.isupper():
+        return "X"
+    if character.isalpha():
+        return "x"
+    return "d" if character.isdigit() else character
+
+
+def _long_shape(text):
+    return "".join(map(_character_class, text))
+
+
+def _shape(text):
+    return "".join(character for character, _ in groupby(_long_shape(text)))
+
+
+def _is_punctuation(text):
+    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
+
+
+def _has_digit(text):
+    return any(map(str.isdigit, text))
+
+
+def _has_hyphen(text):
+    return "-" in text
+
+
+FUNCTIONS: dict[str, Callable] = {
+    "lower": str.lower,
+    "shape": _shape,
+    "long_shape": _long_shape,
+    "is_alpha": str.isalpha,
+    "is_digit": str.isdigit,
+    "is_lower": str.islower,
+    "is_punctuation": _is_punctuation,
+    "is_title": str.istitle,
+    "is_upper": str.isupper,
+    "has_digit": _has_digit,
+    "has_hyphen": _has_hyphen,
+    "length": len,
+}
+AFFIXES = {"prefix": _prefix, "suffix": _suffix}
+
+
+def token_function(name: str) -> Callable:
+    """Return the picklable function called ``name``; ``prefix4`` and the like carry their length in the name."""
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+    affix = re.fullmatch(r"(prefix|suffix)([1-9][0-9]*)", name)
+    if affix is None:
+        known = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
+        raise ValueError(f"token_features: there is no token function {name!r}; use one of {known}, or a callable")
+    return partial(AFFIXES[affix[1]], length=int(affix[2]))
+
+
+def named_functions(token_features, default_field) -> dict:
+    """Return {name: (field, function)} of the token features; a bare function belongs to ``default_field``."""
+    if isinstance(token_features, str) or not np.iterable(token_features):
+        raise TypeError(
+            f"token_features must be 'auto', None, a list of functions or a dict of them, got {token_features!r}"
+        )
+    if isinstance(token_features, Mapping):
+        return {name: _field_and_function(spec, default_field)[:2] for name, spec in token_features.items()}
+    named = {}
+    for spec in token_features:
+        field, function, name = _field_and_function(spec, default_field)
+        if isinstance(spec, (tuple, list)):
+            name = f"{name}({field})"
+        if name in named:
+            raise ValueError(
+                f"token_features: two functions are called {name!r}; name them in a dict {{name: function}}"
+            )
+        named[name] = field, function
+    return named
+
+
+def _field_and_function(spec, default_field):
+    field, function = default_field, spec
+    if isinstance(spec, (tuple, list)):
+        if len(spec) != 2:
+            raise ValueError(f"token_features: {spec!r} must be a function, or a pair of a field and a function")
+        field, function = spec
+    elif default_field is None:
+        raise ValueError(f"token_features: no field holds text; say which one {spec!r} is for: (field, {spec!r})")
+    if isinstance(function, str):
+        return field, token_function(function), function
+    if not callable(function):
+        raise TypeError(f"token_features: {function!r} must be a callable or the name of a token function")
+    return field, function, getattr(function, "__name__", type(function).__name__)
