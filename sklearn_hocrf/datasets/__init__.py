@@ -6,10 +6,10 @@ tokens are text, arrays of shape (T, n_features) where they are numbers. Labels 
 of integer arrays of shape (T,).
 """
 
-from sklearn_hocrf.datasets._files import load_conll, load_cora_references, load_ocr_letters
-from sklearn_hocrf.datasets._generators import make_digit_words, make_markov_sequences
-from sklearn_hocrf.datasets._jmlr_example import load_jmlr_example
-from sklearn_hocrf.datasets._punctuation import decode_punctuation, encode_punctuation, load_punctuation
+from ._files import load_conll, load_cora_references, load_ocr_letters
+from ._generators import make_digit_words, make_markov_sequences
+from ._jmlr_example import load_jmlr_example
+from ._punctuation import decode_punctuation, encode_punctuation, load_punctuation
 
 __all__ = [
     "decode_punctuation",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn.utils import Bunch
 
-from sklearn_hocrf.datasets._files import read_words
+from ._files import read_words
 
 OUTSIDE = "O"
 MARKS = {",", ".", "?", "!"}
