@@ -1,0 +1,15 @@
+"""From any form of X and y that users have to one SequenceBatch and label codes; every trap is an error here.
+
+    form         X                                                              y
+    "table"      plain 2-D array, data frame or sparse matrix                   1-D: n sequences of length 1
+    "grid"       3-D array: sequences of one length                             2-D array, or a list of sequences
+    "sequences"  list of sequences, or a SequenceBatch                          list of label sequences
+
+A sequence is a list of feature dicts or of attribute-name lists (``_attributes``), or a 2-D array or sparse matrix
+(``_rows``). Nothing here changes an estimator: what fit learns about X is a :class:`FeatureSpace`.
+"""
+
+from ._inputs import FeatureSpace, TrainingData, check_training_data, read_sequences
+from ._targets import read_label_codes
+
+__all__ = ["FeatureSpace", "TrainingData", "check_training_data", "read_label_codes", "read_sequences"]

@@ -1,0 +1,198 @@
+"""Feature dicts and lists of attribute names to a batch, in one pass.
+
+    {"word": "Rome", "title": True, "length": 4}   ->   word:Rome = 1, title = 1, length = 4
+    ["word:Rome", "title"]                         ->   word:Rome = 1, title = 1
+
+The rules are those of python-crfsuite's ``ItemSequence``: a str value becomes part of the name, a list (tuple, set)
+holds several of them, a nested dict prefixes the names of its own attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Number, Real
+
+import numpy as np
+
+from .._batch import SequenceBatch
+from ._messages import refuse_non_sequence, short
+
+__all__ = ["Vocabulary", "looks_like_rows", "read_attributes", "sort_vocabulary"]
+
+SEPARATOR = ":"
+_COLLECTIONS = (list, tuple, set, frozenset)
+
+
+class Vocabulary(dict):
+    """Feature number by attribute name; a name that is not there has number -1."""
+
+    def __missing__(self, name):
+        return -1
+
+
+class _GrowingVocabulary(dict):
+    """A new name gets the next number."""
+
+    def __missing__(self, name):
+        self[name] = number = len(self)
+        return number
+
+
+def looks_like_rows(X, *, default) -> bool:
+    """Return whether the sequences are rows of numbers rather than attributes; ``default`` where nothing says it."""
+    for n, sequence in enumerate(X):
+        if len(getattr(sequence, "shape", ())) == 2:
+            return True
+        refuse_non_sequence(sequence, n)
+        for token in sequence:
+            if isinstance(token, np.ndarray):
+                return token.dtype.kind in "biufc"
+            if isinstance(token, (list, tuple)) and len(token):
+                return isinstance(token[0], Number)
+            if not isinstance(token, (list, tuple)):
+                return isinstance(token, Number)
+    return default
+
+
+def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
+    """Return the batch of sequences of feature dicts or attribute-name lists.
+
+    Parameters
+    ----------
+    X : iterable of sequences
+    vocabulary : Vocabulary
+        With ``grow=True`` it is filled with the names of X, numbered as they come; the batch is then raw (features
+        may repeat within a token) and goes to :func:`sort_vocabulary`. Otherwise unknown names are left out.
+    grow : bool
+
+    Raises
+    ------
+    TypeError, ValueError
+        For tokens, names and values that are none, naming sequence and position.
+    """
+    names = _GrowingVocabulary() if grow else vocabulary
+    lengths, widths, ids, odd, odd_values = [], [], [], [], []
+    number = names.__getitem__
+    for n, sequence in enumerate(X):
+        refuse_non_sequence(sequence, n)
+        for t, token in enumerate(sequence):
+            before = len(ids)
+            if isinstance(token, Mapping):
+                for key, value in token.items():
+                    if type(value) is str and type(key) is str:  # most attributes are of this kind
+                        ids.append(number(key + SEPARATOR + value))
+                        continue
+                    for name, amount in _attributes_of(key, value, n, t):
+                        if amount != 1.0:
+                            odd.append(len(ids))
+                            odd_values.append(amount)
+                        ids.append(number(name))
+            else:
+                ids.extend(map(number, _attribute_names(token, n, t)))
+            widths.append(len(ids) - before)
+        lengths.append(len(sequence))
+    if grow:
+        vocabulary.update(names)
+    return _batch(lengths, widths, ids, odd, odd_values, vocabulary, raw=grow)
+
+
+def _attribute_names(token, n, t):
+    """Return the names of a token that is a list of attribute names."""
+    if isinstance(token, np.ndarray) and token.ndim == 1:
+        token = token.tolist()
+    if isinstance(token, (str, bytes)):
+        raise TypeError(
+            f"sequence {n}, position {t} of X is the str {short(token)}, where the attributes of a token belong: a "
+            "dict or a list of attribute names. For raw tokens put a SequenceFeatureExtractor before the estimator; if "
+            "X is one sequence, wrap it: `[X]`"
+        )
+    if not isinstance(token, _COLLECTIONS):
+        raise TypeError(
+            f"sequence {n}, position {t} of X is {short(token)} ({type(token).__name__}), where the attributes of a "
+            "token belong: a dict or a list of attribute names"
+        )
+    if set(map(type, token)) - {str}:
+        for name in token:
+            _check_name(name, n, t)
+    return token
+
+
+def _check_name(name, n, t):
+    if not isinstance(name, str):
+        raise TypeError(
+            f"an attribute name must be a str, but sequence {n}, position {t} of X has {short(name)} "
+            f"({type(name).__name__})"
+        )
+
+
+def _attributes_of(key, value, n, t):
+    """Yield the (name, amount) pairs of one entry of a feature dict."""
+    _check_name(key, n, t)
+    if isinstance(value, str):
+        yield key + SEPARATOR + value, 1.0
+    elif isinstance(value, (Real, np.bool_)):
+        yield key, _finite(value, key, n, t)
+    elif isinstance(value, Mapping):
+        for inner_key, inner in value.items():
+            for name, amount in _attributes_of(inner_key, inner, n, t):
+                yield key + SEPARATOR + name, amount
+    elif isinstance(value, _COLLECTIONS):
+        for name in _attribute_names(value, n, t):
+            yield key + SEPARATOR + name, 1.0
+    else:
+        raise TypeError(
+            f"sequence {n}, position {t} of X: attribute {key!r} has the value {short(value)} "
+            f"({type(value).__name__}); values are str, bool, numbers, lists of str, or dicts of these"
+        )
+
+
+def _finite(value, key, n, t):
+    amount = float(value)
+    if not np.isfinite(amount):
+        what = "NaN" if np.isnan(amount) else "inf"
+        raise ValueError(f"Input X contains {what}: sequence {n}, position {t}, attribute {key!r} is {value!r}")
+    return amount
+
+
+def _batch(lengths, widths, ids, odd, odd_values, vocabulary, *, raw):
+    offsets = np.cumsum([0, *lengths])
+    indptr = np.cumsum([0, *widths])
+    ids = np.array(ids, dtype=np.int32)
+    values = None
+    if odd:
+        values = np.ones(len(ids))
+        values[odd] = odd_values
+    if not raw:
+        known = ids >= 0
+        indptr = np.concatenate([[0], np.cumsum(known)])[indptr]
+        ids, values = ids[known], None if values is None else values[known]
+    batch = SequenceBatch(offsets, indptr, ids, values, len(vocabulary))
+    return batch if raw else _canonical(batch, None)
+
+
+def _canonical(batch, names):
+    """Sort the features of each token and add up those that it has several times."""
+    matrix = batch.tocsr()
+    matrix.indices, matrix.data = matrix.indices.copy(), matrix.data.copy()
+    matrix.sum_duplicates()
+    return SequenceBatch.from_csr(matrix, batch.offsets, names)
+
+
+def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
+    """Number the attributes of a raw batch by their sorted names.
+
+    Attributes that are nowhere in the batch (or 0 everywhere) are left out.
+    """
+    ids = batch.indices if batch.values is None else batch.indices[batch.values != 0]
+    used = np.bincount(ids, minlength=len(vocabulary)) > 0
+    names = sorted(name for name, number in vocabulary.items() if used[number])
+    rank = np.zeros(len(vocabulary), dtype=np.int32)
+    rank[[vocabulary[name] for name in names]] = np.arange(len(names))
+    if batch.values is not None and len(ids) < len(batch.indices):
+        matrix = batch.tocsr()
+        matrix.eliminate_zeros()
+        batch = SequenceBatch(batch.offsets, matrix.indptr, matrix.indices, matrix.data, batch.n_features)
+    batch = SequenceBatch(batch.offsets, batch.indptr, rank[batch.indices], batch.values, len(names))
+    names_array = np.empty(len(names), dtype=object)
+    names_array[:] = names
+    return _canonical(batch, names_array), Vocabulary(zip(names, range(len(names)), strict=True))

@@ -1,0 +1,229 @@
+"""The forms of X, and the training data as a whole."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
+
+from .._batch import SequenceBatch
+from .._labels import encode_labels, sorted_labels
+from ._attributes import Vocabulary, looks_like_rows, read_attributes, sort_vocabulary
+from ._messages import refuse_non_sequence, short
+from ._rows import check_table, refuse_not_finite, rows_batch, stack_grid, stack_rows
+from ._targets import read_labels
+
+__all__ = ["FeatureSpace", "TrainingData", "check_training_data", "input_form", "read_sequences"]
+
+
+class FeatureSpace(NamedTuple):
+    """What fit learned about the features of X; later X are held against it."""
+
+    n_features: int
+    names: Any  # (n_features,) object array, a lazy sequence of names, or None
+    vocabulary: Vocabulary | None  # feature number by attribute name, where X had attribute names
+    is_table: bool  # X was a plain 2-D array: sequences of length 1
+
+
+class TrainingData(NamedTuple):
+    """What fit works with.   N tokens, L labels. Sequences of weight 0 are out."""
+
+    batch: SequenceBatch
+    codes: np.ndarray  # (N,) int32    label of each token, an index into ``classes``
+    classes: np.ndarray  # (L,)        the labels as in y, sorted
+    sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
+    features: FeatureSpace
+    labels_as_lists: bool  # y was lists, so predictions are
+
+
+def check_training_data(estimator, X, y, sample_weight=None) -> TrainingData:
+    """Return validated training data, or raise an error that names sequence, position and value.
+
+    Parameters
+    ----------
+    estimator : estimator
+        For its name in messages.
+    X, y : sequences and their labels
+        In one of the forms of the package's docstring.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight a sequence.
+    """
+    form = input_form(X)
+    batch, features = _read_training_sequences(estimator, X, form)
+    if not batch.lengths.all():
+        raise ValueError(f"sequence {int(np.argmin(batch.lengths))} of X is empty: fit needs a token in each sequence")
+    labels, as_lists = read_labels(y, batch.lengths, form, type(estimator).__name__)
+    weight = _check_weight(sample_weight, len(batch))
+    if weight is not None and not weight.all():
+        batch, labels, weight = _without_weightless(batch, labels, weight)
+    classes = sorted_labels(labels, batch.offsets)
+    codes = encode_labels(labels, classes, batch.offsets)
+    if features.vocabulary is not None:
+        batch, vocabulary = sort_vocabulary(batch, features.vocabulary)
+        features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
+    return TrainingData(batch, codes, classes, weight, features, as_lists)
+
+
+def _check_weight(sample_weight, n_sequences):
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, np.empty(n_sequences), dtype=np.float64, ensure_non_negative=True)
+    if not weight.any():  # older versions of scikit-learn let this pass
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return weight
+
+
+def _without_weightless(batch, labels, weight):
+    """Leave out the sequences of weight 0."""
+    kept_tokens = np.flatnonzero(np.repeat(weight, batch.lengths))
+    labels = labels[kept_tokens] if isinstance(labels, np.ndarray) else [labels[t] for t in kept_tokens]
+    return batch[weight > 0], labels, weight[weight > 0]
+
+
+def input_form(X) -> str:
+    """Return "table", "grid" or "sequences"."""
+    if isinstance(X, SequenceBatch):
+        return "sequences"
+    if isinstance(X, (str, bytes)):
+        raise TypeError(f"X is the str {short(X)}, where a list of sequences belongs; for one text: `[list(text)]`")
+    if sparse.issparse(X):
+        return "table"
+    n_axes = len(X.shape) if hasattr(X, "shape") else np.ndim(X) if hasattr(X, "__array__") else None
+    if n_axes is None or (n_axes == 1 and X.dtype == object):
+        return _form_of_list(X)
+    if n_axes > 3:
+        raise ValueError(f"X has {n_axes} dimensions, at most 3 are possible: sequence, position, feature")
+    return "grid" if n_axes == 3 else "table"
+
+
+def _form_of_list(X):
+    """Tell a list of sequences from a list of numeric rows, by the first element that says it."""
+    if isinstance(X, (dict, set, frozenset)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
+        raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {type(X).__name__}")
+    for n, element in enumerate(X):
+        if isinstance(element, Number):
+            return "table"
+        refuse_non_sequence(element, n)
+        if hasattr(element, "shape"):
+            return "table" if len(element.shape) == 1 and element.dtype.kind in "biufc" else "sequences"
+        if len(element):
+            return "table" if isinstance(element[0], Number) else "sequences"
+    return "sequences"
+
+
+def _read_training_sequences(estimator, X, form):
+    if isinstance(X, SequenceBatch):
+        if len(X) == 0:
+            raise ValueError("X has no sequences: fit needs at least one")
+        _refuse_not_finite_batch(X)
+        return X, FeatureSpace(X.n_features, X.feature_names, None, is_table=False)
+    names = None
+    if form == "table":
+        names = _get_feature_names(X)
+        matrix = check_table(X, estimator)
+        offsets = np.arange(matrix.shape[0] + 1)
+    elif form == "grid":
+        matrix, offsets = stack_grid(X, estimator)
+    else:
+        X = list(X)
+        if not X:
+            raise ValueError("X has no sequences: fit needs at least one")
+        if not looks_like_rows(X, default=False):
+            vocabulary = Vocabulary()
+            return read_attributes(X, vocabulary, grow=True), FeatureSpace(0, None, vocabulary, is_table=False)
+        names = _common_column_names(X)
+        matrix, offsets = stack_rows(X, estimator, None)
+    refuse_not_finite(matrix, offsets)
+    return rows_batch(matrix, offsets, names), FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
+
+
+def _common_column_names(X):
+    """Return the column names of sequences that are data frames."""
+    names = _get_feature_names(X[0])
+    if names is not None:
+        for n, frame in enumerate(X):
+            if not np.array_equal(names, _get_feature_names(frame)):
+                raise ValueError(f"sequence {n} of X does not have the column names of sequence 0")
+    return names
+
+
+def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
+    """Return X for a fitted estimator as a batch, and its form; empty sequences are allowed.
+
+    ``estimator._features`` is the :class:`FeatureSpace` of its training data.
+    """
+    features, name = estimator._features, type(estimator).__name__
+    form = input_form(X)
+    if isinstance(X, SequenceBatch):
+        _check_width(X.n_features, features.n_features, name)
+        _check_names(X.feature_names, features.names, name)
+        _refuse_not_finite_batch(X)
+        return X, form
+    if form == "table":
+        matrix = _check_fitted_table(estimator, X)
+        offsets = np.arange(matrix.shape[0] + 1)
+    elif form == "grid":
+        matrix, offsets = stack_grid(X, estimator)
+        _check_width(matrix.shape[1], features.n_features, name)
+    else:
+        X = list(X)
+        rows = looks_like_rows(X, default=features.vocabulary is None)
+        _check_kind(rows, features, name)
+        if not rows:
+            return read_attributes(X, features.vocabulary, grow=False), form
+        for sequence in X:
+            if hasattr(sequence, "columns"):
+                validate_data(estimator, sequence, reset=False, skip_check_array=True)
+        matrix, offsets = stack_rows(X, estimator, features.n_features)
+    refuse_not_finite(matrix, offsets)
+    return rows_batch(matrix, offsets, features.names), form
+
+
+def _check_fitted_table(estimator, X):
+    if np.ndim(X) < 2 and not sparse.issparse(X) and hasattr(X, "__array__"):
+        check_table(X, estimator)  # raises, and says how to reshape
+    if not estimator._features.is_table:
+        raise ValueError(
+            f"X is a plain 2-D array, but {type(estimator).__name__} was fitted on sequences. If X is one sequence, "
+            "wrap it: `[X]`"
+        )
+    validate_data(estimator, X, reset=False, skip_check_array=True)
+    matrix = check_table(X, estimator)
+    _check_width(matrix.shape[1], estimator._features.n_features, type(estimator).__name__)
+    return matrix
+
+
+def _check_kind(rows, features, name):
+    if rows and features.vocabulary is not None:
+        raise ValueError(f"X has rows of numbers, but {name} was fitted on attribute names")
+    if not rows and features.vocabulary is None:
+        raise ValueError(
+            f"X has attribute names, but {name} was fitted on rows of numbers or on a SequenceBatch: pass X through "
+            "the transformer that made the training X"
+        )
+
+
+def _check_width(given, fitted, name):
+    if given != fitted:
+        raise ValueError(f"X has {given} features, but {name} is expecting {fitted} features as input")
+
+
+def _check_names(given, fitted, name):
+    """Compare the names of two batches where both have them; one object for both, the usual case, costs nothing."""
+    if given is fitted or not isinstance(given, np.ndarray) or not isinstance(fitted, np.ndarray):
+        return
+    different = np.flatnonzero(given != fitted)
+    if len(different):
+        column = int(different[0])
+        raise ValueError(
+            f"the features of X are not those {name} was fitted on: feature {column} is {given[column]!r}, in fit it "
+            f"was {fitted[column]!r}"
+        )
+
+
+def _refuse_not_finite_batch(batch):
+    if batch.values is not None and not np.isfinite(batch.values).all():
+        refuse_not_finite(batch.tocsr(), batch.offsets)

@@ -1,0 +1,141 @@
+"""Sequences of numeric rows, dense or sparse, to stacked rows of shape (N, n_features)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+
+from .._batch import SequenceBatch
+from ._messages import not_finite, refuse_non_sequence, short
+
+__all__ = ["check_table", "refuse_not_finite", "rows_batch", "stack_grid", "stack_rows"]
+
+
+def check_table(X, estimator, **options):
+    """Return a plain 2-D X as float64 array or CSR matrix; nan and inf are left for :func:`refuse_not_finite`."""
+    if isinstance(X, (list, tuple)):
+        _refuse_ragged_table(X)
+    return check_array(
+        X,
+        accept_sparse="csr",
+        dtype=np.float64,
+        ensure_all_finite=False,
+        input_name="X",
+        estimator=estimator,
+        **options,
+    )
+
+
+def _refuse_ragged_table(X):
+    widths = [len(row) if hasattr(row, "__len__") else None for row in X]
+    if len(set(widths)) > 1:
+        n = next(n for n, width in enumerate(widths) if width != widths[0])
+        raise ValueError(
+            f"ragged rows: row {n} of X is {short(X[n])}, row 0 is {short(X[0])}. Rows of numbers must have one "
+            "length; in a list of sequences every token is a row: `[[[x] for x in sequence] for sequence in X]`"
+        )
+
+
+def stack_grid(X, estimator):
+    """Return the stacked rows of a 3-D array and their offsets."""
+    X = np.asarray(X)
+    n_sequences, length, n_features = X.shape
+    matrix = check_table(X.reshape(n_sequences * length, n_features), estimator, ensure_min_samples=0)
+    return matrix, length * np.arange(n_sequences + 1)
+
+
+def stack_rows(X, estimator, n_features):
+    """Return the stacked rows of a list of 2-D sequences and their offsets.
+
+    ``n_features`` is what the fitted estimator knows; None in fit, where the first sequence that is not empty says it.
+    """
+    blocks = [_row_block(sequence, n) for n, sequence in enumerate(X)]
+    lengths = [0 if block is None else block.shape[0] for block in blocks]
+    expectation = f"{type(estimator).__name__} is expecting {n_features} features as input"
+    for n, block in enumerate(blocks):
+        if block is None:
+            continue
+        if n_features is None:
+            n_features = block.shape[1]
+            expectation = f"sequence {n} has {n_features}"
+        if block.shape[1] != n_features:
+            raise ValueError(f"X has {block.shape[1]} features in sequence {n}, but {expectation}")
+    full = [block for block in blocks if block is not None]
+    if not full:
+        stacked = np.empty((0, n_features or 0))
+    elif any(map(sparse.issparse, full)):
+        stacked = sparse.vstack([sparse.csr_array(block) for block in full], format="csr")
+    else:
+        stacked = np.concatenate(full)
+    return check_table(stacked, estimator, ensure_min_samples=0), np.cumsum([0, *lengths])
+
+
+def _row_block(sequence, n):
+    """Return one sequence as an array or sparse matrix of shape (T, n_features), or None if it has no tokens."""
+    if sparse.issparse(sequence):
+        return sparse.csr_array(sequence)
+    refuse_non_sequence(sequence, n)
+    try:
+        block = np.asarray(sequence)
+    except ValueError:  # numpy refuses rows of several lengths
+        _refuse_ragged(sequence, n)
+        raise
+    if block.ndim == 1 and block.size == 0:
+        return None
+    if block.ndim != 2:
+        _refuse_ragged(sequence, n)
+        raise ValueError(f"sequence {n} of X has {block.ndim} dimensions, where 2 belong: position and feature")
+    return block if block.dtype.kind in "biufc" else _numbers(block, n)
+
+
+def _refuse_ragged(sequence, n):
+    width = None
+    for t, row in enumerate(sequence):
+        if not hasattr(row, "__len__") or isinstance(row, (str, dict)):
+            raise TypeError(
+                f"sequence {n}, position {t} of X is {short(row)} ({type(row).__name__}), where a row of numbers "
+                "belongs"
+            )
+        width = len(row) if width is None else width
+        if len(row) != width:
+            raise ValueError(
+                f"ragged rows: sequence {n}, position {t} of X has {len(row)} features, position 0 has {width}: "
+                f"{short(row)}"
+            )
+
+
+def _numbers(block, n):
+    try:
+        return block.astype(np.float64)
+    except (TypeError, ValueError):
+        for (t, feature), value in np.ndenumerate(block):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"sequence {n}, position {t}, feature {feature} of X is {short(value)} ({type(value).__name__}), "
+                    "not a number"
+                ) from None
+        raise
+
+
+def refuse_not_finite(matrix, offsets) -> None:
+    """Raise if the stacked rows have a nan or an infinite value."""
+    if np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all():
+        return
+    if sparse.issparse(matrix):
+        entry = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+        token = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        raise not_finite(matrix.data[entry], offsets, token, int(matrix.indices[entry]))
+    token, feature = (int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
+    raise not_finite(matrix[token, feature], offsets, token, feature)
+
+
+def rows_batch(matrix, offsets, names) -> SequenceBatch:
+    """Return the batch of stacked rows; entries that a sparse matrix holds twice are added up."""
+    matrix = sparse.csr_array(matrix)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return SequenceBatch.from_csr(matrix, offsets, names)
