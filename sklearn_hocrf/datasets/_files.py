@@ -8,7 +8,8 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -62,8 +63,15 @@ def read_sequences(path, n_columns=None, *, separator=None, comment=None, encodi
 
 
 def load_conll(
-    path, columns=None, *, target=None, separator=None, comment=None, encoding="utf-8", return_X_y=False
-):
+    path: str | PathLike,
+    columns: Sequence[str | None] | None = None,
+    *,
+    target: str | None = None,
+    separator: str | None = None,
+    comment: str | None = None,
+    encoding: str = "utf-8",
+    return_X_y: bool = False,
+) -> Bunch | tuple[list[list[dict[str, str]]], list[list[str]]]:
     """Load a file in a format of the CoNLL shared tasks: one token a line, in columns, and an empty line between two.
 
     Parameters
@@ -139,7 +147,9 @@ def read_words(path) -> tuple[list[list[str]], list[list[str]]]:
     return words, [[label for _, label in tokens] for tokens in sequences]
 
 
-def load_cora_references(path, *, return_X_y=False):
+def load_cora_references(
+    path: str | PathLike, *, return_X_y: bool = False
+) -> Bunch | tuple[list[list[str]], list[list[str]]]:
     """Load bibliographic references, each word labelled with its field: author, title, date ...
 
     The Cora references in the split and tokenisation of Cuong, Ye, Lee and Chieu (JMLR 15, 2014): one ``word field`` a
@@ -178,7 +188,9 @@ def load_cora_references(path, *, return_X_y=False):
     return (X, y) if return_X_y else Bunch(data=X, target=y)
 
 
-def load_ocr_letters(path, *, folds=None, return_X_y=False):
+def load_ocr_letters(
+    path: str | PathLike, *, folds: int | Iterable[int] | None = None, return_X_y: bool = False
+) -> Bunch | tuple[list[np.ndarray], list[list[str]]]:
     """Load handwritten words: binary letter images of 16 rows of 8 pixels.
 
     Kassel's words as cleaned by Taskar (``letter.data``, 2003): 6877 words in ten folds. They are written copies of
@@ -237,9 +249,7 @@ def load_ocr_letters(path, *, folds=None, return_X_y=False):
 
 def _ocr_words(path):
     """Yield (pixel fields of each letter, letters, fold) of each word."""
-    pixels: list[str] = []
-    letters: list[str] = []
-    number, expected = 0, None
+    pixels, letters, number, expected = [], [], 0, None
     for number, line in read_lines(path, "ascii"):
         match = OCR_LINE.fullmatch(line if line.endswith("\t") else line + "\t")
         if match is None:

@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils import check_random_state, check_scalar
 
 MAX_CONTEXTS = 1_000_000
+RandomState = int | np.random.RandomState | None
 
 
 class MarkovChain(NamedTuple):
@@ -60,16 +61,16 @@ def random_chain(n_labels, order, n_successors, rng) -> MarkovChain:
 
 
 def make_markov_sequences(
-    n_sequences=1000,
+    n_sequences: int = 1000,
     *,
-    length=20,
-    order=2,
-    n_labels=5,
-    n_successors=2,
-    n_features=3,
-    noise=0.05,
-    random_state=None,
-):
+    length: int = 20,
+    order: int = 2,
+    n_labels: int = 5,
+    n_successors: int = 2,
+    n_features: int = 3,
+    noise: float = 0.05,
+    random_state: RandomState = None,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Generate sequences whose labels follow a Markov chain of a given order.
 
     The synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is each tuple of the last
@@ -130,16 +131,16 @@ def make_markov_sequences(
 
 
 def make_digit_words(
-    n_train=500,
-    n_test=500,
+    n_train: int = 500,
+    n_test: int = 500,
     *,
-    order=3,
-    n_successors=2,
-    min_length=5,
-    max_length=12,
-    noise=0.5,
-    random_state=None,
-):
+    order: int = 3,
+    n_successors: int = 2,
+    min_length: int = 5,
+    max_length: int = 12,
+    noise: float = 0.5,
+    random_state: RandomState = None,
+) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
     """Generate words of noisy handwritten digits; the digits follow a Markov chain of a given order.
 
     A word is a sequence of images of scikit-learn's :func:`~sklearn.datasets.load_digits`. Which digit comes next
@@ -193,7 +194,8 @@ def make_digit_words(
     images, digits = load_digits(return_X_y=True)
     images = images / 16.0
     shuffled = [rng.permutation(np.flatnonzero(digits == digit)) for digit in range(10)]
-    X, y = {}, {}
+    X: dict[int, list[np.ndarray]] = {}
+    y: dict[int, list[np.ndarray]] = {}
     for subset, n_words in enumerate([n_train, n_test]):
         lengths = rng.randint(min_length, max_length + 1, size=n_words)
         labels = chain.sample(n_words, max_length, rng)

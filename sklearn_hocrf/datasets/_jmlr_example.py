@@ -38,7 +38,9 @@ EVERYWHERE = (
 )
 
 
-def load_jmlr_example(*, everywhere=False, return_X_y=False):
+def load_jmlr_example(
+    *, everywhere: bool = False, return_X_y: bool = False
+) -> Bunch | tuple[list[list[list[str]]], list[list[str]]]:
     """Load a second-order model of one sentence with known weights, partition function and marginals.
 
     "Peter goes to Britain and France annually .", labels P (person), L (location), O (other). Nine weights are 1: the
@@ -81,6 +83,7 @@ def load_jmlr_example(*, everywhere=False, return_X_y=False):
     if return_X_y:
         return X, y
     log_partition, table = EVERYWHERE if everywhere else AT_FRANCE
+    weights: dict[tuple[str | None, tuple[str, ...]], float]
     weights = {(word, (label,)): 1.0 for word, label in zip(WORDS, LABELS, strict=True)}
     weights[None if everywhere else "France", LOL] = 1.0
     return Bunch(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from os import PathLike
+
 from sklearn.utils import Bunch
 
 from ._files import read_words
@@ -10,7 +13,9 @@ OUTSIDE = "O"
 MARKS = {",", ".", "?", "!"}
 
 
-def load_punctuation(path, *, encode=False, return_X_y=False):
+def load_punctuation(
+    path: str | PathLike, *, encode: bool = False, return_X_y: bool = False
+) -> Bunch | tuple[list[list[str]], list[list[str]]]:
     """Load movie dialogues without punctuation; a word's label is the mark that follows it.
 
     The data of Cuong, Ye, Lee and Chieu (JMLR 15, 2014, section 3.4): one ``word label`` a line, an empty line after
@@ -57,7 +62,7 @@ def load_punctuation(path, *, encode=False, return_X_y=False):
     return (X, y) if return_X_y else Bunch(data=X, target=y)
 
 
-def encode_punctuation(y):
+def encode_punctuation(y: Iterable[Sequence[str]]) -> list[list[str]]:
     """Let the first word of each punctuated stretch announce the mark at its end.
 
     For each word with a mark m, ``-m`` is appended to the label of the first word of its stretch: the word itself and
@@ -101,7 +106,7 @@ def _encode_sequence(number, labels):
     return encoded
 
 
-def decode_punctuation(y):
+def decode_punctuation(y: Iterable[Sequence[str]]) -> list[list[str]]:
     """Undo :func:`encode_punctuation`, for labels from a model too: drop everything from the last ``-`` on.
 
     Parameters
