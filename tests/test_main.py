@@ -1,0 +1,48 @@
+"""The demonstration runs, and shows what it is there to show."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sklearn_hocrf.__main__ import main
+
+
+def table_of(output):
+    """Return the rows of the printed table as dicts of floats."""
+    _, header, *rows = output.splitlines()
+    return [dict(zip(header.split(), map(float, row.split()), strict=True)) for row in rows]
+
+
+def test_table(capsys):
+    main(["--max-order", "2", "--words", "20", "--seed", "3"])
+    output = capsys.readouterr().out
+    assert output.startswith("20 training words")
+    first, second = table_of(output)
+    assert list(first) == ["order", "patterns", "states", "accuracy", "seconds"]
+    assert (first["order"], second["order"]) == (1, 2)
+    assert first["states"] == 11  # the empty pattern and the ten digits
+    assert 10 < first["patterns"] < second["patterns"]
+    assert 0 < first["accuracy"] < 1
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("seed", [0, 1])
+def test_order_3_beats_order_1_by_five_points(capsys, seed):
+    main(["--seed", str(seed)])
+    rows = table_of(capsys.readouterr().out)
+    assert [row["order"] for row in rows] == [1, 2, 3]
+    assert rows[2]["accuracy"] >= rows[0]["accuracy"] + 0.05
+
+
+@pytest.mark.parametrize("arguments", [["--max-order", "0"], ["--words", "none"], ["--what"]])
+def test_bad_arguments_end_with_a_message(capsys, arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+def test_help_from_the_command_line():
+    run = subprocess.run([sys.executable, "-m", "sklearn_hocrf", "--help"], capture_output=True, text=True, check=True)
+    assert "python -m sklearn_hocrf" in run.stdout
