@@ -1,5 +1,6 @@
 """Transformers that turn sequences of raw tokens or numbers into a :class:`SequenceBatch` of features."""
 
 from ._extractor import SequenceFeatureExtractor
+from ._tokenwise import Tokenwise
 
-__all__ = ["SequenceFeatureExtractor"]
+__all__ = ["SequenceFeatureExtractor", "Tokenwise"]

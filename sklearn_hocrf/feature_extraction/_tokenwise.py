@@ -1,0 +1,267 @@
+"""Tokenwise: any scikit-learn transformer, applied to the tokens of sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.validation import check_is_fitted
+
+from .._batch import SequenceBatch
+from ._columns import locate
+
+__all__ = ["Tokenwise"]
+
+DENSE_SHARE = 0.5  # a batch that stores at least this share of its entries takes no more memory as a dense array
+
+
+class Tokenwise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Apply a scikit-learn transformer to the tokens of numeric sequences, stacked to one table.
+
+    Parameters
+    ----------
+    transformer : transformer
+        Any scikit-learn transformer of tables, also a pipeline of them: `StandardScaler`, `PCA`, `Nystroem`,
+        `OneHotEncoder`, ... It is cloned, not changed.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted clone.
+    n_features_in_ : int
+        Number of columns of a token.
+    n_features_out_ : int
+        Number of columns that the transformer makes of them.
+
+    See Also
+    --------
+    SequenceFeatureExtractor : Features from raw tokens, by templates over neighbouring tokens.
+
+    Notes
+    -----
+    The features of a `SequenceBatch` are replaced, its raw token columns are kept. They reach the transformer as a
+    dense array if at least half of the training entries are stored, otherwise as a sparse matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn_hocrf.feature_extraction import Tokenwise
+    >>> X = [np.array([[1.0, 10.0], [2.0, 10.0]]), np.array([[3.0, 40.0]])]
+    >>> batch = Tokenwise(StandardScaler()).fit_transform(X)
+    >>> batch
+    SequenceBatch(2 sequences, 3 tokens, 2 features)
+    >>> batch.toarray().round(2).tolist()
+    [[-1.22, -0.71], [0.0, -0.71], [1.22, 1.41]]
+    """
+
+    _parameter_constraints = {"transformer": [HasMethods(["fit", "transform"])]}
+
+    def __init__(self, transformer):
+        self.transformer = transformer
+
+    def fit(self, X, y=None):
+        """Fit the transformer to the stacked tokens.
+
+        Parameters
+        ----------
+        X : list of arrays or sparse matrices of shape (T, n_columns), array of shape (n_sequences, T, n_columns), or \
+SequenceBatch
+            Sequences; rows may also be lists of values.
+        y : list of sequences of labels, or None, default=None
+            If given, stacked like the tokens and passed to the transformer's ``fit``.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the rows differ in length, if y has other lengths than X, or if the transformer rejects the table.
+        """
+        self._fit(X, y, "fit")
+        return self
+
+    def fit_transform(self, X, y=None):
+        """Fit the transformer to the stacked tokens and return what its ``fit_transform`` makes of them.
+
+        Parameters and errors are those of `fit`.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+        """
+        if not hasattr(self.transformer, "fit_transform"):
+            return self.fit(X, y).transform(X)
+        offsets, result = self._fit(X, y, "fit_transform")
+        return self._to_batch(X, offsets, result)
+
+    def transform(self, X):
+        """Apply the fitted transformer to each token.
+
+        Parameters
+        ----------
+        X : list of arrays, array of shape (n_sequences, T, n_columns), or SequenceBatch
+            Sequences with the columns of `fit`; empty ones are allowed.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError
+            If the rows do not have the columns of `fit`, or if the transformer rejects the table.
+        sklearn.exceptions.NotFittedError
+            If `fit` was not called.
+        """
+        check_is_fitted(self, "transformer_")
+        table, offsets = _stack(X)
+        if offsets[-1] == 0:  # transformers refuse tables without rows
+            return self._to_batch(X, offsets, np.empty((0, self.n_features_out_)))
+        return self._to_batch(X, offsets, _call(self.transformer_.transform, offsets, self._as_in_fit(table)))
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the transformer's names of its output columns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored: the names that the features of a `SequenceBatch` had in `fit` are used.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out_,), dtype object
+            "pca0", "pca1", ... if the transformer (a `PCA`, say) gives no names.
+        """
+        check_is_fitted(self, "transformer_")
+        return self._names.copy()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.transformer)
+        tags.target_tags.required = inner.target_tags.required
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.no_validation = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def _fit(self, X, y, method):
+        """Fit a clone by the given method; return the offsets of the sequences and what the method returned."""
+        table, offsets = _stack(X)
+        if offsets[-1] == 0:
+            raise ValueError("X has no tokens to fit the transformer to")
+        self._dense = not sparse.issparse(table) or table.nnz >= DENSE_SHARE * table.shape[0] * table.shape[1]
+        self.n_features_in_ = table.shape[1]
+        labels = () if y is None else (_stack_labels(y, offsets),)
+        self.transformer_ = clone(self.transformer)
+        table = self._as_in_fit(table)
+        result = _call(getattr(self.transformer_, method), offsets, table, *labels)
+        self._names = self._output_names(X, table)
+        self.n_features_out_ = len(self._names)
+        return offsets, result
+
+    def _as_in_fit(self, table):
+        """Return the table dense or sparse as it was in fit."""
+        if table.shape[1] != self.n_features_in_:
+            raise ValueError(f"the tokens have {table.shape[1]} columns, but had {self.n_features_in_} in fit")
+        return table.toarray() if self._dense and sparse.issparse(table) else table
+
+    def _output_names(self, X, table):
+        if hasattr(self.transformer_, "get_feature_names_out"):
+            names = X.feature_names if isinstance(X, SequenceBatch) else None
+            names = None if names is None else np.asarray(names, dtype=object)
+            return np.array(self.transformer_.get_feature_names_out(names), dtype=object)
+        width = self.transformer_.transform(table[:1]).shape[1]
+        stem = type(self.transformer_).__name__.lower()
+        return np.array([f"{stem}{i}" for i in range(width)], dtype=object)
+
+    def _to_batch(self, X, offsets, result) -> SequenceBatch:
+        result = result if sparse.issparse(result) else np.asarray(result)
+        shape = (int(offsets[-1]), self.n_features_out_)
+        if result.shape != shape:
+            raise ValueError(f"the transformer returned a table of shape {result.shape}, expected {shape}")
+        if result.dtype.kind not in "fiub":
+            raise ValueError(f"the transformer returned values of dtype {result.dtype}; features must be numbers")
+        columns = X.columns if isinstance(X, SequenceBatch) else None
+        return SequenceBatch.from_csr(sparse.csr_array(result, dtype=np.float64), offsets, self._names, columns)
+
+
+def _call(method, offsets, table, *labels):
+    """Call a method of the transformer; if it rejects the table because of nan or inf, say where that is."""
+    try:
+        return method(table, *labels)
+    except ValueError as error:
+        values = table.toarray() if sparse.issparse(table) else table
+        if values.dtype.kind != "f" or np.isfinite(values).all():
+            raise
+        t, j = np.argwhere(~np.isfinite(values))[0].tolist()
+        raise ValueError(f"{locate(offsets, t)}: column {j} holds {values[t, j]}; {error}") from error
+
+
+def _stack(X):
+    """Return the stacked rows, of shape (N, n_columns), and the offsets of the sequences."""
+    if isinstance(X, SequenceBatch):
+        return X.tocsr(), X.offsets
+    if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
+        raise TypeError(f"X must be a list of sequences, got {type(X).__name__}")
+    if sparse.issparse(X) or getattr(X, "ndim", None) == 2:
+        raise ValueError("X has two dimensions, which is one sequence; wrap it: [X]")
+    tables = [_as_table(sequence, n) for n, sequence in enumerate(X)]
+    offsets = np.cumsum([0, *(table.shape[0] for table in tables)])
+    filled = [(n, table) for n, table in enumerate(tables) if table.shape[0]]
+    for n, table in filled:
+        if table.shape[1] != filled[0][1].shape[1]:
+            raise ValueError(
+                f"sequence {n} has {table.shape[1]} columns, but sequence {filled[0][0]} has {filled[0][1].shape[1]}"
+            )
+    if not filled:
+        return np.empty((0, 0)), offsets
+    rows = [table for _, table in filled]
+    return sparse.vstack(rows, format="csr") if any(map(sparse.issparse, rows)) else np.concatenate(rows), offsets
+
+
+def _as_table(sequence, n):
+    """Return one sequence as an array or sparse matrix of shape (T, n_columns)."""
+    if sparse.issparse(sequence):
+        return sequence
+    if isinstance(sequence, (str, bytes, Mapping)) or not isinstance(sequence, Iterable):
+        raise TypeError(f"sequence {n} must be an array of shape (T, n_columns), got {type(sequence).__name__}")
+    try:
+        table = np.asarray(sequence if hasattr(sequence, "__array__") else list(sequence))
+    except ValueError as error:
+        widths = [np.size(row) for row in sequence]
+        t = next((t for t, width in enumerate(widths) if width != widths[0]), 0)
+        raise ValueError(
+            f"sequence {n}, position {t}: the row has {widths[t]} columns, but the first has {widths[0]}"
+        ) from error
+    if table.size == 0 and table.ndim == 1:
+        return table.reshape(0, 0)
+    if table.ndim != 2:
+        raise ValueError(f"sequence {n} has shape {table.shape}; it must be (T, n_columns)")
+    return table
+
+
+def _stack_labels(y, offsets):
+    """Return the labels of all tokens, of shape (N,)."""
+    sequences = list(y)
+    if len(sequences) != len(offsets) - 1:
+        raise ValueError(f"y has {len(sequences)} sequences, but X has {len(offsets) - 1}")
+    for n, (labels, length) in enumerate(zip(sequences, np.diff(offsets).tolist(), strict=True)):
+        if len(labels) != length:
+            raise ValueError(f"sequence {n}: y has {len(labels)} labels, but X has {length} tokens")
+    labels = list(chain.from_iterable(sequences))
+    stacked = np.asarray(labels)
+    if stacked.ndim != 1:  # labels that are tuples stay one object each
+        stacked = np.empty(len(labels), dtype=object)
+        stacked[:] = labels
+    return stacked
