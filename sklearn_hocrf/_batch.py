@@ -15,7 +15,9 @@ from typing import Any, Mapping, NamedTuple
 import numpy as np
 from scipy import sparse
 
-__all__ = ["SequenceBatch", "TokenColumn", "freeze"]
+__all__ = ["Piece", "Rows", "SequenceBatch", "Slab", "TokenColumn", "cut_pieces", "freeze"]
+
+_LANES = 16  # sequences side by side: enough for vector instructions to pay, few enough to stay in the cache
 
 
 def freeze(array, dtype) -> np.ndarray:
@@ -191,6 +193,115 @@ class SequenceBatch:
     def __reduce__(self):
         # through the constructor, so that arrays are read-only again on the other side
         return SequenceBatch, tuple(getattr(self, name) for name in self.__slots__)
+
+
+class Rows(NamedTuple):
+    """The feature rows of all tokens, for kernels."""
+
+    indptr: np.ndarray  # (N + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+
+    @classmethod
+    def of(cls, batch: SequenceBatch) -> "Rows":
+        """Return the rows of a batch."""
+        values = freeze(np.empty(0), np.float64) if batch.values is None else batch.values
+        return cls(batch.indptr, batch.indices, values)
+
+
+class Slab(NamedTuple):
+    """Positions that are worked on together: blocks of sequences that run side by side.   B blocks, W lanes, R rows.
+
+    Row ``rows[b] + j`` holds position j of all lanes of block b.
+    """
+
+    rows: np.ndarray  # (B + 1,) int64
+    first_token: np.ndarray  # (B, W) int64   token of the lane's first position
+    length: np.ndarray  # (B, W) int64   positions of the lane in this slab
+    last: np.ndarray  # (B, W) int64   position that ends the lane's sequence, or -1 if it does not end here
+
+
+class Piece(NamedTuple):
+    """Blocks of sequences and their slabs: one slab, or several consecutive ones of a single block of long sequences."""
+
+    sequences: np.ndarray  # (B, W) int64   -1 for an empty lane
+    slabs: list
+
+    @property
+    def n_tokens(self) -> int:
+        return int(sum(slab.length.sum() for slab in self.slabs))
+
+
+def cut_pieces(offsets, slab_numbers, long_numbers, row_numbers, lanes=_LANES, chosen=None) -> list[Piece]:
+    """Cut sequences into pieces that fit the cache, longest sequences first.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_sequences + 1,)
+        Token range of each sequence; empty sequences are passed over.
+    slab_numbers : int
+        About how many floating point numbers a slab may hold.
+    long_numbers : int
+        How many a block may hold before it is cut by position.
+    row_numbers : int
+        How many one position of one lane holds.
+    lanes : int
+        Sequences side by side.
+    chosen : ndarray of int or None
+        Numbers of the sequences; all by default.
+    """
+    lengths = np.diff(offsets)
+    chosen = np.arange(len(lengths)) if chosen is None else np.asarray(chosen)
+    chosen = chosen[lengths[chosen] > 0]
+    chosen = chosen[np.argsort(-lengths[chosen], kind="stable")]
+    pieces, waiting = [], []
+
+    def flush():
+        if waiting:
+            pieces.append(_piece(np.stack(waiting), offsets))
+            waiting.clear()
+
+    for block in _blocks(chosen, lengths, lanes):
+        n_rows = int(lengths[block[0]])
+        numbers = row_numbers * len(block)
+        if n_rows * numbers > long_numbers:
+            flush()
+            pieces.append(_piece(block[None], offsets, max(long_numbers // (2 * numbers), int(np.sqrt(n_rows)) + 1)))
+            continue
+        if waiting and (
+            len(waiting[0]) != len(block)
+            or (sum(int(lengths[b[0]]) for b in waiting) + n_rows) * numbers > slab_numbers
+        ):
+            flush()
+        waiting.append(block)
+    flush()
+    return pieces
+
+
+def _blocks(chosen, lengths, lanes):
+    """Yield the sequences of each block; one that is much longer than those after it runs alone."""
+    start = 0
+    while start < len(chosen):
+        group = chosen[start : start + lanes]
+        if 4 * lengths[group].sum() < lanes * lengths[group[0]]:
+            group = group[:1]
+        start += len(group)
+        yield group if len(group) == 1 else np.pad(group, (0, lanes - len(group)), constant_values=-1)
+
+
+def _piece(sequences, offsets, rows_per_slab=None) -> Piece:
+    first = np.where(sequences >= 0, offsets[sequences], 0)
+    length = np.where(sequences >= 0, offsets[sequences + 1] - offsets[sequences], 0)
+    n_rows = length.max(axis=1)
+    cuts = [0, int(n_rows.max())] if rows_per_slab is None else [*range(0, int(n_rows[0]), rows_per_slab), int(n_rows[0])]
+    slabs = []
+    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+        here = np.clip(length - start, 0, stop - start)
+        ends = (length > start) & (length <= stop)
+        rows = np.concatenate([[0], np.cumsum(np.minimum(n_rows, stop) - start)])
+        tables = (rows, first + start, here, np.where(ends, length - 1 - start, -1))
+        slabs.append(Slab(*(freeze(table, np.int64) for table in tables)))
+    return Piece(sequences, slabs)
 
 
 def _offsets(lengths) -> np.ndarray:

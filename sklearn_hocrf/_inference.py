@@ -1,0 +1,393 @@
+"""Questions about a whole batch: partition functions, marginals, expected counts, best labels.
+
+A batch is cut into pieces that fit the cache; a piece goes through scores, kernels and adjoint on one thread. Pieces are dealt
+out to a number of chunks that depends on the data alone, and the chunks' sums are added in a fixed order, so that every
+``n_jobs`` gives the same bits. Threads live here and nowhere else.
+
+Long sequences are cut by position: the forward pass keeps one row of alpha per cut, and the backward pass runs the forward
+pass of each part again (checkpointing), so that memory does not grow with (length x states).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from ._batch import Piece, Rows, SequenceBatch, cut_pieces, freeze
+from ._kernels import chain, chain_log, decode, rows
+from ._patterns import given_patterns
+from ._potentials import WeightLayout, build_lattice, label_arcs
+
+__all__ = ["ChainModel", "Expectations", "Plan"]
+
+_SLAB_NUMBERS = 1 << 15  # 256 KiB of doubles: half of a common L2 cache
+_LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
+_MOST_CHUNKS = 16
+
+
+class Expectations(NamedTuple):
+    """What one forward and backward pass over a batch gives.   n sequences."""
+
+    log_z: np.ndarray  # (n,)   log partition functions
+    counts: np.ndarray  # (n_weights,)   expected counts of all weights' features, weighted by sequence
+
+
+class Plan:
+    """How a batch is cut into pieces and chunks, for models of one layout."""
+
+    def __init__(self, layout: WeightLayout, batch: SequenceBatch):
+        self.layout = layout
+        self.offsets = batch.offsets
+        self.rows = Rows.of(batch)
+        self.n_sequences = len(batch)
+        self.n_slots = len(layout.slot_tables[1])
+        self.row_numbers = layout.automaton.n_states + layout.pairs.n_columns + self.n_slots + 1
+        pieces = cut_pieces(batch.offsets, _SLAB_NUMBERS, _LONG_NUMBERS, self.row_numbers)
+        self.chunks = _deal(pieces, self._n_chunks(batch))
+
+    def _n_chunks(self, batch):
+        # each chunk costs a private gradient: not more of them than the work on the data is worth
+        work = len(batch.indices) + batch.n_tokens * (self.row_numbers + len(self.layout.network.terms))
+        return int(np.clip(work // (32 * max(self.layout.n_weights, 1)), 4, _MOST_CHUNKS))
+
+    def alone(self, sequence) -> Piece:
+        """Return the piece of one sequence in one lane."""
+        return cut_pieces(self.offsets, 0, _LONG_NUMBERS, self.row_numbers, lanes=1, chosen=[sequence])[0]
+
+
+def _deal(pieces, n_chunks):
+    """Return at most ``n_chunks`` lists of consecutive pieces of about the same number of tokens."""
+    tokens = np.cumsum([piece.n_tokens for piece in pieces])
+    if not len(tokens):
+        return []
+    chunk = (tokens - 1) * n_chunks // tokens[-1]
+    return [[pieces[i] for i in np.flatnonzero(chunk == c)] for c in np.unique(chunk)]
+
+
+class ChainModel:
+    """A high-order CRF with numbers in it.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+        Which weights there are.
+    weights : ndarray of shape (n_weights,)
+        Their values; -inf for the bias of a forbidden pattern.
+    """
+
+    def __init__(self, layout: WeightLayout, weights):
+        self.layout = layout
+        self.weights = freeze(weights, np.float64)
+        self.pair_weights = self.weights[: layout.n_pairs]
+        self.lattice = build_lattice(layout, self.weights)
+        constant = self.lattice.arc_score[(self.lattice.arc_slot < 0) & (self.lattice.arc_score > -np.inf)]
+        self.scales = not len(constant) or bool(constant.min() - self.lattice.log_shift > chain.LOG_TINY)
+
+    def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
+        """Return partition functions and expected counts."""
+        weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
+        log_z = np.zeros(plan.n_sequences)
+        pairs, arcs = np.zeros(self.layout.n_pairs), np.zeros(self.layout.automaton.n_arcs)
+
+        def work(chunk):
+            run = _ExpectationRun(self, plan, weight, log_z)
+            for piece in chunk:
+                run.backward(piece)
+            return run.gradient, run.arc_counts()
+
+        for gradient, arc_counts in _in_order(work, plan.chunks, n_jobs):
+            pairs += gradient
+            arcs += arc_counts
+        return Expectations(log_z, np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)]))
+
+    def log_partition(self, batch: SequenceBatch, n_jobs=None, plan=None) -> np.ndarray:
+        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,)."""
+        plan = Plan(self.layout, batch) if plan is None else plan
+        log_z = np.zeros(plan.n_sequences)
+
+        def work(chunk):
+            run = _Run(self, plan, log_z)
+            for piece in chunk:
+                run.partition(piece)
+
+        for _ in _in_order(work, plan.chunks, n_jobs):
+            pass
+        return log_z
+
+    def marginals(self, batch: SequenceBatch, n_jobs=None) -> np.ndarray:
+        """Return the label marginals of each token; shape (N, n_labels), rows sum to 1."""
+        table = self._column_marginals(batch, self.layout.automaton.n_labels, n_jobs)
+        np.clip(table, 0.0, None, out=table)
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+
+    def _column_marginals(self, batch, n_columns, n_jobs):
+        plan = Plan(self.layout, batch)
+        table = np.empty((batch.n_tokens, n_columns))
+        log_z = np.zeros(plan.n_sequences)
+
+        def work(chunk):
+            run = _MarginalRun(self, plan, table, log_z)
+            for piece in chunk:
+                run.backward(piece)
+
+        for _ in _in_order(work, plan.chunks, n_jobs):
+            pass
+        return table
+
+    def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None) -> np.ndarray:
+        """Return the probabilities that an occurrence of each pattern ends at each token; shape (N, n_given).
+
+        The given patterns become score columns of weight 0 in a copy of the model: they change nothing but are counted.
+        """
+        patterns = [tuple(pattern) for pattern in patterns]
+        model = self._with_columns(patterns)
+        table = model._column_marginals(batch, model.layout.pairs.n_columns, n_jobs)
+        row = {pattern: number for number, pattern in enumerate(model.layout.patterns.tuples())}
+        columns = np.searchsorted(model.layout.column_pattern, [row[pattern] for pattern in patterns])
+        return np.clip(table[:, columns], 0.0, 1.0)
+
+    def _with_columns(self, patterns):
+        layout = self.layout
+        table = given_patterns([*layout.patterns.tuples(), *patterns], layout.automaton.n_labels)
+        wider = layout.extended(table, patterns)
+        return ChainModel(wider, self.weights)  # patterns keep their relative order, so weights keep their places
+
+    def log_score(self, batch: SequenceBatch, codes) -> np.ndarray:
+        """Return the log potential of the labelling ``codes`` of each sequence, -inf where it is forbidden; shape (n_sequences,)."""
+        arcs = label_arcs(self.layout, batch.offsets, codes)
+        scores = np.empty(batch.n_tokens)
+        rows.label_scores(Rows.of(batch), self.layout.pairs, self.pair_weights, arcs, self.layout.arc_columns, scores)
+        scores += self.lattice.arc_score[arcs]
+        sequence = np.repeat(np.arange(len(batch)), batch.lengths)
+        return np.bincount(sequence, weights=scores, minlength=len(batch))
+
+    def decode(self, batch: SequenceBatch, n_jobs=None) -> np.ndarray:
+        """Return the most probable labels; ties go to the lowest label; shape (N,), int32."""
+        plan = Plan(self.layout, batch)
+        codes = np.empty(batch.n_tokens, dtype=np.int32)
+
+        def work(chunk):
+            run = _DecodeRun(self, plan, codes)
+            for piece in chunk:
+                run.decode(piece)
+
+        for _ in _in_order(work, plan.chunks, n_jobs):
+            pass
+        return codes
+
+
+def _in_order(work, chunks, n_jobs):
+    """Yield ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads."""
+    n_jobs = min(effective_n_jobs(n_jobs), len(chunks))
+    if n_jobs <= 1:
+        return map(work, chunks)
+    parallel = Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")
+    return parallel(delayed(work)(chunk) for chunk in chunks)
+
+
+class _Tables:
+    """Arrays for one slab at a time, cut out of memory that is reused."""
+
+    def __init__(self):
+        self._memory = {}
+
+    def __call__(self, name, *shape):
+        size = int(np.prod(shape))
+        if name not in self._memory or self._memory[name].size < size:
+            self._memory[name] = np.empty(size)
+        return self._memory[name][:size].reshape(shape)
+
+
+class _Run:
+    """Forward passes of one chunk."""
+
+    def __init__(self, model: ChainModel, plan: Plan, log_z):
+        self.model, self.plan, self.log_z = model, plan, log_z
+        self.layout, self.lattice = model.layout, model.lattice
+        self.tables = _Tables()
+
+    def partition(self, piece: Piece):
+        """Store log Z of the sequences of a piece."""
+        for sequence in self.forward(piece)[2]:
+            self.log_z[sequence] = self._forward_log(self.plan.alone(sequence))[0]
+
+    def forward(self, piece: Piece):
+        """Run the scaled forward passes of a piece and store log Z.
+
+        Returns the alpha in front of each slab, the lanes that went well, and the sequences to be done again in log space.
+        """
+        filled = piece.sequences >= 0
+        log_scale = np.zeros(filled.shape)
+        suspect = np.full(filled.shape, not self.model.scales)
+        checkpoints, carry = [], None
+        for slab in piece.slabs if self.model.scales else ():
+            checkpoints.append(carry)
+            alpha = self._forward_slab(slab, carry, log_scale, suspect)
+            carry = alpha[-1:].copy() if len(piece.slabs) > 1 else None
+        alive = filled & ~suspect
+        self.log_z[piece.sequences[alive]] = log_scale[alive]
+        return checkpoints, alive, np.sort(piece.sequences[filled & suspect])
+
+    def _score(self, slab):
+        n_rows, lanes = int(slab.rows[-1]), slab.length.shape[1]
+        scores = self.tables("scores", n_rows, self.layout.pairs.n_columns, lanes)
+        rows.score_rows(self.plan.rows, self.layout.pairs, self.model.pair_weights, slab, scores)
+        return scores
+
+    def _slot_scores(self, scores):
+        dynamic = self.tables("factors", scores.shape[0], self.plan.n_slots, scores.shape[2])
+        rows.slot_scores(self.lattice, scores, dynamic)
+        return dynamic
+
+    def _forward_slab(self, slab, carry, log_scale, suspect):
+        n_blocks, lanes = slab.length.shape
+        n_rows, n_states = int(slab.rows[-1]), self.layout.automaton.n_states
+        scores = self._score(slab)
+        factors = self.tables("factors", n_rows, self.plan.n_slots, lanes)
+        chain.exponentiate(self.lattice, slab, scores, factors, log_scale, suspect)
+        alpha = self.tables("alpha", n_rows + n_blocks, n_states, lanes)
+        firsts = slab.rows[:-1] + np.arange(n_blocks)
+        alpha[firsts] = 0.0
+        alpha[firsts, 0] = 1.0
+        if carry is not None:
+            alpha[:1] = carry
+        inverse_scale = self.tables("inverse_scale", n_rows, lanes)
+        chain.forward(self.lattice, slab, scores, factors, alpha, inverse_scale, log_scale, suspect)
+        return alpha
+
+    def _forward_log(self, piece):
+        """Return log Z of one sequence and the checkpoints, in log space."""
+        n_states = self.layout.automaton.n_states
+        carry = np.full(n_states, -np.inf)
+        carry[0] = 0.0
+        checkpoints = []
+        for slab in piece.slabs:
+            checkpoints.append(carry)
+            alpha, log_z = self._forward_log_slab(slab, carry)[2:]
+            carry = alpha[-1].copy()
+        return log_z, checkpoints
+
+    def _forward_log_slab(self, slab, carry):
+        scores = self._score(slab)
+        dynamic = self._slot_scores(scores)
+        alpha = self.tables("alpha", len(scores) + 1, len(carry))
+        alpha[0] = carry
+        return scores, dynamic, alpha, chain_log.forward_log(self.lattice, scores, dynamic, alpha)
+
+
+class _BackwardRun(_Run):
+    """Forward and backward passes of one chunk."""
+
+    def __init__(self, model, plan, log_z, sequence_weight=None):
+        super().__init__(model, plan, log_z)
+        self.sequence_weight = sequence_weight
+        self.counts = {}  # by number of lanes
+
+    def backward(self, piece: Piece):
+        checkpoints, alive, redone = self.forward(piece)
+        if alive.any():
+            lanes = piece.sequences.shape[1]
+            weight = np.where(alive, self._weight(piece.sequences), 0.0)
+            beta = np.ones((self.layout.automaton.n_states, lanes))
+            for number in range(len(piece.slabs) - 1, -1, -1):
+                slab = piece.slabs[number]
+                if len(piece.slabs) > 1:  # the tables hold the last slab
+                    self._forward_slab(slab, checkpoints[number], np.zeros_like(weight), ~alive)
+                scores = self._backward_slab(slab, weight, beta)
+                self._receive(slab, scores, weight)
+        for sequence in redone:
+            self._backward_log(sequence)
+
+    def _backward_slab(self, slab, weight, beta):
+        n_blocks, lanes = slab.length.shape
+        n_rows = int(slab.rows[-1])
+        scores = self.tables("scores", n_rows, self.layout.pairs.n_columns, lanes)
+        factors = self.tables("factors", n_rows, self.plan.n_slots, lanes)
+        alpha = self.tables("alpha", n_rows + n_blocks, self.layout.automaton.n_states, lanes)
+        inverse_scale = self.tables("inverse_scale", n_rows, lanes)
+        counts = self._counts(lanes)
+        chain.backward(self.lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, counts)
+        return scores
+
+    def _backward_log(self, sequence):
+        piece = self.plan.alone(sequence)
+        log_z, checkpoints = self._forward_log(piece)
+        if not log_z > -np.inf:
+            raise ValueError(f"sequence {sequence}: the model forbids every labelling of it")
+        self.log_z[sequence] = log_z
+        weight = self._weight(piece.sequences)
+        beta = np.zeros(self.layout.automaton.n_states)
+        for slab, carry in zip(piece.slabs[::-1], checkpoints[::-1], strict=True):
+            scores, dynamic, alpha, _ = self._forward_log_slab(slab, carry)
+            chain_log.backward_log(
+                self.lattice, scores, dynamic, alpha, log_z, weight[0, 0], beta, self._counts(1)
+            )
+            self._receive(slab, scores, weight)
+
+    def _weight(self, sequences):
+        if self.sequence_weight is None:
+            return np.where(sequences >= 0, 1.0, 0.0)
+        return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
+
+    def _counts(self, lanes):
+        if lanes not in self.counts:
+            self.counts[lanes] = np.zeros((self.layout.automaton.n_arcs, lanes))
+        return self.counts[lanes]
+
+
+class _ExpectationRun(_BackwardRun):
+    """Sums up expected counts."""
+
+    def __init__(self, model, plan, sequence_weight, log_z):
+        super().__init__(model, plan, log_z, sequence_weight)
+        self.gradient = np.zeros(self.layout.n_pairs)
+
+    def _receive(self, slab, marginals, weight):
+        rows.add_expectations(self.plan.rows, self.layout.pairs, slab, marginals, weight, self.gradient)
+
+    def arc_counts(self):
+        """Return how often each arc is used; shape (A,)."""
+        return sum((self.counts[lanes].sum(axis=1) for lanes in sorted(self.counts)), np.zeros(self.layout.automaton.n_arcs))
+
+
+class _MarginalRun(_BackwardRun):
+    """Writes marginals to a table of one row per token."""
+
+    def __init__(self, model, plan, table, log_z):
+        super().__init__(model, plan, log_z)
+        self.table = table
+
+    def _receive(self, slab, marginals, weight):
+        rows.gather(slab, marginals, weight, self.table)
+
+
+class _DecodeRun(_Run):
+    """Viterbi decoding of one chunk."""
+
+    def __init__(self, model, plan, codes):
+        super().__init__(model, plan, None)
+        self.codes = codes
+
+    def decode(self, piece: Piece):
+        lanes = piece.sequences.shape[1]
+        carry = np.zeros((self.layout.automaton.n_states, lanes))
+        checkpoints = []
+        for slab in piece.slabs[:0:-1]:
+            checkpoints.append(carry)
+            carry = self._backward_max(slab, carry)[2][0].copy()
+        checkpoints.append(carry)
+        state = np.zeros(piece.sequences.shape, dtype=np.int32)
+        for slab in piece.slabs:
+            scores, dynamic, beta = self._backward_max(slab, checkpoints.pop())
+            decode.walk(self.lattice, slab, scores, dynamic, beta, state, self.codes)
+
+    def _backward_max(self, slab, carry):
+        scores = self._score(slab)
+        dynamic = self._slot_scores(scores)
+        n_blocks = len(slab.length)
+        beta = self.tables("alpha", len(scores) + n_blocks, *carry.shape)
+        beta[slab.rows[1:] + np.arange(n_blocks)] = carry
+        decode.backward_max(self.lattice, slab, scores, dynamic, beta)
+        return scores, dynamic, beta

@@ -1,0 +1,104 @@
+"""Log-space twins of ``chain``: one sequence at a time, for the lanes that scaling cannot represent.
+
+Same recursions and the same sum network, in the semiring (logaddexp, +). Slower, and right for weights of any size;
+impossible is -inf. Shapes as in ``chain``; only lane 0 is used. dynamic : (R, Q, W)   from ``rows.slot_scores``.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def forward_log(lattice, scores, dynamic, alpha):
+    """Fill ``alpha`` (R + 1, P), whose first row is given, and return the log of the last row's total."""
+    n_states = len(lattice.fail)
+    values = np.empty(n_states + len(lattice.starts) - 1)
+    for row in range(len(dynamic)):
+        _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
+        alpha[row + 1, 0] = -np.inf
+        for state in range(1, n_states):
+            first, stop = lattice.into[state], lattice.into[state + 1]
+            top = -np.inf
+            for arc in range(first, stop):
+                top = max(top, values[lattice.arc_value[arc]] + _arc_log(lattice, dynamic, row, arc))
+            total = 0.0
+            if top > -np.inf:
+                for arc in range(first, stop):
+                    total += np.exp(values[lattice.arc_value[arc]] + _arc_log(lattice, dynamic, row, arc) - top)
+                top += np.log(total) + scores[row, lattice.state_label[state], 0]
+            alpha[row + 1, state] = top
+    return _log_sum(alpha[len(dynamic)])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def backward_log(lattice, scores, dynamic, alpha, log_z, weight, beta, counts):
+    """Turn ``scores`` into marginals, in place, and add arc marginals to ``counts``.
+
+    beta : (P,)   in and out: log beta after the last row, then before the first one        counts : (A, W)
+    """
+    n_states, n_arcs, n_labels = len(lattice.fail), len(lattice.arc_slot), lattice.n_labels
+    values = np.empty(n_states + len(lattice.starts) - 1)
+    adjoints = np.empty(n_arcs + len(lattice.back_starts) - 1)
+    marginals = np.empty(n_labels)
+    slots = np.empty(len(lattice.slot_arc))
+    for row in range(len(dynamic) - 1, -1, -1):
+        _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
+        marginals[:] = 0.0
+        for state in range(1, n_states):
+            label = lattice.state_label[state]
+            for arc in range(lattice.into[state], lattice.into[state + 1]):
+                adjoints[arc] = beta[state] + scores[row, label, 0] + _arc_log(lattice, dynamic, row, arc)
+                used = np.exp(adjoints[arc] + values[lattice.arc_value[arc]] - log_z)
+                marginals[label] += used
+                counts[arc, 0] += weight * used
+                if lattice.arc_slot[arc] >= 0:
+                    slots[lattice.arc_slot[arc]] = used
+        _sum_adjoints_log(lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
+        beta[:] = adjoints[len(adjoints) - n_states :]
+        for label in range(n_labels):
+            scores[row, label, 0] = marginals[label]
+        for slot in range(len(slots) - 1, -1, -1):
+            if lattice.slot_up[slot] >= 0:
+                slots[lattice.slot_up[slot]] += slots[slot]
+            if lattice.slot_column[slot] >= 0:
+                scores[row, lattice.slot_column[slot], 0] = slots[slot]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _arc_log(lattice, dynamic, row, arc):
+    slot = lattice.arc_slot[arc]
+    return lattice.arc_score[arc] if slot < 0 else lattice.arc_score[arc] + dynamic[row, slot, 0]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_sum(values):
+    top = values.max()
+    if top == -np.inf:
+        return top
+    return top + np.log(np.exp(values - top).sum())
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_sum_of(values, terms, start, stop):
+    top = -np.inf
+    for term in range(start, stop):
+        top = max(top, values[terms[term]])
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for term in range(start, stop):
+        total += np.exp(values[terms[term]] - top)
+    return top + np.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sum_network_log(starts, terms, alpha, values):
+    values[: len(alpha)] = alpha
+    for node in range(len(starts) - 1):
+        values[len(alpha) + node] = _log_sum_of(values, terms, starts[node], starts[node + 1])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sum_adjoints_log(starts, terms, n_arcs, adjoints):
+    for node in range(len(starts) - 1):
+        adjoints[n_arcs + node] = _log_sum_of(adjoints, terms, starts[node], starts[node + 1])

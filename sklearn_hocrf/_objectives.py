@@ -1,0 +1,52 @@
+"""Training criteria: value and gradient as functions of the weight vector, without any penalty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._inference import ChainModel, Plan
+
+__all__ = ["NegativeLogLikelihood"]
+
+
+class NegativeLogLikelihood:
+    """Negative log-likelihood of labelled sequences under a high-order CRF.   K weights.
+
+        f(w) = sum_n c_n [ log Z(x_n; w) - score(x_n, y_n; w) ],     gradient = expected counts - empirical counts
+
+    (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the layout: pairs by feature, then biases
+    by pattern. Values are in nats, summed over sequences.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+        Which weights there are.
+    batch : SequenceBatch
+        Training data.
+    codes : ndarray of shape (N,), int32
+        Label codes of its tokens.
+    sequence_weight : ndarray of shape (n_sequences,) or None
+        The c_n, 1 by default.
+    n_jobs : int or None
+        Threads, in joblib's sense; the result has the same bits for any number.
+    """
+
+    def __init__(self, layout, batch, codes, sequence_weight=None, n_jobs=None):
+        self.layout = layout
+        self.plan = Plan(layout, batch)
+        self.batch = batch
+        self.n_weights = layout.n_weights
+        self.sequence_weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
+        self.n_jobs = n_jobs
+        self._empirical = layout.empirical_counts(batch, codes, self.sequence_weight)
+
+    def value(self, w) -> float:
+        """Return f(w), by a forward pass alone."""
+        log_z = ChainModel(self.layout, w).log_partition(self.batch, self.n_jobs, plan=self.plan)
+        return float(self.sequence_weight @ log_z - self._empirical @ w)
+
+    def value_gradient(self, w) -> tuple[float, np.ndarray]:
+        """Return f(w) and its gradient, by one forward and backward pass."""
+        expected = ChainModel(self.layout, w).expectations(self.plan, self.sequence_weight, self.n_jobs)
+        value = float(self.sequence_weight @ expected.log_z - self._empirical @ w)
+        return value, expected.counts - self._empirical

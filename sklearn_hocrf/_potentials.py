@@ -1,0 +1,321 @@
+"""From weights to scores: where each weight sits, and which tables the kernels need.
+
+A weight belongs to a label pattern alone (its bias) or to a pair of an observation feature and a pattern. Patterns that have
+pairs are *score columns*: for each token a row of scores, column by column, is one sparse product. The first L columns are
+the single labels, the emission scores; the others move the arcs whose labels end in the column's pattern.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ._automaton import PatternAutomaton, build_automaton
+from ._batch import Rows, SequenceBatch, freeze
+from ._kernels import decode, rows
+from ._patterns import PatternTable
+from ._sumnet import SumNetwork, build_sum_network
+
+__all__ = ["Lattice", "WeightLayout", "build_lattice", "build_layout", "label_arcs"]
+
+
+class PairTable(NamedTuple):
+    """The (feature, column) pairs that have a weight, by feature.   F features, K pairs, C columns."""
+
+    starts: np.ndarray  # (F + 1,) int64   range of each feature's pairs
+    columns: np.ndarray  # (K,) int32   ascending within a feature
+    is_full: np.ndarray  # (F,) bool   the feature has one pair for each label, and no other
+    n_columns: int
+
+
+class ArcColumns(NamedTuple):
+    """The score columns of the patterns that are suffixes of each arc.   A arcs."""
+
+    starts: np.ndarray  # (A + 1,) int64
+    columns: np.ndarray  # int32
+
+
+class Lattice(NamedTuple):
+    """All that the kernels need of one model.   L labels, P states, A arcs, Q slots: arcs with position-dependent scores."""
+
+    n_labels: int
+    fail: np.ndarray  # (P,) int32
+    state_label: np.ndarray  # (P,) int32
+    into: np.ndarray  # (P + 1,) int32   range of the arcs into each state
+    outgoing: np.ndarray  # (P + 1,) int32   range of each state's own arcs in source_arcs
+    source_arcs: np.ndarray  # (A,) int32
+    arc_label: np.ndarray  # (A,) int32
+    arc_target: np.ndarray  # (A,) int32
+    arc_value: np.ndarray  # the five tables of SumNetwork
+    starts: np.ndarray
+    terms: np.ndarray
+    back_starts: np.ndarray
+    back_terms: np.ndarray
+    arc_slot: np.ndarray  # (A,) int32   -1 for arcs of constant score
+    slot_arc: np.ndarray  # (Q,) int32   shortest arcs first
+    slot_up: np.ndarray  # (Q,) int32   slot of the arc's longest proper suffix, or -1
+    slot_column: np.ndarray  # (Q,) int32   score column of the arc's own pattern, or -1
+    arc_score: np.ndarray  # (A,) float64   constant part: biases of all suffix patterns; -inf if forbidden
+    arc_weight: np.ndarray  # (A,) float64   exp(arc_score - log_shift)
+    log_shift: float  # highest arc score
+
+
+class WeightLayout:
+    """Which patterns and (feature, pattern) pairs have a weight, and where.
+
+    The weight vector is ``[pairs by feature | biases by pattern]``.
+
+    Attributes
+    ----------
+    patterns : PatternTable
+        Z label patterns.
+    automaton : PatternAutomaton
+    network : SumNetwork
+    pairs : PairTable
+        K_pairs pairs; the weights of the pairs come first.
+    column_pattern : ndarray of shape (C,), int32
+        Pattern of each score column; the first L are the single labels.
+    bias_pattern : ndarray of int32
+        Patterns that have a weight of their own.
+    n_features, n_weights : int
+    order_of_weight : ndarray of shape (n_weights,), int32
+        Order of the pattern each weight belongs to.
+    """
+
+    def __init__(self, patterns, automaton, n_features, pair_feature, pair_pattern, bias_pattern, extra_columns=()):
+        self.patterns: PatternTable = patterns
+        self.automaton: PatternAutomaton = automaton
+        self.network: SumNetwork = build_sum_network(automaton)
+        self.n_features = n_features
+        n_labels = automaton.n_labels
+        self.column_pattern = freeze(np.unique(np.concatenate([np.arange(n_labels), pair_pattern, np.asarray(extra_columns, np.int64)])), np.int32)
+        columns = np.searchsorted(self.column_pattern, pair_pattern)
+        order = np.lexsort((columns, pair_feature))
+        columns = columns[order]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(pair_feature, minlength=n_features))])
+        last = columns[np.maximum(starts[1:] - 1, 0)] if len(columns) else np.full(n_features, -1)
+        is_full = (np.diff(starts) == n_labels) & (last == n_labels - 1)
+        self.pairs = PairTable(
+            freeze(starts, np.int64), freeze(columns, np.int32), freeze(is_full, np.bool_), len(self.column_pattern)
+        )
+        self.bias_pattern = freeze(bias_pattern, np.int32)
+        pair_order = patterns.lengths[self.column_pattern[columns]] - 1
+        self.order_of_weight = freeze(np.concatenate([pair_order, patterns.lengths[bias_pattern] - 1]), np.int32)
+        self.n_weights = len(self.order_of_weight)
+        self.slot_tables = _slots(automaton, patterns, self.column_pattern)
+        self.arc_columns = _arc_columns(automaton, self.column_pattern)
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.pairs.columns)
+
+    def pattern_coef(self, weights) -> np.ndarray:
+        """Return the patterns' own weights, 0 for those that have none; shape (Z,)."""
+        coef = np.zeros(len(self.patterns.lengths))
+        coef[self.bias_pattern] = weights[self.n_pairs :]
+        return coef
+
+    def coef(self, weights) -> sparse.csr_array:
+        """Return the weights of the pairs as a sparse matrix of shape (Z, n_features)."""
+        by_feature = (weights[: self.n_pairs], self.column_pattern[self.pairs.columns], self.pairs.starts)
+        shape = (len(self.patterns.lengths), self.n_features)
+        return sparse.csc_array(by_feature, shape=shape).tocsr()
+
+    def weights(self, pattern_coef, coef) -> np.ndarray:
+        """Return the weight vector of given coefficients; pairs and patterns that have no weight here are left out."""
+        features = np.repeat(np.arange(self.n_features), np.diff(self.pairs.starts))
+        given = sparse.csr_array(coef)[self.column_pattern[self.pairs.columns], features] if self.n_pairs else []
+        return np.concatenate([np.asarray(given, dtype=np.float64).ravel(), np.asarray(pattern_coef)[self.bias_pattern]])
+
+    def extended(self, patterns, columns) -> "WeightLayout":
+        """Return a layout for more patterns, with score columns, but no weights, for the label tuples ``columns``."""
+        row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
+        moved = np.array([row[pattern] for pattern in self.patterns.tuples()])
+        features = np.repeat(np.arange(self.n_features), np.diff(self.pairs.starts))
+        return WeightLayout(
+            patterns,
+            build_automaton(patterns, self.automaton.n_labels),
+            self.n_features,
+            features,
+            moved[self.column_pattern[self.pairs.columns]],
+            moved[self.bias_pattern],
+            extra_columns=[row[pattern] for pattern in columns],
+        )
+
+    def sum_over_suffixes(self, arc_counts) -> np.ndarray:
+        """Return how often each bias's pattern occurs, given how often each arc is used."""
+        counts = np.array(arc_counts, dtype=np.float64)
+        automaton = self.automaton
+        for length in range(int(automaton.arc_length.max()), 1, -1):
+            arcs = np.flatnonzero(automaton.arc_length == length)
+            np.add.at(counts, automaton.arc_up[arcs], counts[arcs])
+        return counts[automaton.pattern_arc[self.bias_pattern]]
+
+    def empirical_counts(self, batch, codes, sequence_weight=None) -> np.ndarray:
+        """Return how often each weight's feature occurs in labelled data, weighted; shape (n_weights,)."""
+        arcs = label_arcs(self, batch.offsets, codes)
+        weight = np.ones(len(codes)) if sequence_weight is None else np.repeat(sequence_weight, batch.lengths)
+        counts = np.zeros(self.n_pairs)
+        rows.label_counts(Rows.of(batch), self.pairs, weight, arcs, self.arc_columns, counts)
+        used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
+        return np.concatenate([counts, self.sum_over_suffixes(used)])
+
+
+def build_layout(
+    batch: SequenceBatch,
+    codes,
+    patterns: PatternTable,
+    *,
+    feature_orders=(0,),
+    min_feature_count=1,
+    fit_intercept=True,
+    unsupported=False,
+    sequence_weight=None,
+) -> WeightLayout:
+    """Decide which weights the model has.
+
+    Parameters
+    ----------
+    batch : SequenceBatch
+        Training data.
+    codes : ndarray of shape (N,), int32
+        Label codes of its tokens.
+    patterns : PatternTable
+        Label patterns; every pattern of order 1 or more has a weight of its own.
+    feature_orders : tuple of int, or list of tuples of int
+        Exact orders of the patterns with which features are conjoined: one tuple for all features, or one each.
+    min_feature_count : float
+        Pairs that occur less often (weighted) get no weight.
+    fit_intercept : bool
+        Whether the single labels have weights of their own.
+    unsupported : bool
+        Whether pairs that do not occur get a weight, too.
+    sequence_weight : ndarray of shape (n_sequences,) or None
+        How often each sequence counts; 0 leaves it out.
+
+    Returns
+    -------
+    WeightLayout
+    """
+    n_labels = int((patterns.lengths == 1).sum())
+    automaton = build_automaton(patterns, n_labels)
+    weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
+    bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
+    bare = WeightLayout(patterns, automaton, batch.n_features, *np.empty((2, 0), dtype=np.int64), bias_pattern)
+    arcs = label_arcs(bare, batch.offsets, codes)
+    token_weight = np.repeat(weight, batch.lengths)
+    matrix = batch.tocsr()
+    matrix = sparse.csr_array((np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
+    found = [
+        _pairs_of_order(order, features, matrix, arcs, token_weight, bare, min_feature_count, unsupported)
+        for order, features in _features_by_order(feature_orders, batch.n_features)
+    ]
+    pair_feature, pair_pattern = (np.concatenate(column) for column in zip(*found, strict=True)) if found else ([], [])
+    pair_feature, pair_pattern = np.asarray(pair_feature, np.int64), np.asarray(pair_pattern, np.int64)
+    return WeightLayout(patterns, automaton, batch.n_features, pair_feature, pair_pattern, bias_pattern)
+
+
+def _features_by_order(feature_orders, n_features):
+    """Return pairs (order, features conjoined with it); None stands for all features."""
+    if isinstance(feature_orders, tuple):
+        return [(order, None) for order in sorted(set(feature_orders))]
+    orders = sorted({order for given in feature_orders for order in given})
+    if len(feature_orders) != n_features:
+        raise ValueError(f"feature_orders has {len(feature_orders)} entries for {n_features} features")
+    return [(k, np.flatnonzero([k in given for given in feature_orders])) for k in orders]
+
+
+def _pairs_of_order(order, features, matrix, arcs, token_weight, layout, min_count, unsupported):
+    """Return the features and patterns of the pairs of one order."""
+    patterns, automaton = layout.patterns, layout.automaton
+    chosen = np.flatnonzero(patterns.lengths == order + 1)
+    if unsupported:
+        every = np.arange(matrix.shape[1]) if features is None else features
+        return np.repeat(every, len(chosen)), np.tile(chosen, len(every))
+    # the pattern of this order that ends at each token: climb from the arc in use to its suffix of that length
+    while (longer := automaton.arc_length[arcs] > order + 1).any():
+        arcs = np.where(longer, automaton.arc_up[arcs], arcs)
+    pattern = np.where(automaton.arc_length[arcs] == order + 1, automaton.arc_pattern[arcs], -1)
+    tokens = np.flatnonzero((pattern >= 0) & (token_weight > 0))
+    indicator = sparse.csr_array(
+        (token_weight[tokens], (pattern[tokens] - (chosen[0] if len(chosen) else 0), tokens)),
+        shape=(len(chosen), matrix.shape[0]),
+    )
+    counts = (indicator @ (matrix if features is None else matrix[:, features])).tocoo()
+    kept = counts.data >= min_count
+    columns = counts.col[kept] if features is None else features[counts.col[kept]]
+    return columns, chosen[counts.row[kept]]
+
+
+def label_arcs(layout: WeightLayout, offsets, codes) -> np.ndarray:
+    """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
+    arcs = np.empty(len(codes), dtype=np.int32)
+    decode.label_arcs(build_lattice(layout), freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
+    return arcs
+
+
+def build_lattice(layout: WeightLayout, weights=None) -> Lattice:
+    """Put weights into the tables that the kernels read; None stands for weights of 0."""
+    automaton, network = layout.automaton, layout.network
+    by_source = np.argsort(automaton.arc_source, kind="stable")
+    own = np.zeros(automaton.n_arcs)
+    if weights is not None:
+        own[automaton.pattern_arc[layout.bias_pattern]] = weights[layout.n_pairs :]
+    for length in range(2, int(automaton.arc_length.max()) + 1):
+        arcs = np.flatnonzero(automaton.arc_length == length)
+        own[arcs] += own[automaton.arc_up[arcs]]
+    log_shift = own.max() if own.max() > -np.inf else 0.0
+    return Lattice(
+        automaton.n_labels,
+        automaton.fail,
+        automaton.state_label,
+        _starts(automaton.arc_target, automaton.n_states),
+        _starts(automaton.arc_source, automaton.n_states),
+        freeze(by_source, np.int32),
+        automaton.arc_label,
+        automaton.arc_target,
+        *network,
+        *layout.slot_tables,
+        freeze(own, np.float64),
+        freeze(np.exp(own - log_shift), np.float64),
+        float(log_shift),
+    )
+
+
+def _starts(group, n_groups) -> np.ndarray:
+    return freeze(np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))]), np.int32)
+
+
+def _slots(automaton, patterns, column_pattern):
+    """Return (arc_slot, slot_arc, slot_up, slot_column) of the arcs that end in a column's pattern of order 1 or more."""
+    column = np.full(automaton.n_arcs, -1)
+    column[automaton.pattern_arc[column_pattern]] = np.arange(len(column_pattern))
+    column[automaton.arc_length == 1] = -1
+    dynamic = column >= 0
+    for length in range(2, int(automaton.arc_length.max()) + 1):
+        arcs = np.flatnonzero(automaton.arc_length == length)
+        dynamic[arcs] |= dynamic[automaton.arc_up[arcs]]
+    slot_arc = np.flatnonzero(dynamic)
+    slot_arc = slot_arc[np.argsort(automaton.arc_length[slot_arc], kind="stable")]
+    arc_slot = np.full(automaton.n_arcs, -1)
+    arc_slot[slot_arc] = np.arange(len(slot_arc))
+    return tuple(
+        freeze(table, np.int32) for table in (arc_slot, slot_arc, arc_slot[automaton.arc_up[slot_arc]], column[slot_arc])
+    )
+
+
+def _arc_columns(automaton, column_pattern) -> ArcColumns:
+    column = np.full(automaton.n_arcs, -1)
+    column[automaton.pattern_arc[column_pattern]] = np.arange(len(column_pattern))
+    arcs, suffix = np.arange(automaton.n_arcs), np.arange(automaton.n_arcs)
+    found = []
+    while len(arcs):
+        hit = column[suffix] >= 0
+        found.append((arcs[hit], column[suffix[hit]]))
+        arcs, suffix = arcs[automaton.arc_up[suffix] >= 0], automaton.arc_up[suffix[automaton.arc_up[suffix] >= 0]]
+    owner, columns = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.argsort(owner, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=automaton.n_arcs))])
+    return ArcColumns(freeze(starts, np.int64), freeze(columns[order], np.int32))

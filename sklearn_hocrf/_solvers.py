@@ -1,0 +1,92 @@
+"""Minimisers of an objective plus a penalty. They need ``value_gradient`` of both, and have never heard of CRFs."""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+__all__ = ["LBFGS", "Progress", "SolverReport"]
+
+
+class Progress(NamedTuple):
+    """What a callback is told after each iteration."""
+
+    n_iter: int
+    value: float  # objective plus penalty
+    gradient_norm: float  # Euclidean
+    gap: float  # bound on value - minimum
+
+
+class SolverReport(NamedTuple):
+    """Where a solver ended.   K weights."""
+
+    w: np.ndarray  # (K,)
+    n_iter: int
+    history: np.ndarray  # (n_iter + 1,)   objective plus penalty, from the start to w
+    gradient_norm: float  # Euclidean, at w
+    gap: float  # bound on the last value - minimum
+    converged: bool
+    message: str
+
+
+class LBFGS:
+    """Limited-memory BFGS (scipy's L-BFGS-B without bounds).
+
+    Parameters
+    ----------
+    tol : float
+        Stop when ``norm(gradient) <= tol * max(1, norm(w))``.
+    max_iter : int
+        Most iterations.
+    callback : callable or None
+        Called with a :class:`Progress` after each iteration.
+    """
+
+    memory = 10  # correction pairs
+
+    def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None):
+        self.tol, self.max_iter, self.callback = tol, max_iter, callback
+
+    def solve(self, objective, penalty, w0) -> SolverReport:
+        """Minimise ``objective + penalty`` from ``w0``."""
+        w0 = np.array(w0, dtype=np.float64)
+        last = {}  # the newest evaluation: scipy accepts it before it calls back
+
+        def value_gradient(w):
+            value, gradient = objective.value_gradient(w)
+            penalty_value, penalty_gradient = penalty.value_gradient(w)
+            last.update(w=w.copy(), value=value + penalty_value, gradient=gradient + penalty_gradient)
+            return last["value"], last["gradient"]
+
+        def done(w, gradient):
+            return np.linalg.norm(gradient) <= self.tol * max(1.0, np.linalg.norm(w))
+
+        value, gradient = value_gradient(w0)
+        state = {"w": w0, "gradient": gradient, "converged": done(w0, gradient)}
+        history = [value]
+
+        def after_iteration(intermediate_result):
+            if not np.array_equal(intermediate_result.x, last["w"]):
+                value_gradient(intermediate_result.x)
+            state.update(w=last["w"], gradient=last["gradient"], converged=done(last["w"], last["gradient"]))
+            history.append(last["value"])
+            if self.callback is not None:
+                norm = float(np.linalg.norm(state["gradient"]))
+                self.callback(Progress(len(history) - 1, history[-1], norm, penalty.gap(norm)))
+            if state["converged"]:
+                raise StopIteration
+
+        message = "converged"
+        if not state["converged"] and self.max_iter > 0:
+            # our own stopping rule replaces scipy's
+            options = {"maxcor": self.memory, "maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "ftol": 0, "gtol": 0}
+            result = minimize(
+                value_gradient, w0, jac=True, method="L-BFGS-B", callback=after_iteration, options=options
+            )
+            if not state["converged"]:
+                message = str(result.message)
+        norm = float(np.linalg.norm(state["gradient"]))
+        gap = penalty.gap(norm)
+        return SolverReport(state["w"], len(history) - 1, np.array(history), norm, gap, bool(state["converged"]), message)
