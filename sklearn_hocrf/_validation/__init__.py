@@ -9,7 +9,14 @@ A sequence is a list of feature dicts or of attribute-name lists (``_attributes`
 (``_rows``). Nothing here changes an estimator: what fit learns about X is a :class:`FeatureSpace`.
 """
 
-from ._inputs import FeatureSpace, TrainingData, check_training_data, read_sequences
+from ._inputs import FeatureSpace, TrainingData, check_sequence_weight, check_training_data, read_sequences
 from ._targets import read_label_codes
 
-__all__ = ["FeatureSpace", "TrainingData", "check_training_data", "read_label_codes", "read_sequences"]
+__all__ = [
+    "FeatureSpace",
+    "TrainingData",
+    "check_sequence_weight",
+    "check_training_data",
+    "read_label_codes",
+    "read_sequences",
+]

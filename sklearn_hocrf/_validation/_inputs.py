@@ -16,7 +16,14 @@ from ._messages import refuse_non_sequence, short
 from ._rows import check_table, refuse_not_finite, rows_batch, stack_grid, stack_rows
 from ._targets import read_labels
 
-__all__ = ["FeatureSpace", "TrainingData", "check_training_data", "input_form", "read_sequences"]
+__all__ = [
+    "FeatureSpace",
+    "TrainingData",
+    "check_sequence_weight",
+    "check_training_data",
+    "input_form",
+    "read_sequences",
+]
 
 
 class FeatureSpace(NamedTuple):
@@ -56,7 +63,7 @@ def check_training_data(estimator, X, y, sample_weight=None) -> TrainingData:
     if not batch.lengths.all():
         raise ValueError(f"sequence {int(np.argmin(batch.lengths))} of X is empty: fit needs a token in each sequence")
     labels, as_lists = read_labels(y, batch.lengths, form, type(estimator).__name__)
-    weight = _check_weight(sample_weight, len(batch))
+    weight = check_sequence_weight(sample_weight, len(batch))
     if weight is not None and not weight.all():
         batch, labels, weight = _without_weightless(batch, labels, weight)
     classes = sorted_labels(labels, batch.offsets)
@@ -67,7 +74,8 @@ def check_training_data(estimator, X, y, sample_weight=None) -> TrainingData:
     return TrainingData(batch, codes, classes, weight, features, as_lists)
 
 
-def _check_weight(sample_weight, n_sequences):
+def check_sequence_weight(sample_weight, n_sequences):
+    """Return one weight per sequence as float64, or None if none are given."""
     if sample_weight is None:
         return None
     weight = _check_sample_weight(sample_weight, np.empty(n_sequences), dtype=np.float64, ensure_non_negative=True)
