@@ -72,7 +72,7 @@ def sorted_labels(labels, offsets) -> np.ndarray:
     classes = np.unique(labels) if isinstance(labels, np.ndarray) else _sorted_objects(labels, offsets)
     _refuse_real_numbers(labels, classes, offsets)
     if len(classes) < 2:
-        found = f", {classes[0]!r}" if len(classes) else ""
+        found = f", {classes.tolist()[0]!r}" if len(classes) else ""
         raise ValueError(f"y must have at least 2 distinct labels, but the training data has only one class{found}")
     return classes
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from numbers import Number, Real
 
 import numpy as np
+from scipy import sparse
 
 from .._batch import SequenceBatch
 from ._messages import refuse_non_sequence, short
@@ -155,27 +156,24 @@ def _finite(value, key, n, t):
 
 
 def _batch(lengths, widths, ids, odd, odd_values, vocabulary, *, raw):
-    offsets = np.cumsum([0, *lengths])
-    indptr = np.cumsum([0, *widths])
-    ids = np.array(ids, dtype=np.int32)
     values = None
     if odd:
         values = np.ones(len(ids))
         values[odd] = odd_values
-    if not raw:
-        known = ids >= 0
-        indptr = np.concatenate([[0], np.cumsum(known)])[indptr]
-        ids, values = ids[known], None if values is None else values[known]
-    batch = SequenceBatch(offsets, indptr, ids, values, len(vocabulary))
-    return batch if raw else _canonical(batch, None)
+    offsets, indptr, ids = np.cumsum([0, *lengths]), np.cumsum([0, *widths]), np.array(ids, dtype=np.int32)
+    if raw:
+        return SequenceBatch(offsets, indptr, ids, values, len(vocabulary))
+    return _canonical(offsets, indptr, ids, values, len(vocabulary), None)
 
 
-def _canonical(batch, names):
-    """Sort the features of each token and add up those that it has several times."""
-    matrix = batch.tocsr()
-    matrix.indices, matrix.data = matrix.indices.copy(), matrix.data.copy()
+def _canonical(offsets, indptr, ids, values, n_features, names):
+    """Return the batch without entries of number -1; features sorted within a token, repeated ones added up."""
+    known = ids >= 0
+    indptr = np.concatenate([[0], np.cumsum(known)])[indptr]
+    data = np.ones(indptr[-1]) if values is None else values[known]
+    matrix = sparse.csr_array((data, ids[known], indptr), shape=(len(indptr) - 1, n_features))
     matrix.sum_duplicates()
-    return SequenceBatch.from_csr(matrix, batch.offsets, names)
+    return SequenceBatch.from_csr(matrix, offsets, names)
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
@@ -186,13 +184,10 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
     ids = batch.indices if batch.values is None else batch.indices[batch.values != 0]
     used = np.bincount(ids, minlength=len(vocabulary)) > 0
     names = sorted(name for name, number in vocabulary.items() if used[number])
-    rank = np.zeros(len(vocabulary), dtype=np.int32)
+    rank = np.full(len(vocabulary), -1, dtype=np.int32)
     rank[[vocabulary[name] for name in names]] = np.arange(len(names))
-    if batch.values is not None and len(ids) < len(batch.indices):
-        matrix = batch.tocsr()
-        matrix.eliminate_zeros()
-        batch = SequenceBatch(batch.offsets, matrix.indptr, matrix.indices, matrix.data, batch.n_features)
-    batch = SequenceBatch(batch.offsets, batch.indptr, rank[batch.indices], batch.values, len(names))
-    names_array = np.empty(len(names), dtype=object)
-    names_array[:] = names
-    return _canonical(batch, names_array), Vocabulary(zip(names, range(len(names)), strict=True))
+    as_array = np.empty(len(names), dtype=object)
+    as_array[:] = names
+    ranks = rank[batch.indices]
+    batch = _canonical(batch.offsets, batch.indptr, ranks, batch.values, len(names), as_array)
+    return batch, Vocabulary(zip(names, range(len(names)), strict=True))

@@ -99,7 +99,7 @@ def input_form(X) -> str:
         raise TypeError(f"X is the str {short(X)}, where a list of sequences belongs; for one text: `[list(text)]`")
     if sparse.issparse(X):
         return "table"
-    n_axes = len(X.shape) if hasattr(X, "shape") else np.ndim(X) if hasattr(X, "__array__") else None
+    n_axes = len(X.shape) if hasattr(X, "shape") else np.asarray(X).ndim if hasattr(X, "__array__") else None
     if n_axes is None or (n_axes == 1 and X.dtype == object):
         return _form_of_list(X)
     if n_axes > 3:
@@ -191,7 +191,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
 
 
 def _check_fitted_table(estimator, X):
-    if np.ndim(X) < 2 and not sparse.issparse(X) and hasattr(X, "__array__"):
+    if not sparse.issparse(X) and hasattr(X, "__array__") and np.asarray(X).ndim < 2:
         check_table(X, estimator)  # raises, and says how to reshape
     if not estimator._features.is_table:
         raise ValueError(

@@ -1,0 +1,412 @@
+"""What all sequence labellers share: parameters, the course of ``fit``, predictions in the caller's shape.
+
+A subclass says how its structure is built (``_build_problem``) and what answers questions about new sequences
+(``_build_model``). Everything is computed in local names; the estimator changes only at the end of a successful fit.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import ClassifierTags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ._automaton import PatternAutomaton
+from ._labels import decode_labels, label_codes
+from ._patterns import PatternTable, all_patterns, given_patterns, observed_patterns
+from ._penalties import L2
+from ._solvers import LBFGS
+from ._validation import check_sequence_weight, check_training_data, read_label_codes, read_sequences
+
+__all__ = ["BaseSequenceLabeler", "Problem"]
+
+
+class Problem(NamedTuple):
+    """One training problem, ready for a solver."""
+
+    patterns: PatternTable
+    automaton: PatternAutomaton
+    layout: Any  # WeightLayout: which weights there are
+    objective: Any  # value_gradient(w), without the penalty
+
+
+class BaseSequenceLabeler(BaseEstimator):
+    """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`."""
+
+    _parameter_constraints: dict = {
+        "max_order": [Interval(Integral, 0, None, closed="left")],
+        "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like"],
+        "patterns": [StrOptions({"observed", "all"}), Iterable],
+        "min_pattern_count": [Interval(Real, 0, None, closed="left")],
+        "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
+        "min_feature_count": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
+        "unsupported": ["boolean"],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    # --- hooks --------------------------------------------------------------------------------------------------------
+
+    def _build_problem(self, data) -> Problem:
+        """Return patterns, automaton, weights and objective for validated training data."""
+        raise NotImplementedError
+
+    def _build_model(self):
+        """Return the fitted model that decodes batches and gives their marginals."""
+        raise NotImplementedError
+
+    # --- fit ----------------------------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model to labelled sequences.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
+            shape (n_tokens, n_features). A 3-D array is a list of sequences of one length; a plain 2-D array, data
+            frame or sparse matrix is n sequences of length 1. No sequence may be empty.
+        y : list of label sequences, or array-like
+            One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence. Counts of patterns and features are weighted, too; weight 0 is the same as leaving
+            the sequence out.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters and data that are not valid, before any work; the estimator stays as it was.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            If the solver stopped before the gradient was small enough.
+        """
+        sigmas = self._sigma_by_order()
+        self._check_feature_order()
+        data = check_training_data(self, X, y, sample_weight)
+        problem = self._build_problem(data)
+        sigma = sigmas[np.minimum(problem.layout.order_of_weight, len(sigmas) - 1)]
+        solver = LBFGS(tol=self.tol, max_iter=self.max_iter, callback=self._write_progress if self.verbose else None)
+        report = solver.solve(problem.objective, L2(1.0 / sigma**2), self._starting_weights(problem, data))
+        self._store(data, problem, report)
+        if not report.converged:
+            self._warn_not_converged(report)
+        return self
+
+    def _sigma_by_order(self):
+        """Return ``sigma_reg`` as an array; the value of order k is at min(k, last)."""
+        sigmas = np.asarray(self.sigma_reg)
+        if sigmas.ndim > 1 or sigmas.size == 0 or sigmas.dtype.kind not in "iuf" or not (sigmas > 0).all():
+            raise ValueError(
+                "sigma_reg must be a number > 0, or a sequence of numbers > 0, one per order; inf means no penalty. "
+                f"Got {self.sigma_reg!r}"
+            )
+        return np.atleast_1d(sigmas).astype(np.float64)
+
+    def _check_feature_order(self):
+        if not isinstance(self.feature_order, dict):
+            return
+        for prefix, orders in self.feature_order.items():
+            valid = _is_order(orders) or (isinstance(orders, tuple) and len(orders) > 0 and all(map(_is_order, orders)))
+            if not isinstance(prefix, str) or not valid:
+                raise ValueError(
+                    "feature_order maps name prefixes to an int k (orders 0..k) or a tuple of exact orders; "
+                    f"got {prefix!r}: {orders!r}"
+                )
+
+    def _feature_orders(self, features):
+        """Return the exact orders of the patterns each feature goes with: a list, or one tuple for all features."""
+        if not isinstance(self.feature_order, dict):
+            return tuple(range(self.feature_order + 1))
+        if features.names is None:
+            raise ValueError(f"feature_order={self.feature_order!r} goes by feature names, but X has none")
+        by_prefix = {
+            prefix: tuple(range(orders + 1)) if _is_order(orders) else tuple(sorted(set(orders)))
+            for prefix, orders in self.feature_order.items()
+        }
+        longest_first = sorted(by_prefix, key=len, reverse=True)
+        return [
+            next((by_prefix[prefix] for prefix in longest_first if str(name).startswith(prefix)), (0,))
+            for name in features.names
+        ]
+
+    def _select_patterns(self, codes, offsets, classes, sequence_weight) -> PatternTable:
+        """Return the label patterns of the model, for label codes of tokens or of segments."""
+        if isinstance(self.patterns, str) and self.patterns == "observed":
+            return observed_patterns(
+                codes, offsets, len(classes), self.max_order, self.min_pattern_count, sequence_weight
+            )
+        if isinstance(self.patterns, str):
+            return all_patterns(len(classes), self.max_order)
+        patterns = list(self.patterns)
+        for pattern in patterns:
+            if isinstance(pattern, tuple) and len(pattern) > self.max_order + 1:
+                raise ValueError(
+                    f"pattern {pattern!r} has order {len(pattern) - 1}, but max_order is {self.max_order}: raise it"
+                )
+        return given_patterns(_pattern_codes(patterns, classes), len(classes))
+
+    def _starting_weights(self, problem, data):
+        """Return zeros, or with ``warm_start`` the weights of the last fit, matched by pattern and feature."""
+        layout = problem.layout
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return np.zeros(layout.n_weights)
+        rows = _matching(_pattern_labels(problem.patterns, data.classes), self.patterns_)
+        columns = _matching(*_feature_keys(data.features, self._features))
+        return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
+
+    def _write_progress(self, progress):
+        sys.stderr.write(
+            f"{type(self).__name__}: iteration {progress.n_iter}, objective {progress.value:.6f}, gradient norm "
+            f"{progress.gradient_norm:.3g}, at most {progress.gap:.3g} above the optimum\n"
+        )
+
+    def _store(self, data, problem, report):
+        layout = problem.layout
+        patterns = _pattern_labels(problem.patterns, data.classes)
+        pattern_coef, coef = layout.pattern_coef(report.w), layout.coef(report.w)
+        self.classes_ = data.classes
+        self.n_features_in_ = data.features.n_features
+        self.patterns_ = patterns
+        self.pattern_coef_ = pattern_coef
+        self.coef_ = coef
+        self.automaton_ = problem.automaton
+        self.n_iter_ = report.n_iter
+        self.objective_history_ = report.history
+        self.optimality_gap_ = report.gap
+        self._features = data.features
+        self._labels_as_lists = data.labels_as_lists
+        self._layout = layout
+        self._weights = report.w
+
+    def _warn_not_converged(self, report):
+        warnings.warn(
+            f"{type(self).__name__} stopped after {report.n_iter} iterations before it converged: the gradient norm is "
+            f"{report.gradient_norm:.3g} ({report.message}). Increase max_iter (now {self.max_iter}) or tol (now "
+            f"{self.tol:g}), scale numeric features, or make sigma_reg smaller.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    @property
+    def feature_names_in_(self):
+        """Names of the features, of shape (n_features_in_,); there only if the training X had names."""
+        features = getattr(self, "_features", None)
+        if features is None or features.names is None:
+            raise AttributeError(f"{type(self).__name__} has no feature_names_in_: it saw no feature names in fit")
+        return np.asarray(features.names, dtype=object)
+
+    # --- predictions --------------------------------------------------------------------------------------------------
+
+    def predict(self, X):
+        """Return the most probable label sequence of each sequence.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Sequences may be empty.
+
+        Returns
+        -------
+        labels : list of lists, list of arrays, or array
+            In the shape of X, and like the y of fit: lists of labels if y was lists, else arrays of shape (n_tokens,).
+            An array of shape (n_sequences, n_tokens) for a 3-D X, of shape (n_samples,) for a plain 2-D X.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        ValueError, TypeError
+            If X is not valid or does not go with the X of fit.
+        """
+        check_is_fitted(self)
+        batch, form = read_sequences(self, X)
+        codes = self._build_model().decode(batch, n_jobs=self.n_jobs)
+        if form != "sequences":
+            return self._reshape(self.classes_[codes], batch, form)
+        return decode_labels(codes, self.classes_, batch.offsets, as_lists=self._labels_as_lists)
+
+    def predict_marginals(self, X):
+        """Return the probability of each label at each token, given the whole sequence.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_classes), or array
+            In [0, 1], rows sum to 1, columns as ``classes_``. An array of shape (n_sequences, n_tokens, n_classes) for
+            a 3-D X, of shape (n_samples, n_classes) for a plain 2-D X.
+        """
+        check_is_fitted(self)
+        batch, form = read_sequences(self, X)
+        return self._reshape(self._build_model().marginals(batch, n_jobs=self.n_jobs), batch, form)
+
+    def predict_proba(self, X):
+        """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators know.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_classes), or array
+        """
+        return self.predict_marginals(X)
+
+    def pattern_marginals(self, X, patterns):
+        """Return the probability that an occurrence of a label pattern ends at a token.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        patterns : iterable of tuples of labels
+            Of any length, whether the model has a weight for them or not.
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_patterns), or array
+            In the shape of X, as for :meth:`predict_marginals`; columns as ``patterns``.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For an empty pattern and for labels that are not in ``classes_``.
+        """
+        check_is_fitted(self)
+        codes = _pattern_codes(list(patterns), self.classes_)
+        batch, form = read_sequences(self, X)
+        return self._reshape(self._build_model().pattern_marginals(batch, codes, n_jobs=self.n_jobs), batch, form)
+
+    def _reshape(self, rows, batch, form):
+        """Give one row per token the shape of X."""
+        if form == "table":
+            return rows
+        if form == "grid":
+            length = int(batch.lengths[0]) if len(batch) else 0
+            return rows.reshape(len(batch), length, *rows.shape[1:])
+        return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
+
+    # --- quality ------------------------------------------------------------------------------------------------------
+
+    def score(self, X, y, sample_weight=None):
+        """Return the token accuracy: the share of tokens with the right label.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        y : as in :meth:`fit`
+            A label that fit has not seen counts as an error of the model.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence, for all of its tokens.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        check_is_fitted(self)
+        batch, form = read_sequences(self, X)
+        truth = read_label_codes(self, y, batch, form, unknown="ignore")
+        weight = check_sequence_weight(sample_weight, len(batch))
+        if batch.n_tokens == 0:
+            raise ValueError("X has no tokens, so there is no accuracy")
+        codes = self._build_model().decode(batch, n_jobs=self.n_jobs)
+        token_weight = None if weight is None else np.repeat(weight, batch.lengths)
+        return float(np.average(codes == truth, weights=token_weight))
+
+    def log_likelihood(self, X, y):
+        """Return log P(y given x) of each sequence, without the penalty.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        y : as in :meth:`fit`
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_sequences,)
+            In nats; -inf where the model forbids y, 0 for empty sequences.
+
+        Raises
+        ------
+        ValueError
+            For a label that fit has not seen.
+        """
+        check_is_fitted(self)
+        batch, form = read_sequences(self, X)
+        codes = read_label_codes(self, y, batch, form, unknown="raise")
+        model = self._build_model()
+        return model.log_score(batch, codes) - model.log_partition(batch, n_jobs=self.n_jobs)
+
+    def __sklearn_tags__(self):
+        # not a ClassifierMixin: with it GridSearchCV(cv=5) would want one label per sequence (type_of_target)
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags = ClassifierTags()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _is_order(value):
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
+
+
+def _pattern_labels(patterns, classes):
+    """Return patterns as tuples of the user's labels."""
+    labels = classes.tolist()
+    return [tuple(labels[code] for code in pattern) for pattern in patterns.tuples()]
+
+
+def _pattern_codes(patterns, classes):
+    """Return patterns given as tuples of the user's labels as tuples of codes."""
+    table = label_codes(classes)
+    codes = []
+    for pattern in patterns:
+        if not isinstance(pattern, (tuple, list)) or len(pattern) == 0:
+            raise ValueError(f"a label pattern must be a tuple of one or more labels, got {pattern!r}")
+        for label in pattern:
+            if label not in table:
+                raise ValueError(f"pattern {pattern!r} has the label {label!r}, which the training data do not have")
+        codes.append(tuple(table[label] for label in pattern))
+    return codes
+
+
+def _feature_keys(new, old):
+    """Return what identifies the features of two fits: names where both have them, else numbers."""
+    if new.names is not None and old.names is not None:
+        return new.names, old.names
+    if new.n_features == old.n_features:
+        return range(new.n_features), range(old.n_features)
+    return range(new.n_features), [None] * old.n_features
+
+
+def _matching(new, old):
+    """Return the 0/1 matrix of shape (len(new), len(old)) that says which keys are the same."""
+    number = {key: i for i, key in enumerate(old)}
+    pairs = [(i, number[key]) for i, key in enumerate(new) if key in number]
+    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))

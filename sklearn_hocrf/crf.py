@@ -1,0 +1,170 @@
+"""High-order conditional random fields: one label per token, weights on label patterns of any length."""
+
+from __future__ import annotations
+
+from ._base import BaseSequenceLabeler, Problem
+from ._inference import ChainModel
+from ._objectives import NegativeLogLikelihood
+from ._potentials import build_layout
+
+__all__ = ["HighOrderCRF"]
+
+
+class HighOrderCRF(BaseSequenceLabeler):
+    """High-order conditional random field for sequence labelling.
+
+    The probability of labels y given a sequence x is proportional to the exponential of a sum over positions t of
+
+    * for each feature i of token t, the weight of (label y_t, feature i) times the feature's value,
+    * for each label pattern z that ends at t (the last labels are z), the weight of z,
+    * and, with ``feature_order``, the weights of (pattern z, feature i) in the same way.
+
+    A pattern of k + 1 labels has order k; ``max_order=1`` is the usual linear-chain CRF, ``max_order=0`` is logistic
+    regression for each token. The weights maximise the likelihood of the training labels minus a Gaussian penalty. The
+    problem is convex, so the optimum is unique, and ``optimality_gap_`` bounds how far from it the fit stopped.
+
+    Parameters
+    ----------
+    max_order : int, default=1
+        Highest order of label patterns: patterns have up to ``max_order + 1`` labels.
+    sigma_reg : float or sequence of float, default=1.0
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence the k-th
+        value (from 0) is for weights of patterns of order k; the last one repeats, surplus ones are ignored. ``inf``
+        means no penalty.
+    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
+        "observed": all patterns that occur in the training labels; "all": all there can be (refused above a million);
+        or the given ones and all single labels.
+    min_pattern_count : float, default=1
+        Observed patterns of two or more labels that occur less often are left out.
+    feature_order : int or dict, default=0
+        Orders of the patterns with which features are conjoined. An int k stands for orders 0 to k. A dict maps
+        prefixes of feature names to an int k or to a tuple of exact orders; the longest prefix counts, and features
+        that have none of them get order 0.
+    min_feature_count : float, default=1
+        (Feature, pattern) pairs that occur less often in training get no weight.
+    fit_intercept : bool, default=True
+        Whether each single label has a weight of its own, penalised like the others.
+    unsupported : bool, default=False
+        Whether (feature, pattern) pairs that do not occur in training get a weight, too. A pair occurs where the
+        feature is not 0 at a position at which the pattern ends.
+    max_iter : int, default=500
+        Highest number of iterations of the solver (L-BFGS).
+    tol : float, default=1e-4
+        The solver stops when the norm of the gradient is at most ``tol * max(1, norm of the weights)``.
+    warm_start : bool, default=False
+        Whether fit starts from the weights of the fit before, matched by pattern and feature; new ones start at 0.
+    n_jobs : int or None, default=None
+        Number of threads; None means 1 unless in a :obj:`joblib.parallel_config` context, -1 all processors. Results
+        do not depend on it.
+    verbose : int or bool, default=0
+        Whether each iteration writes a line to stderr: objective, norm of the gradient, bound on the distance from the
+        optimum.
+    random_state : int, RandomState instance or None, default=None
+        Not used: the solver is deterministic. It is there for meta-estimators that set it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    patterns_ : list of tuples of labels
+        The label patterns, by order; the single labels come first, in the order of ``classes_``.
+    pattern_coef_ : ndarray of shape (n_patterns,)
+        Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
+    coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
+        Weight of each (pattern, feature) pair. The first ``n_classes`` rows read like those of
+        :class:`~sklearn.linear_model.LogisticRegression`.
+    automaton_ : PatternAutomaton
+        The compiled patterns: states and arcs.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
+    n_iter_ : int
+        Number of iterations.
+    objective_history_ : ndarray of shape (n_iter_ + 1,)
+        The minimised function, from the start to the fitted weights: negative log-likelihood in nats, summed over
+        sequences, plus penalty.
+    optimality_gap_ : float
+        Upper bound on how far the last value is above the optimum: max(sigma)^2 * norm(gradient)^2 / 2; inf where some
+        sigma is inf.
+
+    Notes
+    -----
+    The estimator is no :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences. It works in
+    :class:`~sklearn.pipeline.Pipeline`, :class:`~sklearn.model_selection.GridSearchCV` and the like.
+
+    References
+    ----------
+    .. [1] Ye, Lee, Chieu and Wu, "Conditional random fields with high-order features for sequence labeling", NIPS 2009.
+    .. [2] Cuong, Ye, Lee and Chieu, "Conditional random field with high-order dependencies for sequence labeling and
+       segmentation", JMLR 15, 2014.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> X = [[{"word": "the"}, {"word": "old"}, {"word": "man"}], [{"word": "the"}, {"word": "man"}]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(max_order=2).fit(X, y)
+    >>> crf.predict([[{"word": "the"}, {"word": "old"}, {"word": "house"}]])
+    [['DET', 'ADJ', 'NOUN']]
+    >>> crf.predict_marginals(X)[1].round(2)
+    array([[0.15, 0.7 , 0.15],
+           [0.2 , 0.12, 0.68]])
+    >>> crf.patterns_[3:]
+    [('ADJ', 'NOUN'), ('DET', 'ADJ'), ('DET', 'NOUN'), ('DET', 'ADJ', 'NOUN')]
+    >>> crf.score(X, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        max_order=1,
+        *,
+        sigma_reg=1.0,
+        patterns="observed",
+        min_pattern_count=1,
+        feature_order=0,
+        min_feature_count=1,
+        fit_intercept=True,
+        unsupported=False,
+        max_iter=500,
+        tol=1e-4,
+        warm_start=False,
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.max_order = max_order
+        self.sigma_reg = sigma_reg
+        self.patterns = patterns
+        self.min_pattern_count = min_pattern_count
+        self.feature_order = feature_order
+        self.min_feature_count = min_feature_count
+        self.fit_intercept = fit_intercept
+        self.unsupported = unsupported
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _build_problem(self, data):
+        batch, codes, weight = data.batch, data.codes, data.sequence_weight
+        orders = self._feature_orders(data.features)
+        patterns = self._select_patterns(codes, batch.offsets, data.classes, weight)
+        layout = build_layout(
+            batch,
+            codes,
+            patterns,
+            feature_orders=orders,
+            min_feature_count=self.min_feature_count,
+            fit_intercept=self.fit_intercept,
+            unsupported=self.unsupported,
+            sequence_weight=weight,
+        )
+        objective = NegativeLogLikelihood(layout, batch, codes, sequence_weight=weight, n_jobs=self.n_jobs)
+        return Problem(patterns, layout.automaton, layout, objective)
+
+    def _build_model(self):
+        return ChainModel(self._layout, self._weights)

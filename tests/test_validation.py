@@ -1,0 +1,457 @@
+"""Every form of X and y becomes the right batch, and every trap is an error that says where."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._labels import decode_labels, encode_labels, flatten_labels, place, sorted_labels
+from sklearn_hocrf._validation import FeatureSpace, check_sequence_weight, check_training_data, read_sequences
+
+
+class HighOrderStub:
+    """Stands for an estimator: validation wants its name and what fit learned about X."""
+
+    def __init__(self, features=None):
+        if features is not None:
+            self._features = features
+            self.n_features_in_ = features.n_features
+            if features.names is not None:
+                self.feature_names_in_ = features.names
+
+    def __sklearn_tags__(self):
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator().__sklearn_tags__()
+
+
+STUB = HighOrderStub()
+DENSE = [np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]), np.array([[0.0, 0.0, 4.0]])]
+Y = [["A", "B"], ["B"]]
+
+
+def stacked(X, y=Y):
+    data = check_training_data(STUB, X, y)
+    return data.batch.toarray(), data
+
+
+# --- forms of X -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        list,
+        tuple,
+        lambda X: [x.tolist() for x in X],
+        lambda X: [tuple(map(tuple, x)) for x in X],
+        lambda X: [list(x) for x in X],
+        lambda X: [sparse.csr_matrix(x) for x in X],
+        lambda X: [sparse.coo_array(x) for x in X],
+        lambda X: [sparse.csr_array(X[0]), X[1]],
+        lambda X: [pd.DataFrame(x) for x in X],
+        lambda X: [x.astype(object) for x in X],
+        lambda X: [x.astype(np.float32) for x in X],
+        lambda X: [x.astype(np.int8) for x in X],
+        lambda X: pd.Series(X, index=["p", "q"]),
+        lambda X: SequenceBatch.from_csr(sparse.csr_array(np.vstack(X)), [0, 2, 3]),
+    ],
+)
+def test_all_forms_of_numeric_sequences_give_the_same_batch(convert):
+    rows, data = stacked(convert(DENSE))
+    np.testing.assert_array_equal(rows, np.vstack(DENSE))
+    np.testing.assert_array_equal(data.batch.offsets, [0, 2, 3])
+    assert data.features.vocabulary is None
+    assert not data.features.is_table
+    np.testing.assert_array_equal(data.codes, [0, 1, 1])
+
+
+def test_object_array_of_sequences():
+    X = np.empty(2, dtype=object)
+    X[:] = DENSE
+    np.testing.assert_array_equal(stacked(X)[0], np.vstack(DENSE))
+
+
+@pytest.mark.parametrize("y", [[["A", "B"]] * 4, np.array([["A", "B"]] * 4)])
+def test_three_dimensional_x_is_sequences_of_one_length(y):
+    X = np.arange(24.0).reshape(4, 2, 3)
+    rows, data = stacked(X, y)
+    np.testing.assert_array_equal(rows, X.reshape(8, 3))
+    np.testing.assert_array_equal(data.batch.offsets, [0, 2, 4, 6, 8])
+    assert data.codes.tolist() == [0, 1] * 4
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix, sparse.coo_array, pd.DataFrame, np.ndarray.tolist])
+@pytest.mark.parametrize("y", [["u", "v", "u"], np.array(["u", "v", "u"]), pd.Series(["u", "v", "u"], index=[7, 8, 9])])
+def test_plain_two_dimensional_x_is_sequences_of_length_one(convert, y):
+    X = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]])
+    rows, data = stacked(convert(X), y)
+    np.testing.assert_array_equal(rows, X)
+    assert data.batch.lengths.tolist() == [1, 1, 1]
+    assert data.features.is_table
+    assert data.codes.tolist() == [0, 1, 0]
+    assert data.labels_as_lists == isinstance(y, list)
+
+
+def test_column_names_of_data_frames_become_feature_names():
+    frame = pd.DataFrame(DENSE[0], columns=["a", "b", "c"])
+    assert list(check_training_data(STUB, frame, ["A", "B"]).features.names) == ["a", "b", "c"]
+    data = check_training_data(STUB, [frame, frame], [["A", "B"]] * 2)
+    assert list(data.features.names) == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="sequence 1 of X does not have the column names of sequence 0"):
+        check_training_data(STUB, [frame, frame.rename(columns={"a": "z"})], [["A", "B"]] * 2)
+    fitted = HighOrderStub(data.features)
+    read_sequences(fitted, [frame])
+    with pytest.raises(ValueError, match="feature names should match"):
+        read_sequences(fitted, [frame.rename(columns={"a": "z"})])
+
+
+def test_a_feature_that_a_sparse_row_has_twice_is_added_up_and_the_input_stays():
+    twice = sparse.csr_array((np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2])), shape=(1, 3))
+    rows, _ = stacked([twice, np.ones((1, 3))], [["A"], ["B"]])
+    assert rows.tolist() == [[0, 3, 0], [1, 1, 1]]
+    assert twice.data.tolist() == [1, 2]
+    rows, _ = stacked(sparse.vstack([twice, twice]).tocsr(), ["A", "B"])
+    assert rows.tolist() == [[0, 3, 0], [0, 3, 0]]
+
+
+# --- attributes -------------------------------------------------------------------------------------------------------
+
+ITEMS = [
+    {"word": "Rome", "title": True, "lower": False, "length": 4, "ratio": -0.5},
+    {"bag": ["x", "y"], "nested": {"a": "b", "deep": {"n": 2.0, "on": True}, "list": ["p"]}},
+    {"set": {"s"}, "empty": [], "none": {}, "text": "", "np": np.float32(0.25), "flag": np.bool_(True)},
+]
+
+
+def test_feature_dicts_become_named_features():
+    rows, data = stacked([ITEMS[:2], ITEMS[2:]])
+    named = [{name: row[i] for i, name in enumerate(data.features.names) if row[i]} for row in rows]
+    assert named == [
+        {"word:Rome": 1, "title": 1, "length": 4, "ratio": -0.5},
+        {"bag:x": 1, "bag:y": 1, "nested:a:b": 1, "nested:deep:n": 2, "nested:deep:on": 1, "nested:list:p": 1},
+        {"set:s": 1, "text:": 1, "np": 0.25, "flag": 1},
+    ]
+    assert list(data.features.names) == sorted(data.features.names)
+    assert data.features.vocabulary["word:Rome"] == list(data.features.names).index("word:Rome")
+
+
+def test_feature_dicts_are_read_as_python_crfsuite_reads_them():
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    rows, data = stacked([ITEMS[:2], ITEMS[2:]])
+    for row, item in zip(rows, pycrfsuite.ItemSequence(ITEMS).items(), strict=True):
+        expected = {name: value for name, value in item.items() if value}
+        assert {name: row[i] for i, name in enumerate(data.features.names) if row[i]} == expected
+
+
+def test_attribute_lists_are_sets_of_indicators_and_repeats_add_up():
+    rows, data = stacked([[["b", "a"], ("b",)], [{"c", "a"}]])
+    assert list(data.features.names) == ["a", "b", "c"]
+    assert rows.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
+    rows, data = stacked([[["b", "a", "b"], np.array(["b", "c"])], [[]]])
+    assert rows.tolist() == [[1, 2, 0], [0, 1, 1], [0, 0, 0]]
+    rows, data = stacked([[{"a": "b", "a:b": 2.5}, {"a:b": "c"}], [["a:b"]]])
+    assert list(data.features.names) == ["a:b", "a:b:c"]
+    assert rows.tolist() == [[3.5, 0], [0, 1], [1, 0]]
+
+
+def test_unseen_attributes_are_ignored_at_prediction():
+    data = check_training_data(STUB, [[["b", "a"], ["b"]], [["a"]]], Y)
+    batch, form = read_sequences(HighOrderStub(data.features), [[{"a": 2, "z": 1, "word": "new"}, ["q", "b", "b"]], []])
+    assert form == "sequences"
+    assert batch.toarray().tolist() == [[2, 0], [0, 2]]
+    assert batch.offsets.tolist() == [0, 2, 2]
+    assert "q" not in data.features.vocabulary
+
+
+def test_batch_does_not_depend_on_the_order_of_entries():
+    first = check_training_data(STUB, [[{"a": "1", "b": 2}, {"c": 1}], [{"a": "1"}]], Y).batch
+    second = check_training_data(STUB, [[{"b": 2, "a": "1"}, {"c": 1}], [{"a": "1"}]], Y).batch
+    np.testing.assert_array_equal(first.indices, second.indices)
+    np.testing.assert_array_equal(first.values, second.values)
+
+
+def test_sequences_of_weight_zero_are_out_of_everything():
+    X, y = [[["a"], ["b"]], [["z"], ["a"]], [["b"]]], [["A", "B"], ["C", "A"], ["A"]]
+    data = check_training_data(STUB, X, y, [2, 0, 1])
+    alone = check_training_data(STUB, X[::2], y[::2], [2, 1])
+    assert list(data.features.names) == list(alone.features.names) == ["a", "b"]
+    assert data.classes.tolist() == ["A", "B"]
+    assert data.sequence_weight.tolist() == [2, 1]
+    np.testing.assert_array_equal(data.batch.toarray(), alone.batch.toarray())
+    np.testing.assert_array_equal(data.codes, alone.codes)
+    as_arrays = check_training_data(STUB, X, [np.array(labels) for labels in y], [2, 0, 1])
+    assert as_arrays.classes.tolist() == ["A", "B"]
+    np.testing.assert_array_equal(as_arrays.codes, alone.codes)
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["b", "a", "b"], ["a", "b"]),
+        ([2, -1, 2], [-1, 2]),
+        ([True, False], [False, True]),
+        ([1.0, 0.0], [0.0, 1.0]),
+        ([("B", 1), ("A", 2)], [("A", 2), ("B", 1)]),
+        ([1, 2.5, True], [1, 2.5]),
+        (["a\0", "a"], ["a", "a\0"]),
+        ([10**30, 3], [3, 10**30]),
+        ([np.int64(3), 2], [2, 3]),
+        ([np.str_("b"), "a"], ["a", "b"]),
+        ([b"b", b"a"], [b"a", b"b"]),
+    ],
+)
+def test_labels_keep_their_values(labels, expected):
+    offsets = [0, len(labels)]
+    classes = sorted_labels(labels, offsets)
+    assert classes.ndim == 1
+    assert classes.tolist() == expected
+    codes = encode_labels(labels, classes, offsets)
+    assert decode_labels(codes, classes, offsets, as_lists=True) == [labels]
+
+
+def test_label_arrays_keep_their_dtype_and_mixed_kinds_stay_apart():
+    flat = flatten_labels([np.array([2, 1], dtype=np.int16), np.array([], dtype=float), np.array([2], dtype=np.int16)])
+    assert sorted_labels(flat, [0, 2, 2, 3]).dtype == np.int16
+    assert flatten_labels([np.array([1]), np.array(["a"])]) == [1, "a"]
+    assert flatten_labels([["a"], np.array(["b"], dtype=object)]) == ["a", "b"]
+    assert flatten_labels([]) == []
+    arrays = decode_labels(np.array([1, 0, 1]), np.array([5, 7]), [0, 1, 3], as_lists=False)
+    assert [a.tolist() for a in arrays] == [[7], [5, 7]]
+
+
+def test_place_skips_empty_sequences():
+    assert place([0, 0, 2, 2, 3], 0) == "sequence 1, position 0"
+    assert place([0, 0, 2, 2, 3], 2) == "sequence 3, position 0"
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        ([["A", "B"], [3]], TypeError, r"sortable.* 3 \(sequence 1, position 0\).*'A'"),
+        ([["A", "B"], [None]], TypeError, r"sortable.* None \(sequence 1, position 0\)"),
+        ([["A", ["B"]], ["B"]], TypeError, r"hashable, but \['B'\] \(sequence 0, position 1\) is a list"),
+        ([["A", "A"], ["A"]], ValueError, "only one class, 'A'"),
+        ([[1.0, 2.0], [np.nan]], ValueError, r"NaN \(sequence 1, position 0\)"),
+        ([["A", float("nan")], ["A"]], ValueError, r"NaN \(sequence 0, position 1\)"),
+        ([np.array([1.0, 2.0]), np.array([np.nan])], ValueError, r"NaN.*\(sequence 1, position 0\)"),
+        ([np.array([1.0, np.inf]), np.array([1.0])], ValueError, r"inf.*\(sequence 0, position 1\)"),
+        ([np.array([1.0, 0.25]), np.array([1.0])], ValueError, r"0.25 \(sequence 0, position 1\).*regression"),
+        ([["A", "B"]], ValueError, "X has 2 sequences, y has 1"),
+        ([["A", "B"], ["B", "A"]], ValueError, "sequence 1 has 1 tokens in X, but 2 labels in y"),
+        ([["A"], ["B"]], ValueError, "sequence 0 has 2 tokens in X, but 1 labels in y"),
+        (["AB", "B"], TypeError, r"sequence 0\) is the str 'AB'.*list\(text\)"),
+        ([["A", "B"], "B"], TypeError, r"sequence 1\) is the str 'B'.*list\(text\)"),
+        ([1, 2], TypeError, r"sequence 0\) is 1 \(int\), where a sequence of labels belongs"),
+        ([["A", "B"], {"B": 1}], TypeError, r"sequence 1\) is \{'B': 1\}"),
+        ([np.ones((2, 1)), np.ones((1, 1))], ValueError, r"sequence 0\) has 2 dimensions"),
+        ("ABB", TypeError, r"y is the str 'ABB'.*list\(text\)"),
+        ({"A": 1, "B": 2}, TypeError, "y must be a list of label sequences"),
+        (7, TypeError, "y must be a list of label sequences"),
+        (None, ValueError, "requires y to be passed, but the target y is None"),
+    ],
+)
+def test_bad_labels(y, error, message):
+    with pytest.raises(error, match=message):
+        check_training_data(STUB, DENSE, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        ([["A", "B", "A"]], ValueError, r"wrap it, too: `\[X\]`"),
+        ([["A"], ["B"], ["A"]], ValueError, "1d array"),
+        (np.array([["A", "B"]] * 3), ValueError, "1d array"),
+        (["A", "B"], ValueError, "inconsistent numbers of samples: X has 3 rows, y 2"),
+        (["A", "B", 1], TypeError, r"sortable.*1 \(sequence 2, position 0\)"),
+        (["A", {}, "B"], TypeError, r"hashable.*sequence 1"),
+    ],
+)
+def test_bad_labels_of_a_plain_table(y, error, message):
+    with pytest.raises(error, match=message):
+        check_training_data(STUB, np.ones((3, 2)), y)
+
+
+def test_unknown_labels():
+    with pytest.raises(ValueError, match=r"unknown label 'C' \(sequence 1, position 1\)"):
+        encode_labels(["A", "B", "C"], np.array(["A", "B"]), [0, 1, 3])
+    with pytest.raises(TypeError, match=r"hashable, but \[\] \(sequence 1, position 0\)"):
+        encode_labels(["A", []], np.array(["A", "B"]), [0, 1, 2])
+
+
+# --- traps of X -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        # str where something else belongs
+        ("text", TypeError, r"X is the str 'text'.*list\(text\)"),
+        (["ab", "c"], TypeError, r"sequence 0\) is the str 'ab'.*list\(text\)"),
+        ([[["a"], ["b"]], "c"], TypeError, r"sequence 1\) is the str 'c'.*list\(text\)"),
+        ([["a", "b"], ["c"]], TypeError, r"sequence 0, position 0 of X is the str 'a'.*SequenceFeatureExtractor"),
+        ([[{"a": 1}, "b"], ["c"]], TypeError, r"sequence 0, position 1 of X is the str 'b'.*SequenceFeatureExtractor"),
+        ([np.array(["a", "b"]), ["c"]], TypeError, r"sequence 0, position 0 .*SequenceFeatureExtractor"),
+        # unwrapped
+        ([{"a": 1}, {"b": 1}], TypeError, r"sequence 0\) is the dict.*wrap it: `\[X\]`"),
+        # sequences that are none
+        ([[["a"], ["b"]], 3], TypeError, r"sequence 1\) is 3 \(int\)"),
+        ([[["a"], ["b"]], {"a"}], TypeError, r"sequence 1\) is \{'a'\} \(set\)"),
+        ([SequenceBatch([0, 1], [0, 1], [0], None, 1)], TypeError, "is a SequenceBatch: pass a whole batch"),
+        ({"a": 1}, TypeError, "X must be a list of sequences"),
+        (None, TypeError, "X must be a list of sequences.*NoneType"),
+        ((x for x in DENSE), TypeError, "X must be a list of sequences.*generator"),
+        (np.ones((2, 2, 2, 2)), ValueError, "4 dimensions"),
+        # attributes and values that are none
+        ([[{"a": 1}, 5], [{}]], TypeError, r"sequence 0, position 1 of X is 5 \(int\)"),
+        ([[{"a": 1}, None], [{}]], TypeError, r"sequence 0, position 1 of X is None"),
+        ([[{"a": 1}, {3: 1}], [{}]], TypeError, r"name must be a str, but sequence 0, position 1 of X has 3 \(int\)"),
+        ([[["a"], ["b", 3]], [[]]], TypeError, r"name must be a str, but sequence 0, position 1 of X has 3 \(int\)"),
+        ([[{"a": [1, 2]}, {}], [{}]], TypeError, r"name must be a str, but sequence 0, position 0 of X has 1 \(int\)"),
+        ([[{}, {}], [{"a": None}]], TypeError, r"sequence 1, position 0 of X: attribute 'a' has the value None"),
+        ([[{}, {"a": {"b": object}}], [{}]], TypeError, r"sequence 0, position 1 of X: attribute 'b' has the value"),
+        ([[{}, {}], [{"a": float("nan")}]], ValueError, r"NaN: sequence 1, position 0, attribute 'a' is nan"),
+        ([[{}, {"a": -np.inf}], [{}]], ValueError, r"inf: sequence 0, position 1, attribute 'a' is -inf"),
+        # rows of numbers
+        ([[[1, 2], [3]], [[1, 2]]], ValueError, r"ragged rows: sequence 0, position 1 of X has 1 features.*\[3\]"),
+        ([[[1, 2], 3], [[1, 2]]], TypeError, "sequence 0, position 1 of X is 3"),
+        ([DENSE[0], np.ones((1, 2))], ValueError, "X has 2 features in sequence 1, but sequence 0 has 3"),
+        ([DENSE[0], np.ones(3)], TypeError, "sequence 1, position 0 of X is .*where a row of numbers belongs"),
+        ([DENSE[0], np.ones((1, 3, 1))], ValueError, "sequence 1 of X has 3 dimensions"),
+        ([DENSE[0], [["a", 1, 2]]], TypeError, "sequence 1, position 0, feature 0 of X is .*'a'.*not a number"),
+        ([DENSE[0], np.array([[1, None, {}]])], TypeError, "sequence 1, position 0, feature 1 of X is None"),
+        ([DENSE[0], [[0, 1, np.nan]]], ValueError, "NaN: sequence 1, position 0, feature 2 is nan"),
+        ([sparse.csr_array([[0, np.inf, 0]] * 2), DENSE[1]], ValueError, "inf: sequence 0, position 0, feature 1"),
+        ([DENSE[0], np.ones((1, 3)) * 1j], ValueError, "Complex data not supported"),
+        (SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], [1, np.nan, 1], 2), ValueError, "sequence 0, position 1"),
+        (np.array([[[1.0], [np.nan]]]), ValueError, "NaN: sequence 0, position 1, feature 0"),
+        (np.empty((2, 2, 0)), ValueError, "0 feature"),
+        # nothing there
+        ([], ValueError, "no sequences"),
+        (SequenceBatch([0], [0], [], None, 2), ValueError, "no sequences"),
+        (np.empty((0, 3)), ValueError, "0 sample"),
+        ([DENSE[0], np.empty((0, 3))], ValueError, "sequence 1 of X is empty"),
+        ([[["a"], ["b"]], []], ValueError, "sequence 1 of X is empty"),
+        (SequenceBatch([0, 0, 1], [0, 1], [0], None, 2), ValueError, "sequence 0 of X is empty"),
+    ],
+)
+def test_bad_sequences(X, error, message):
+    with pytest.raises(error, match=message):
+        check_training_data(STUB, X, Y)
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ([[1, 2], [3]], ValueError, r"ragged rows: row 1 of X is \[3\].*every token is a row"),
+        ([[1, 2], [3, np.nan]], ValueError, "NaN: sequence 1, position 0, feature 1 is nan"),
+        (np.array([[1, np.inf], [0, 0]]), ValueError, "inf: sequence 0, position 0, feature 1 is inf"),
+        (sparse.csr_array([[1, 0], [0, np.nan]]), ValueError, "NaN: sequence 1, position 0, feature 1"),
+        ([[1, 2], ["a", 3]], ValueError, "'a'"),
+        (np.ones(4), ValueError, "Reshape your data"),
+        ([1, 2], ValueError, "Reshape your data"),
+        (pd.DataFrame({"a": [1, 2], 3: [1, 2]}), TypeError, "Feature names"),
+    ],
+)
+def test_bad_tables(X, error, message):
+    with pytest.raises(error, match=message):
+        check_training_data(STUB, X, ["A", "B"])
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1.0], "sample_weight.shape"),
+        ([1.0, -1.0], "[Nn]egative"),
+        ([0.0, 0.0], "non-zero"),
+        ([1.0, np.nan], "NaN"),
+        ([[1.0, 1.0]], "1D"),
+    ],
+)
+def test_bad_weights(weight, message):
+    with pytest.raises(ValueError, match=message):
+        check_training_data(STUB, DENSE, Y, weight)
+
+
+def test_one_weight_for_all():
+    assert check_sequence_weight(2, 3).tolist() == [2, 2, 2]
+    assert check_sequence_weight(None, 3) is None
+
+
+# --- X of a fitted estimator ------------------------------------------------------------------------------------------
+
+SEQUENCES = HighOrderStub(FeatureSpace(3, None, None, is_table=False))
+TABLE = HighOrderStub(FeatureSpace(3, None, None, is_table=True))
+ATTRIBUTES = HighOrderStub(check_training_data(STUB, [[["b", "a"], ["b"]], [["a"]]], Y).features)
+NAMED = HighOrderStub(FeatureSpace(3, np.array(["a", "b", "c"], dtype=object), None, is_table=False))
+
+
+@pytest.mark.parametrize(
+    ("fitted", "X"),
+    [
+        (SEQUENCES, []),
+        (SEQUENCES, [[], []]),
+        (SEQUENCES, [np.empty((0, 3)), [], np.ones((2, 3)).tolist(), sparse.csr_array((0, 3))]),
+        (SEQUENCES, np.empty((0, 2, 3))),
+        (SEQUENCES, np.empty((2, 0, 3))),
+        (SEQUENCES, SequenceBatch([0, 0], [0], [], None, 3)),
+        (ATTRIBUTES, []),
+        (ATTRIBUTES, [[], [["a"]], []]),
+        (TABLE, [np.ones((2, 3))]),
+    ],
+)
+def test_empty_sequences_pass_at_prediction(fitted, X):
+    batch, _ = read_sequences(fitted, X)
+    assert len(batch) == len(X)
+    assert batch.n_features == fitted.n_features_in_
+    assert batch.lengths.tolist() == [x.shape[0] if hasattr(x, "shape") else len(x) for x in X] or len(X) == 1
+
+
+@pytest.mark.parametrize(
+    ("fitted", "X", "error", "message"),
+    [
+        (SEQUENCES, np.ones((2, 3)), ValueError, r"plain 2-D.*wrap it: `\[X\]`"),
+        (SEQUENCES, [[1, 2, 3]], ValueError, r"wrap it: `\[X\]`"),
+        (SEQUENCES, sparse.csr_array((2, 3)), ValueError, r"wrap it: `\[X\]`"),
+        (SEQUENCES, pd.DataFrame(np.ones((2, 3))), ValueError, r"wrap it: `\[X\]`"),
+        (ATTRIBUTES, np.ones((2, 2)), ValueError, r"wrap it: `\[X\]`"),
+        (ATTRIBUTES, [{"a": 1}, {"b": 1}], TypeError, r"wrap it: `\[X\]`"),
+        (ATTRIBUTES, [["a", "b"]], TypeError, "sequence 0, position 0 .*SequenceFeatureExtractor"),
+        (ATTRIBUTES, [[["a"]], "ab"], TypeError, r"sequence 1.*list\(text\)"),
+        (SEQUENCES, [np.ones((2, 3)), np.ones((2, 4))], ValueError, "X has 4 features in sequence 1.* expecting 3"),
+        (SEQUENCES, np.ones((2, 2, 4)), ValueError, "X has 4 features, but HighOrderStub is expecting 3 features"),
+        (SEQUENCES, SequenceBatch([0, 1], [0, 0], [], None, 4), ValueError, "X has 4 features, but HighOrderStub"),
+        (TABLE, np.ones((2, 4)), ValueError, "X has 4 features, but HighOrderStub is expecting 3 features"),
+        (TABLE, np.ones(3), ValueError, "Reshape your data"),
+        (SEQUENCES, np.ones(3), ValueError, "Reshape your data"),
+        (SEQUENCES, [[{"a": 1}]], ValueError, "attribute names, but HighOrderStub was fitted on rows of numbers"),
+        (ATTRIBUTES, DENSE, ValueError, "rows of numbers, but HighOrderStub was fitted on attribute names"),
+        (SEQUENCES, [[[1, 2, np.nan]]], ValueError, "NaN: sequence 0, position 0, feature 2"),
+        (NAMED, SequenceBatch([0, 1], [0, 0], [], None, 3, ["a", "x", "c"]), ValueError, "feature 1 is 'x'.*was 'b'"),
+    ],
+)
+def test_bad_sequences_at_prediction(fitted, X, error, message):
+    with pytest.raises(error, match=message):
+        read_sequences(fitted, X)
+
+
+def test_batches_need_no_names():
+    nameless = SequenceBatch([0, 1], [0, 1], [2], None, 3)
+    assert read_sequences(NAMED, nameless)[0] is nameless
+    same = SequenceBatch([0, 1], [0, 1], [2], None, 3, NAMED._features.names)
+    assert read_sequences(NAMED, same)[0] is same
+
+
+def test_inputs_are_left_as_they_were():
+    X = [x.copy() for x in DENSE]
+    y = [labels.copy() for labels in Y]
+    weight = np.array([1.0, 2.0])
+    check_training_data(STUB, X, y, weight)
+    for given, original in zip(X, DENSE, strict=True):
+        np.testing.assert_array_equal(given, original)
+    assert y == Y
+    assert weight.tolist() == [1, 2]
