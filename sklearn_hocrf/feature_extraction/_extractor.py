@@ -26,7 +26,7 @@ from ._token_functions import named_functions, token_function
 
 __all__ = ["SequenceFeatureExtractor"]
 
-DEFAULT_TOKEN_FEATURES = ("lower", "prefix3", "suffix2", "suffix3", "shape")
+DEFAULT_TOKEN_FEATURES = ("lower", "prefix2", "prefix3", "suffix2", "suffix3", "shape")
 
 
 class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -52,8 +52,9 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         one of them; without a field the first text field is meant. The name is that of the function, ``"shape"``, or
         ``"shape(pos)"`` if the element is a pair. A dict ``{name: element}`` gives other names. A function is
         called once for every distinct value and returns a text, a number, a bool, or None for no attribute. "auto"
-        means no functions if there are templates or no text, otherwise ``["lower", "prefix3", "suffix2", "suffix3",
-        "shape"]`` without those that change no value.
+        means no functions if there are templates or no text, otherwise ``["lower", "prefix2", "prefix3", "suffix2",
+        "suffix3", "shape"]`` without those that change no value or are the name of a field, and the shape is used in
+        the same templates as the text.
     fields : sequence of str or None, default=None
         Names for the columns of tuples and rows, or for the one column of plain texts or numbers, to be used in
         templates instead of the default ones. For dicts and batches: the keys to read, in this order.
@@ -234,7 +235,9 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
             functions = None
             if self.templates is None and first_text is not None:
                 texts = columns[first_text].values.tolist()
-                functions = [name for name in DEFAULT_TOKEN_FEATURES if _changes_any(token_function(name), texts)]
+                free = (name for name in DEFAULT_TOKEN_FEATURES if name not in columns)
+                functions = [name for name in free if _changes_any(token_function(name), texts)]
+                templates += _main_templates("shape") if "shape" in functions else []
         self.token_features_ = {} if functions is None else named_functions(functions, first_text)
         for name, (field, _) in self.token_features_.items():
             if field not in columns:
@@ -308,7 +311,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
 
     def _to_batch(self, X, table, attributes) -> SequenceBatch:
         sizes = [*map(len, self._vocabularies)] + [1] * (len(attributes) - len(self._vocabularies))
-        indptr, indices, values = _assemble(attributes, sizes)
+        indptr, indices, values = _assemble(int(table.offsets[-1]), attributes, sizes)
         n_new = sum(sizes)
         if not isinstance(X, SequenceBatch):
             return SequenceBatch(table.offsets, indptr, indices, values, n_new, self._feature_names, table.columns)
@@ -344,18 +347,24 @@ def _input_names(X) -> np.ndarray:
 def _default_templates(columns):
     """Return the templates for ``templates=None``: those of CRFsuite's chunking example for texts."""
     templates = []
-    n_texts = 0
-    for field, column in columns.items():
-        if not is_text(column):
+    texts = [field for field, column in columns.items() if is_text(column)]
+    for field in columns:
+        if field not in texts:
             templates.append(((field, 0),))
-            continue
-        pairs = (-1, 0) if n_texts == 0 else (-2, -1, 0, 1)
-        triples = () if n_texts == 0 else (-2, -1, 0)
-        templates += [((field, o),) for o in range(-2, 3)]
-        templates += [((field, o), (field, o + 1)) for o in pairs]
-        templates += [((field, o), (field, o + 1), (field, o + 2)) for o in triples]
-        n_texts += 1
+        elif field == texts[0]:
+            templates += _main_templates(field)
+        else:
+            templates += _ngrams(field, 1) + _ngrams(field, 2) + _ngrams(field, 3)
     return templates
+
+
+def _main_templates(field):
+    return [*_ngrams(field, 1), ((field, -1), (field, 0)), ((field, 0), (field, 1))]
+
+
+def _ngrams(field, n):
+    """Return the templates of n neighbours among the five tokens around."""
+    return [tuple((field, offset + i) for i in range(n)) for offset in range(-2, 4 - n)]
 
 
 def _multiply(parts):
@@ -368,10 +377,9 @@ def _multiply(parts):
     return [parts[0]._replace(codes=codes), *parts[1:]], product
 
 
-def _assemble(attributes, sizes):
+def _assemble(n_tokens, attributes, sizes):
     """Return CSR arrays from the attributes of each template; ``sizes`` are the sizes of their vocabularies."""
-    starts = np.cumsum([0, *sizes[:-1]])
-    n_tokens = len(attributes[0][0])
+    starts = np.cumsum([0, *sizes])[:-1]
     indices = np.empty((n_tokens, len(attributes)), dtype=np.int32)
     for j, (numbers, _) in enumerate(attributes):
         indices[:, j] = numbers

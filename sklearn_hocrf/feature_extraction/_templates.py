@@ -202,7 +202,7 @@ class TemplateVocabulary:
         head = "|".join(f"{field}[{offset}]" for field, offset in self.template)
         if all(table.labels is not None for table in self.tables):
             return [f"{head}={'|'.join(values)}" for values in zip(*reversed(texts), strict=True)]
-        values = (list(filter(None.__ne__, row)) for row in zip(*reversed(texts), strict=True))
+        values = ([text for text in row if text is not None] for row in zip(*reversed(texts), strict=True))
         return [f"{head}={'|'.join(row)}" if row else head for row in values]
 
 

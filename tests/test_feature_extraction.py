@@ -1,0 +1,561 @@
+import gzip
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+
+from sklearn_hocrf._batch import SequenceBatch, TokenColumn
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, _templates
+
+X_WORDS = [["In", "the", "end"], [], ["the", "End"]]
+X_TUPLES = [[("In", "IN"), ("the", "DT"), ("end", "NN")], [("the", "DT"), ("End", "NN")]]
+
+CHUNKING = [
+    *[(("w", o),) for o in range(-2, 3)],
+    (("w", -1), ("w", 0)),
+    (("w", 0), ("w", 1)),
+    *[(("p", o),) for o in range(-2, 3)],
+    *[(("p", o), ("p", o + 1)) for o in range(-2, 2)],
+    *[(("p", o), ("p", o + 1), ("p", o + 2)) for o in range(-2, 1)],
+]
+
+
+def reference_attributes(sequence, templates, padding, bias=False):
+    """Return one {name: value} per token of a sequence of dicts, as plainly as possible."""
+    answer = []
+    for t in range(len(sequence)):
+        attributes = {"bias": 1.0} if bias else {}
+        for template in templates:
+            texts, value = [], 1.0
+            for field, offset in template:
+                if 0 <= t + offset < len(sequence):
+                    cell = sequence[t + offset].get(field)
+                elif padding == "mark":
+                    cell = "__BOS__" if offset < 0 else "__EOS__"
+                else:
+                    cell = None
+                if cell is None:
+                    value = 0.0
+                elif isinstance(cell, str):
+                    texts.append(cell)
+                else:
+                    value *= cell
+            name = "|".join(f"{field}[{offset}]" for field, offset in template)
+            if texts:
+                name += "=" + "|".join(texts)
+            if value:
+                attributes[name] = value
+        if padding == "drop":
+            attributes.update({"__BOS__": 1.0} if t == 0 else {})
+            attributes.update({"__EOS__": 1.0} if t == len(sequence) - 1 else {})
+        answer.append(attributes)
+    return answer
+
+
+def attributes_of(batch, names):
+    """Return one {name: value} per token, and check that no token holds a feature twice."""
+    answer = []
+    for start, stop in zip(batch.indptr[:-1], batch.indptr[1:], strict=True):
+        found = batch.indices[start:stop]
+        assert len(set(found)) == len(found)
+        values = np.ones(len(found)) if batch.values is None else batch.values[start:stop]
+        answer.append(dict(zip(names[found], values.tolist(), strict=True)))
+    return answer
+
+
+def reverse(text):
+    return text[::-1]
+
+
+class CountFeatures(BaseEstimator):
+    """A stand-in for a sequence labeller: scores by the number of features."""
+
+    def fit(self, X, y):
+        assert isinstance(X, SequenceBatch)
+        assert len(X) == len(y)
+        self.n_features_ = X.n_features
+        return self
+
+    def score(self, X, y):
+        assert X.n_features == self.n_features_
+        return -float(X.n_features)
+
+
+# ---- against the reference
+
+CELLS = st.sampled_from(["a", "b", "c", "", None])
+NUMBERS = st.sampled_from([0, 1, -2, 0.5, True, False, None])
+TOKENS = st.fixed_dictionaries({"w": CELLS, "p": CELLS, "n": NUMBERS})
+SEQUENCES = st.lists(st.lists(TOKENS, max_size=5), min_size=1, max_size=4)
+PAIRS = st.tuples(st.sampled_from(["w", "p", "n"]), st.integers(-3, 3))
+TEMPLATES = st.lists(st.lists(PAIRS, min_size=1, max_size=4, unique=True).map(tuple), max_size=4, unique=True)
+OPTIONS = st.fixed_dictionaries({"padding": st.sampled_from(["mark", "drop"]), "bias": st.booleans()})
+FRAME = [{"w": "a", "p": "a", "n": 1.0}]  # so that every field has a kind
+
+
+@given(SEQUENCES, SEQUENCES, TEMPLATES, OPTIONS, st.integers(1, 3), st.sampled_from([0, 4, 10**9]))
+def test_equals_reference(train, test, templates, options, min_count, table_factor):
+    train = [*train, FRAME]
+    extractor = SequenceFeatureExtractor(templates, min_count=min_count, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_templates, "TABLE_FACTOR", table_factor)  # look-up in tables and by bisection
+        batches = extractor.fit_transform(train), extractor.transform(train), extractor.transform(test)
+    expected = [reference_attributes(s, templates, **options) for s in train]
+    counts = {}
+    for name in (name for sequence in expected for token in sequence for name in token):
+        counts[name] = counts.get(name, 0) + 1
+    always = {"bias", "__BOS__", "__EOS__"}
+    known = {name for name, count in counts.items() if count >= min_count or name in always}
+    names = extractor.get_feature_names_out()
+    assert set(names) >= known
+    assert len(names) == extractor.n_features_out_
+    for batch, X in zip(batches, (train, train, test), strict=True):
+        assert batch.lengths.tolist() == list(map(len, X))
+        expected = [token for s in X for token in reference_attributes(s, templates, **options)]
+        expected = [{name: value for name, value in token.items() if name in known} for token in expected]
+        assert attributes_of(batch, names) == expected
+
+
+def test_numbers_too_many_for_one_key(monkeypatch):
+    monkeypatch.setattr(_templates, "MAX_KEY", 30)  # every pair has to be renumbered
+    train = [[{"w": c, "p": c} for c in word] for word in ("abcab", "cba", "bbaca")]
+    test = [[{"w": c, "p": c} for c in word] for word in ("cabba", "ddab")]
+    templates = [(("w", -1), ("w", 0), ("p", 1), ("w", 2)), (("w", 0), ("p", 0), ("w", 1))]
+    extractor = SequenceFeatureExtractor(templates, padding="mark").fit(train)
+    names = extractor.get_feature_names_out()
+    known = {name for s in train for token in reference_attributes(s, templates, "mark") for name in token}
+    assert set(names) == known
+    for X in (train, test):
+        expected = [token for s in X for token in reference_attributes(s, templates, "mark")]
+        expected = [{name: 1.0 for name in token if name in known} for token in expected]
+        assert attributes_of(extractor.transform(X), names) == expected
+
+
+def test_vocabulary_larger_than_int64():
+    """Five fields of some 7,000 values each have more combinations than an int64 can number."""
+    rng = np.random.default_rng(0)
+    tokens = [tuple(map(str, row)) for row in rng.integers(10_000, size=(12_000, 5)).tolist()]
+    template = tuple((field, 0) for field in range(5))
+    extractor = SequenceFeatureExtractor([template])
+    batch = extractor.fit_transform([tokens])
+    names = extractor.get_feature_names_out()
+    assert names[batch.indices].tolist() == [f"0[0]|1[0]|2[0]|3[0]|4[0]={'|'.join(token)}" for token in tokens]
+    assert np.array_equal(extractor.transform([tokens]).indices, batch.indices)
+
+
+# ---- forms of tokens
+
+
+def expect(extractor, X, expected):
+    batch = extractor.fit_transform(X)
+    assert attributes_of(batch, extractor.get_feature_names_out()) == expected
+    assert np.array_equal(extractor.transform(X).toarray(), batch.toarray())
+
+
+def test_plain_strings():
+    templates = [(("w", 0),), (("w", -1), ("w", 0))]
+    expected = [
+        {"w[0]=In": 1, "w[-1]|w[0]=__BOS__|In": 1},
+        {"w[0]=the": 1, "w[-1]|w[0]=In|the": 1},
+        {"w[0]=end": 1, "w[-1]|w[0]=the|end": 1},
+        {"w[0]=the": 1, "w[-1]|w[0]=__BOS__|the": 1},
+        {"w[0]=End": 1, "w[-1]|w[0]=the|End": 1},
+    ]
+    expect(SequenceFeatureExtractor(templates), X_WORDS, expected)
+    expect(SequenceFeatureExtractor(templates), [np.array(s, dtype=str) for s in X_WORDS], expected)
+    extractor = SequenceFeatureExtractor(templates).fit(X_WORDS)
+    from_generators = extractor.transform(iter(s) for s in X_WORDS)
+    assert np.array_equal(from_generators.toarray(), extractor.transform(X_WORDS).toarray())
+
+
+def test_tuples_lists_arrays_and_dicts_agree():
+    templates = [((0, 0), (1, 0))]
+    expected = [{f"0[0]|1[0]={w}|{p}": 1} for s in X_TUPLES for w, p in s]
+    as_lists = [[list(token) for token in s] for s in X_TUPLES]
+    for X in (X_TUPLES, as_lists, [np.array(s) for s in X_TUPLES], [[np.array(t) for t in s] for s in X_TUPLES]):
+        expect(SequenceFeatureExtractor(templates), X, expected)
+    as_dicts = [[{0: w, 1: p, "other": 1.5} for w, p in s] for s in X_TUPLES]
+    expect(SequenceFeatureExtractor(templates), as_dicts, expected)
+    named = [{name.replace("0[0]|1[0]", "word[0]|pos[0]"): 1} for token in expected for name in token]
+    expect(SequenceFeatureExtractor([(("word", 0), ("pos", 0))], fields=["word", "pos"]), X_TUPLES, named)
+
+
+def test_dicts_with_missing_keys_and_numbers():
+    X = [[{"a": "x", "n": 2.5}, {"n": np.int64(3), "flag": True}, {"a": None, "flag": np.bool_(False), "n": 0}]]
+    expected = [{"a[0]=x": 1, "n[0]": 2.5}, {"n[0]": 3.0, "flag[0]": 1.0}, {}]
+    extractor = SequenceFeatureExtractor([("a", 0), ("n", 0), ("flag", 0)])
+    expect(extractor, X, expected)
+    unseen = extractor.transform([[{"a": "y", "n": 7}, {"b": 1}]])
+    assert unseen.toarray().tolist() == [[0, 7, 0], [0, 0, 0]]
+
+
+def test_numeric_sequences():
+    arrays = [np.array([[1.0, 0.0], [2.0, 3.0]]), np.empty((0, 2)), np.array([[4.0, 5.0]])]
+    templates = [((0, -1),), ((0, 0), (1, 0))]
+    expected = [
+        {"0[-1]=__BOS__": 1.0},
+        {"0[-1]": 1.0, "0[0]|1[0]": 6.0},
+        {"0[-1]=__BOS__": 1.0, "0[0]|1[0]": 20.0},
+    ]
+    expect(SequenceFeatureExtractor(templates), arrays, expected)
+    expect(SequenceFeatureExtractor(templates), [a.tolist() for a in arrays], expected)
+    expect(SequenceFeatureExtractor(templates), [a.astype(np.int32) for a in arrays], expected)
+    expect(SequenceFeatureExtractor(), np.ones((2, 3, 2)), [{"0[0]": 1.0, "1[0]": 1.0}] * 6)
+    expect(SequenceFeatureExtractor(), [[1.0, 2], [3]], [{"x[0]": 1.0}, {"x[0]": 2.0}, {"x[0]": 3.0}])
+
+
+def test_values_that_are_all_one_are_not_stored():
+    assert SequenceFeatureExtractor().fit_transform(X_WORDS).values is None
+    assert SequenceFeatureExtractor().fit_transform([[{"flag": True}, {"flag": False}]]).values is None
+    assert SequenceFeatureExtractor().fit_transform([[0.5]]).values.tolist() == [0.5]
+
+
+def test_batch_keeps_columns_and_appends():
+    raw = SequenceFeatureExtractor(templates=[], fields=["w", "p"]).fit_transform(X_TUPLES)
+    assert raw.n_features == 0
+    assert raw.columns["w"].values[raw.columns["w"].codes].tolist() == ["In", "the", "end", "the", "End"]
+    first = SequenceFeatureExtractor([("w", 0)])
+    second = SequenceFeatureExtractor([("p", -1), ("w", 1)], min_count=2)
+    chained = make_pipeline(first, second)
+    batch = chained.fit_transform(raw)
+    assert list(batch.columns) == ["w", "p"]
+    names = ["w[0]=End", "w[0]=In", "w[0]=end", "w[0]=the", "p[-1]=DT", "p[-1]=__BOS__", "w[1]=__EOS__"]
+    assert chained.get_feature_names_out().tolist() == names
+    assert second.n_features_out_ == batch.n_features == 7
+    assert batch.tocsr()[:, 4:].toarray().tolist() == [[0, 1, 0], [0, 0, 0], [1, 0, 1], [0, 1, 0], [1, 0, 1]]
+    assert np.array_equal(chained.transform(raw[[1]]).toarray(), batch[[1]].toarray())
+    unnamed = SequenceBatch(raw.offsets, np.arange(6), np.zeros(5), [2.0] * 5, 1, None, raw.columns)
+    assert second.fit(unnamed).get_feature_names_out().tolist() == ["x0", *names[4:]]
+    with pytest.raises(ValueError, match="X comes with 0 features, but had 1 in fit"):
+        second.transform(raw)
+
+
+def test_slice_of_batch_shows_only_its_own_values():
+    """A slice shares the distinct values of the whole batch, which must not leak into the vocabulary."""
+    seen = []
+    raw = SequenceFeatureExtractor(templates=[]).fit_transform([["a", "b"], ["c", "b"]])
+    extractor = SequenceFeatureExtractor([("w", 0)], token_features={"f": lambda text: seen.append(text)})
+    assert extractor.fit(raw[1:]).get_feature_names_out().tolist() == ["w[0]=b", "w[0]=c"]
+    assert sorted(seen) == ["b", "c"]
+
+
+def test_numeric_columns_of_batches():
+    columns = {
+        "n": np.array([1.0, np.nan, 0.5]),
+        "k": TokenColumn(np.array([1, -1, 0]), np.array([7, 3], dtype=object)),
+    }
+    raw = SequenceBatch([0, 2, 3], [0, 0, 0, 0], [], None, 0, None, columns)
+    extractor = SequenceFeatureExtractor(token_features=[("n", np.log2)])
+    expect(extractor, raw, [{"n[0]": 1.0, "k[0]": 3.0}, {}, {"n[0]": 0.5, "k[0]": 7.0, "log2(n)[0]": -1.0}])
+
+
+# ---- token features
+
+
+def test_token_functions():
+    X = [["McDonald's", "IV", "1990s", "the", "-", "42"]]
+    expected = {
+        "lower": ["mcdonald's", "iv", "1990s", "the", "-", "42"],
+        "prefix3": ["McD", "IV", "199", "the", "-", "42"],
+        "suffix2": ["'s", "IV", "0s", "he", "-", "42"],
+        "shape": ["XxXx'x", "X", "dx", "x", "-", "d"],
+        "long_shape": ["XxXxxxxx'x", "XX", "ddddx", "xxx", "-", "dd"],
+        "is_alpha": [0, 1, 0, 1, 0, 0],
+        "is_digit": [0, 0, 0, 0, 0, 1],
+        "is_lower": [0, 0, 1, 1, 0, 0],
+        "is_punctuation": [0, 0, 0, 0, 1, 0],
+        "is_title": [0, 0, 0, 0, 0, 0],
+        "is_upper": [0, 1, 0, 0, 0, 0],
+        "has_digit": [0, 0, 1, 0, 0, 1],
+        "has_hyphen": [0, 0, 0, 0, 1, 0],
+        "length": [10, 2, 5, 3, 1, 2],
+    }
+    for function, results in expected.items():
+        tokens = [{f"{function}[0]={r}": 1.0} if isinstance(r, str) else {f"{function}[0]": r} for r in results]
+        tokens = [{name: value for name, value in token.items() if value} for token in tokens]
+        expect(SequenceFeatureExtractor([], token_features=[function]), X, tokens)
+
+
+def test_token_functions_are_called_once_per_distinct_value():
+    calls = []
+
+    def spy(text):
+        calls.append(text)
+        return None if text == "b" else text.upper()
+
+    extractor = SequenceFeatureExtractor([(("up", -1), ("w", 0))], token_features={"up": spy})
+    batch = extractor.fit_transform([list("abab"), list("ba")])
+    assert sorted(calls) == ["a", "b"]
+    assert [list(token) for token in attributes_of(batch, extractor.get_feature_names_out())] == [
+        ["up[-1]|w[0]=__BOS__|a"], ["up[-1]|w[0]=A|b"], [], ["up[-1]|w[0]=A|b"], ["up[-1]|w[0]=__BOS__|b"], [],
+    ]  # fmt: skip
+    extractor.transform([list("cc")])
+    assert sorted(calls) == ["a", "b", "c"]
+
+
+def test_token_features_of_unseen_words():
+    extractor = SequenceFeatureExtractor([("w", 0)], token_features=["suffix2"]).fit([["going", "home"]])
+    batch = extractor.transform([["singing", "car"]])
+    assert attributes_of(batch, extractor.get_feature_names_out()) == [{"suffix2[0]=ng": 1.0}, {}]
+
+
+def test_names_of_token_features():
+    extractor = SequenceFeatureExtractor(
+        [("w", 0), ("shape", 1)], token_features=["shape", ("p", "lower"), reverse], fields=["w", "p"]
+    ).fit(X_TUPLES)
+    assert list(extractor.token_features_) == ["shape", "lower(p)", "reverse"]
+    assert extractor.templates_ == [(("w", 0),), (("shape", 1),), (("lower(p)", 0),), (("reverse", 0),)]
+    assert "reverse[0]=eht" in extractor.get_feature_names_out()
+
+
+def test_defaults():
+    words = SequenceFeatureExtractor(fields=["w"]).fit([["In", "September", "1999"]])
+    functions = ["lower", "prefix2", "prefix3", "suffix2", "suffix3", "shape"]
+    assert list(words.token_features_) == functions
+    of_words = {template for template in CHUNKING if template[0][0] == "w"}
+    of_shapes = {tuple(("shape", offset) for _, offset in template) for template in of_words}
+    of_functions = {((name, 0),) for name in functions}
+    assert set(words.templates_) == of_words | of_shapes | of_functions
+    pairs = SequenceFeatureExtractor(fields=["w", "p"]).fit([[("In", "IN"), ("September", "NNP"), ("1999", "CD")]])
+    assert set(pairs.templates_) == {*CHUNKING} | of_shapes | of_functions
+    assert not SequenceFeatureExtractor().fit([list("123")]).token_features_.keys() & set(functions[:-1])
+    characters = SequenceFeatureExtractor().fit([list("abba")])
+    assert list(characters.token_features_) == ["shape"]  # lower case and affixes of these are themselves
+    fields_of_these_names = SequenceFeatureExtractor().fit([[{"w": "In", "shape": "round", "lower": "yes"}]])
+    assert list(fields_of_these_names.token_features_) == []
+    assert (("shape", -2), ("shape", -1)) in fields_of_these_names.templates_
+    assert not SequenceFeatureExtractor(token_features=None).fit(X_WORDS).token_features_
+    assert not SequenceFeatureExtractor([("w", 0)]).fit(X_WORDS).token_features_
+    assert not SequenceFeatureExtractor().fit([[1.0]]).token_features_
+
+
+# ---- scikit-learn's conventions
+
+
+def test_transform_leaves_the_vocabulary_alone():
+    extractor = SequenceFeatureExtractor()
+    before = extractor.fit_transform(X_WORDS)
+    state = pickle.dumps(extractor)
+    other = extractor.transform([["quite", "other", "words"], []])
+    assert other.shape == (2, before.n_features)
+    assert pickle.dumps(extractor) == state
+    assert np.array_equal(extractor.transform(X_WORDS).toarray(), before.toarray())
+
+
+def test_order_of_sequences_does_not_change_the_features():
+    extractor = SequenceFeatureExtractor()
+    names = extractor.fit(X_WORDS).get_feature_names_out()
+    assert np.array_equal(extractor.fit(X_WORDS[::-1]).get_feature_names_out(), names)
+
+
+def test_input_and_parameters_are_unchanged():
+    X, templates, functions = pickle.loads(pickle.dumps((X_TUPLES, [[["a", 0]], ["b", 1]], ["lower"])))
+    extractor = SequenceFeatureExtractor(templates, functions, fields=("a", "b"))
+    extractor.fit(X)
+    assert X == X_TUPLES
+    assert extractor.templates is templates
+    assert templates == [[["a", 0]], ["b", 1]]
+    assert extractor.token_features is functions
+    assert functions == ["lower"]
+
+
+def test_empty_sequences():
+    extractor = SequenceFeatureExtractor(fields=["a", "b"]).fit(X_TUPLES)
+    for X in ([], [[], []]):
+        batch = extractor.transform(X)
+        assert (len(batch), batch.n_tokens, batch.n_features) == (len(X), 0, extractor.n_features_out_)
+        assert list(batch.columns) == ["a", "b"]
+    assert SequenceFeatureExtractor([("w", 0)]).fit_transform(X_WORDS)[1].n_tokens == 0
+
+
+def test_clone_set_params_and_pickle():
+    extractor = SequenceFeatureExtractor([("w", 0)], token_features=["shape", reverse], padding="drop")
+    twin = clone(extractor).set_params(min_count=2, bias=True)
+    assert twin.get_params() == {**extractor.get_params(), "min_count": 2, "bias": True}
+    assert twin.fit(X_WORDS).get_feature_names_out().tolist() == [
+        "w[0]=the", "shape[0]=Xx", "shape[0]=x", "reverse[0]=eht", "bias", "__BOS__", "__EOS__",
+    ]  # fmt: skip
+    loaded = pickle.loads(pickle.dumps(twin))
+    assert np.array_equal(loaded.transform(X_WORDS).toarray(), twin.transform(X_WORDS).toarray())
+    assert np.array_equal(loaded.get_feature_names_out(), twin.get_feature_names_out())
+
+
+def test_pipeline_grid_search_and_memory(tmp_path):
+    X = [["a", "b"], ["b", "c"], ["a", "c", "c"], ["d"]] * 3
+    pipe = make_pipeline(SequenceFeatureExtractor(), CountFeatures(), memory=str(tmp_path))
+    search = GridSearchCV(pipe, {"sequencefeatureextractor__min_count": [1, 100]}, cv=2, n_jobs=2, error_score="raise")
+    search.fit(X, [["y"] * len(s) for s in X])
+    assert search.best_params_ == {"sequencefeatureextractor__min_count": 100}
+    assert search.best_estimator_[-1].n_features_ == 0
+
+
+def test_tags_and_output():
+    tags = get_tags(SequenceFeatureExtractor())
+    assert (tags.input_tags.two_d_array, tags.input_tags.string, tags.requires_fit) == (False, True, True)
+    assert not hasattr(SequenceFeatureExtractor(), "set_output")
+
+
+def test_names_are_made_on_demand():
+    extractor = SequenceFeatureExtractor().fit(X_WORDS)
+    names = extractor._feature_names
+    array = extractor.get_feature_names_out()
+    assert len(names) == len(array) == extractor.n_features_out_
+    assert [names[i] for i in range(len(names))] == array.tolist() == list(names)
+    assert names[-1] == array[-1]
+    assert names[1:3].tolist() == array[1:3].tolist()
+    with pytest.raises(IndexError):
+        names[len(names)]
+    array[0] = "mine"
+    assert extractor.get_feature_names_out()[0] != "mine"
+    assert np.array_equal(extractor.transform(X_WORDS).feature_names, extractor.get_feature_names_out())
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ("text", TypeError, "X must be a list of sequences of tokens, got str"),
+        ({"a": 1}, TypeError, "got dict"),
+        (3, TypeError, "got int"),
+        (np.ones((3, 2)), ValueError, r"wrap it: \[X\]"),
+        (["text"], ValueError, r"sequence 0 is the text 'text'.*list\(text\)"),
+        ([["a"], {"a": 1}], TypeError, "sequence 1 must be a list of tokens or a 2-D array, got dict"),
+        ([np.ones((1, 1, 1))], ValueError, "sequence 0 has 3 dimensions"),
+        ([], ValueError, "no tokens"),
+        ([[], []], ValueError, "no tokens"),
+        ([["a"], ["b", None]], TypeError, "sequence 1, position 1: a token must be a str.*got None of type NoneType"),
+        ([["a"], ["b", ("c",)]], ValueError, r"sequence 1, position 1: the token \('c',\) is a tuple"),
+        ([[("a", "b")], [("a", "b"), ("c",)]], ValueError, r"sequence 1, position 1: the token \('c',\) has 1 columns"),
+        ([[()]], ValueError, "sequence 0, position 0: the token .* has no columns"),
+        ([[("a", 1)], [("a", "b")]], ValueError, "sequence 1, position 0: field 1 is 'b', of type str, but .* numbers"),
+        ([[("a", "b")], [("a", 1)]], ValueError, "sequence 1, position 0: field 1 is 1, of type int, but .* texts"),
+        ([[("a", "b")], [("a", ["c"])]], TypeError, r"sequence 1, position 0: field 1 is \['c'\], of type list"),
+        ([[{"a": 1.0}, {"a": float("nan")}]], ValueError, "sequence 0, position 1: field 'a' is nan"),
+        ([[1.0], [2.0, float("inf")]], ValueError, "sequence 1, position 1: field 'x' is inf"),
+        ([np.ones((2, 2)), np.array([[1, np.nan]])], ValueError, "sequence 1, position 0: column 1 holds nan"),
+        ([np.ones((2, 2)), np.ones((0, 0)), np.ones((2, 3))], ValueError, "sequence 2 has 3 columns, but sequence 0"),
+        (SequenceBatch([0, 1], [0, 0], [], None, 0), ValueError, "no raw token columns"),
+    ],
+)
+def test_bad_input(X, error, message):
+    with pytest.raises(error, match=message):
+        SequenceFeatureExtractor().fit(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"padding": "none"}, ValueError, "'padding' parameter"),
+        ({"min_count": 0}, ValueError, "'min_count' parameter"),
+        ({"bias": "yes"}, ValueError, "'bias' parameter"),
+        ({"templates": "w"}, TypeError, "templates must be an iterable"),
+        ({"templates": ["w"]}, TypeError, r"templates\[0\] = 'w' must be a tuple"),
+        ({"templates": [(("w", 0),), ()]}, ValueError, r"templates\[1\] is empty"),
+        ({"templates": [(("w", 0), "p")]}, TypeError, r"templates\[0\].*'p' must be a \(field, offset\) pair"),
+        ({"templates": [(("w", 0.5),)]}, TypeError, "the offset 0.5 must be an integer"),
+        ({"templates": [(("w", True),)]}, TypeError, "the offset True must be an integer"),
+        ({"templates": [(("w", 0), ("w", 0))]}, ValueError, "the same .* pair twice"),
+        ({"templates": [("w", 0), (("w", 0),)]}, ValueError, r"templates\[1\] .* is there twice"),
+        ({"templates": [("q", 0)]}, ValueError, r"names the field 'q'; the tokens have the fields \['w', 'p'\]"),
+        ({"templates": [("shape", 0)]}, ValueError, "names the field 'shape'"),
+        ({"fields": "wp"}, TypeError, "fields must be a sequence of names"),
+        ({"fields": ["w"]}, ValueError, r"fields has 1 names \('w',\), but the tokens have 2 columns"),
+        ({"fields": ["w", "w"]}, ValueError, "fields must be different names"),
+        ({"token_features": "lower"}, TypeError, "token_features must be 'auto', None, a list"),
+        ({"token_features": ["louder"]}, ValueError, "no token function 'louder'; use one of lower, .* suffixN"),
+        ({"token_features": ["prefix0"]}, ValueError, "no token function 'prefix0'"),
+        ({"token_features": [3]}, TypeError, "3 must be a callable or the name"),
+        ({"token_features": [("w", "lower", 1)]}, ValueError, "must be a function, or a pair"),
+        ({"token_features": [("q", "lower")]}, ValueError, r"'lower\(q\)' is for the field 'q'"),
+        ({"token_features": ["lower", "lower"]}, ValueError, "two functions are called 'lower'"),
+        ({"token_features": {"p": "lower"}}, ValueError, "'p' is the name of a field"),
+        (
+            {"token_features": {"f": lambda text: [text]}},
+            TypeError,
+            r"token feature 'f' of 'In' is \['In'\], of type list",
+        ),
+        ({"token_features": {"f": lambda t: 1 if t == "the" else t}}, ValueError, "'f' of 'the' is 1, of type int"),
+    ],
+)
+def test_bad_parameters(parameters, error, message):
+    with pytest.raises(error, match=message):
+        SequenceFeatureExtractor(**{"fields": ["w", "p"], **parameters}).fit(X_TUPLES)
+
+
+def test_error_in_a_users_function_names_the_value():
+    with pytest.raises(KeyError) as raised:
+        SequenceFeatureExtractor(token_features={"f": {"In": "x"}.__getitem__}).fit(X_WORDS)
+    assert raised.value.__notes__ == ["in the token feature 'f', called with 'the'"]
+
+
+def test_function_without_a_text_field():
+    with pytest.raises(ValueError, match=r"no field holds text; say which one 'lower' is for: \(field, 'lower'\)"):
+        SequenceFeatureExtractor(token_features=["lower"]).fit([[1.0]])
+
+
+def test_fields_of_dicts_and_batches():
+    as_dicts = [[{"w": w, "p": p} for w, p in s] for s in X_TUPLES]
+    assert SequenceFeatureExtractor(fields=["p"]).fit(as_dicts).fields_ == ["p"]
+    raw = SequenceFeatureExtractor().fit_transform(as_dicts)
+    assert SequenceFeatureExtractor(fields=["p", "w"]).fit(raw).fields_ == ["p", "w"]
+    with pytest.raises(ValueError, match="fields names 'q', but no token has this key"):
+        SequenceFeatureExtractor(fields=["q"]).fit(as_dicts)
+    with pytest.raises(ValueError, match=r"fields names 'q', but the SequenceBatch has the columns \['w', 'p'\]"):
+        SequenceFeatureExtractor(fields=["q"]).fit(raw)
+
+
+def test_other_tokens_than_in_fit():
+    with pytest.raises(NotFittedError):
+        SequenceFeatureExtractor().transform(X_WORDS)
+    with pytest.raises(NotFittedError):
+        SequenceFeatureExtractor().get_feature_names_out()
+    extractor = SequenceFeatureExtractor().fit(X_TUPLES)
+    for X in (X_WORDS, [[("a",)]], [[("a", "b", "c")]], [[{"a": "b"}]]):
+        with pytest.raises(ValueError, match=r"but those in fit had \[0, 1\]"):
+            extractor.transform(X)
+    with pytest.raises(ValueError, match="field 1 held text in fit, but holds numbers now"):
+        extractor.transform([[("a", 1)]])
+    numeric = SequenceFeatureExtractor().fit([[("a", 1)]])
+    with pytest.raises(ValueError, match="field 1 held numbers in fit, but holds text now"):
+        numeric.transform(X_TUPLES)
+    column = numeric.get_feature_names_out().tolist().index("1[0]")
+    assert numeric.transform([[("a", 7)], [("a", None)]]).toarray()[:, column].tolist() == [7, 0]
+
+
+# ---- real data
+
+
+@pytest.fixture(scope="module")
+def conll2000(data_dir):
+    path = data_dir / "conll2000" / "train.txt.gz"
+    if not path.is_file():
+        pytest.skip("conll2000 is not in the folder of optional data")
+    with gzip.open(path, "rt", encoding="ascii") as lines:
+        sentences = [[line.split() for line in s.splitlines()] for s in lines.read().strip().split("\n\n")]
+    return [[tuple(row[:2]) for row in s] for s in sentences], [row[2] for s in sentences for row in s]
+
+
+def test_chunking_template_has_the_published_number_of_weights(conll2000):
+    """CRFsuite counts 452,755 weights: 145 label pairs, the rest are the (attribute, label) pairs of the data."""
+    X, labels = conll2000
+    batch = SequenceFeatureExtractor(CHUNKING, fields=["w", "p"], padding="drop").fit_transform(X)
+    _, codes = np.unique(labels, return_inverse=True)
+    label_of_entry = np.repeat(codes, np.diff(batch.indptr))
+    assert len(np.unique(batch.indices.astype(np.int64) * (codes.max() + 1) + label_of_entry)) == 452_755 - 145
+
+
+def test_chunking_template_equals_dicts_of_attributes(conll2000):
+    X = conll2000[0][:500]
+    extractor = SequenceFeatureExtractor(CHUNKING, fields=["w", "p"], padding="drop")
+    found = attributes_of(extractor.fit_transform(X), extractor.get_feature_names_out())
+    as_dicts = ([{"w": w, "p": p} for w, p in s] for s in X)
+    assert found == [token for s in as_dicts for token in reference_attributes(s, CHUNKING, "drop")]
