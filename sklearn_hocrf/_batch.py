@@ -17,8 +17,6 @@ from scipy import sparse
 
 __all__ = ["Piece", "Rows", "SequenceBatch", "Slab", "TokenColumn", "cut_pieces", "freeze"]
 
-_LANES = 16  # sequences side by side: enough for vector instructions to pay, few enough to stay in the cache
-
 
 def freeze(array, dtype) -> np.ndarray:
     """Return ``array`` as a C-contiguous, read-only base-class array of ``dtype``, copied only where needed."""
@@ -232,21 +230,21 @@ class Piece(NamedTuple):
         return int(sum(slab.length.sum() for slab in self.slabs))
 
 
-def cut_pieces(offsets, slab_numbers, long_numbers, row_numbers, lanes=_LANES, chosen=None) -> list[Piece]:
+def cut_pieces(offsets, lanes, slab_numbers, long_numbers, row_numbers, chosen=None) -> list[Piece]:
     """Cut sequences into pieces that fit the cache, longest sequences first.
 
     Parameters
     ----------
     offsets : ndarray of shape (n_sequences + 1,)
         Token range of each sequence; empty sequences are passed over.
+    lanes : int
+        Sequences side by side.
     slab_numbers : int
         About how many floating point numbers a slab may hold.
     long_numbers : int
         How many a block may hold before it is cut by position.
     row_numbers : int
         How many one position of one lane holds.
-    lanes : int
-        Sequences side by side.
     chosen : ndarray of int or None
         Numbers of the sequences; all by default.
     """
@@ -263,15 +261,12 @@ def cut_pieces(offsets, slab_numbers, long_numbers, row_numbers, lanes=_LANES, c
 
     for block in _blocks(chosen, lengths, lanes):
         n_rows = int(lengths[block[0]])
-        numbers = row_numbers * len(block)
+        numbers = row_numbers * lanes
         if n_rows * numbers > long_numbers:
             flush()
             pieces.append(_piece(block[None], offsets, max(long_numbers // (2 * numbers), int(np.sqrt(n_rows)) + 1)))
             continue
-        if waiting and (
-            len(waiting[0]) != len(block)
-            or (sum(int(lengths[b[0]]) for b in waiting) + n_rows) * numbers > slab_numbers
-        ):
+        if waiting and (sum(int(lengths[b[0]]) for b in waiting) + n_rows) * numbers > slab_numbers:
             flush()
         waiting.append(block)
     flush()
@@ -286,7 +281,7 @@ def _blocks(chosen, lengths, lanes):
         if 4 * lengths[group].sum() < lanes * lengths[group[0]]:
             group = group[:1]
         start += len(group)
-        yield group if len(group) == 1 else np.pad(group, (0, lanes - len(group)), constant_values=-1)
+        yield np.pad(group, (0, lanes - len(group)), constant_values=-1)
 
 
 def _piece(sequences, offsets, rows_per_slab=None) -> Piece:

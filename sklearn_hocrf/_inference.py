@@ -10,13 +10,14 @@ pass of each part again (checkpointing), so that memory does not grow with (leng
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from ._batch import Piece, Rows, SequenceBatch, cut_pieces, freeze
-from ._kernels import chain, chain_log, decode, rows
+from ._kernels import chain, chain_log, rows
 from ._patterns import given_patterns
 from ._potentials import WeightLayout, build_lattice, label_arcs
 
@@ -25,6 +26,7 @@ __all__ = ["ChainModel", "Expectations", "Plan"]
 _SLAB_NUMBERS = 1 << 15  # 256 KiB of doubles: half of a common L2 cache
 _LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
 _MOST_CHUNKS = 16
+LANES = chain.LANES
 
 
 class Expectations(NamedTuple):
@@ -44,7 +46,7 @@ class Plan:
         self.n_sequences = len(batch)
         self.n_slots = len(layout.slot_tables[1])
         self.row_numbers = layout.automaton.n_states + layout.pairs.n_columns + self.n_slots + 1
-        pieces = cut_pieces(batch.offsets, _SLAB_NUMBERS, _LONG_NUMBERS, self.row_numbers)
+        pieces = cut_pieces(batch.offsets, LANES, _SLAB_NUMBERS, _LONG_NUMBERS, self.row_numbers)
         self.chunks = _deal(pieces, self._n_chunks(batch))
 
     def _n_chunks(self, batch):
@@ -53,8 +55,8 @@ class Plan:
         return int(np.clip(work // (32 * max(self.layout.n_weights, 1)), 4, _MOST_CHUNKS))
 
     def alone(self, sequence) -> Piece:
-        """Return the piece of one sequence in one lane."""
-        return cut_pieces(self.offsets, 0, _LONG_NUMBERS, self.row_numbers, lanes=1, chosen=[sequence])[0]
+        """Return the piece of one sequence, in lane 0."""
+        return cut_pieces(self.offsets, LANES, 0, _LONG_NUMBERS, self.row_numbers, [sequence])[0]
 
 
 def _deal(pieces, n_chunks):
@@ -95,7 +97,7 @@ class ChainModel:
             run = _ExpectationRun(self, plan, weight, log_z)
             for piece in chunk:
                 run.backward(piece)
-            return run.gradient, run.arc_counts()
+            return run.gradient, run.counts.sum(axis=1)
 
         for gradient, arc_counts in _in_order(work, plan.chunks, n_jobs):
             pairs += gradient
@@ -194,7 +196,7 @@ class _Tables:
         self._memory = {}
 
     def __call__(self, name, *shape):
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         if name not in self._memory or self._memory[name].size < size:
             self._memory[name] = np.empty(size)
         return self._memory[name][:size].reshape(shape)
@@ -220,42 +222,49 @@ class _Run:
         """
         filled = piece.sequences >= 0
         log_scale = np.zeros(filled.shape)
-        suspect = np.full(filled.shape, not self.model.scales)
+        suspect = np.full(filled.shape, 0.0 if self.model.scales else 1.0)
         checkpoints, carry = [], None
         for slab in piece.slabs if self.model.scales else ():
             checkpoints.append(carry)
-            alpha = self._forward_slab(slab, carry, log_scale, suspect)
-            carry = alpha[-1:].copy() if len(piece.slabs) > 1 else None
-        alive = filled & ~suspect
+            alpha = self._forward_slab(slab, carry, log_scale, suspect)  # of the last position
+            carry = alpha.copy() if len(piece.slabs) > 1 else None
+        alive = filled & (suspect == 0)
         self.log_z[piece.sequences[alive]] = log_scale[alive]
-        return checkpoints, alive, np.sort(piece.sequences[filled & suspect])
+        return checkpoints, alive, np.sort(piece.sequences[filled & (suspect > 0)])
 
     def _score(self, slab):
-        n_rows, lanes = int(slab.rows[-1]), slab.length.shape[1]
-        scores = self.tables("scores", n_rows, self.layout.pairs.n_columns, lanes)
+        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, LANES)
         rows.score_rows(self.plan.rows, self.layout.pairs, self.model.pair_weights, slab, scores)
         return scores
 
     def _slot_scores(self, scores):
-        dynamic = self.tables("factors", scores.shape[0], self.plan.n_slots, scores.shape[2])
-        rows.slot_scores(self.lattice, scores, dynamic)
+        n_columns = self.layout.pairs.n_columns
+        dynamic = self.tables("factors", len(scores) // n_columns * self.plan.n_slots, LANES)
+        rows.slot_scores(self.lattice, n_columns, scores, dynamic)
         return dynamic
 
+    def _slab_tables(self, slab):
+        """Return the tables of factors, alpha and inverse scales of a slab."""
+        n_rows, n_blocks = int(slab.rows[-1]), len(slab.length)
+        return (
+            self.tables("factors", n_rows * self.plan.n_slots, LANES),
+            self.tables("alpha", (n_rows + n_blocks) * self.layout.automaton.n_states, LANES),
+            self.tables("inverse_scale", n_rows, LANES),
+        )
+
     def _forward_slab(self, slab, carry, log_scale, suspect):
-        n_blocks, lanes = slab.length.shape
-        n_rows, n_states = int(slab.rows[-1]), self.layout.automaton.n_states
         scores = self._score(slab)
-        factors = self.tables("factors", n_rows, self.plan.n_slots, lanes)
+        factors, alpha, inverse_scale = self._slab_tables(slab)
         chain.exponentiate(self.lattice, slab, scores, factors, log_scale, suspect)
-        alpha = self.tables("alpha", n_rows + n_blocks, n_states, lanes)
-        firsts = slab.rows[:-1] + np.arange(n_blocks)
-        alpha[firsts] = 0.0
-        alpha[firsts, 0] = 1.0
+        n_states = self.layout.automaton.n_states
+        by_row = alpha.reshape(-1, n_states, LANES)
+        firsts = slab.rows[:-1] + np.arange(len(slab.length))
+        by_row[firsts] = 0.0
+        by_row[firsts, 0] = 1.0
         if carry is not None:
-            alpha[:1] = carry
-        inverse_scale = self.tables("inverse_scale", n_rows, lanes)
+            alpha[:n_states] = carry
         chain.forward(self.lattice, slab, scores, factors, alpha, inverse_scale, log_scale, suspect)
-        return alpha
+        return alpha[-n_states:]
 
     def _forward_log(self, piece):
         """Return log Z of one sequence and the checkpoints, in log space."""
@@ -272,7 +281,7 @@ class _Run:
     def _forward_log_slab(self, slab, carry):
         scores = self._score(slab)
         dynamic = self._slot_scores(scores)
-        alpha = self.tables("alpha", len(scores) + 1, len(carry))
+        alpha = self.tables("alpha", int(slab.rows[-1]) + 1, len(carry))
         alpha[0] = carry
         return scores, dynamic, alpha, chain_log.forward_log(self.lattice, scores, dynamic, alpha)
 
@@ -283,32 +292,26 @@ class _BackwardRun(_Run):
     def __init__(self, model, plan, log_z, sequence_weight=None):
         super().__init__(model, plan, log_z)
         self.sequence_weight = sequence_weight
-        self.counts = {}  # by number of lanes
+        self.counts = np.zeros((self.layout.automaton.n_arcs, LANES))
 
     def backward(self, piece: Piece):
         checkpoints, alive, redone = self.forward(piece)
         if alive.any():
-            lanes = piece.sequences.shape[1]
             weight = np.where(alive, self._weight(piece.sequences), 0.0)
-            beta = np.ones((self.layout.automaton.n_states, lanes))
+            beta = np.ones((self.layout.automaton.n_states, LANES))
             for number in range(len(piece.slabs) - 1, -1, -1):
                 slab = piece.slabs[number]
                 if len(piece.slabs) > 1:  # the tables hold the last slab
-                    self._forward_slab(slab, checkpoints[number], np.zeros_like(weight), ~alive)
+                    self._forward_slab(slab, checkpoints[number], np.zeros_like(weight), np.where(alive, 0.0, 1.0))
                 scores = self._backward_slab(slab, weight, beta)
                 self._receive(slab, scores, weight)
         for sequence in redone:
             self._backward_log(sequence)
 
     def _backward_slab(self, slab, weight, beta):
-        n_blocks, lanes = slab.length.shape
-        n_rows = int(slab.rows[-1])
-        scores = self.tables("scores", n_rows, self.layout.pairs.n_columns, lanes)
-        factors = self.tables("factors", n_rows, self.plan.n_slots, lanes)
-        alpha = self.tables("alpha", n_rows + n_blocks, self.layout.automaton.n_states, lanes)
-        inverse_scale = self.tables("inverse_scale", n_rows, lanes)
-        counts = self._counts(lanes)
-        chain.backward(self.lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, counts)
+        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, LANES)
+        factors, alpha, inverse_scale = self._slab_tables(slab)
+        chain.backward(self.lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, self.counts)
         return scores
 
     def _backward_log(self, sequence):
@@ -322,7 +325,7 @@ class _BackwardRun(_Run):
         for slab, carry in zip(piece.slabs[::-1], checkpoints[::-1], strict=True):
             scores, dynamic, alpha, _ = self._forward_log_slab(slab, carry)
             chain_log.backward_log(
-                self.lattice, scores, dynamic, alpha, log_z, weight[0, 0], beta, self._counts(1)
+                self.lattice, scores, dynamic, alpha, log_z, weight[0, 0], beta, self.counts
             )
             self._receive(slab, scores, weight)
 
@@ -330,11 +333,6 @@ class _BackwardRun(_Run):
         if self.sequence_weight is None:
             return np.where(sequences >= 0, 1.0, 0.0)
         return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
-
-    def _counts(self, lanes):
-        if lanes not in self.counts:
-            self.counts[lanes] = np.zeros((self.layout.automaton.n_arcs, lanes))
-        return self.counts[lanes]
 
 
 class _ExpectationRun(_BackwardRun):
@@ -347,10 +345,6 @@ class _ExpectationRun(_BackwardRun):
     def _receive(self, slab, marginals, weight):
         rows.add_expectations(self.plan.rows, self.layout.pairs, slab, marginals, weight, self.gradient)
 
-    def arc_counts(self):
-        """Return how often each arc is used; shape (A,)."""
-        return sum((self.counts[lanes].sum(axis=1) for lanes in sorted(self.counts)), np.zeros(self.layout.automaton.n_arcs))
-
 
 class _MarginalRun(_BackwardRun):
     """Writes marginals to a table of one row per token."""
@@ -360,7 +354,7 @@ class _MarginalRun(_BackwardRun):
         self.table = table
 
     def _receive(self, slab, marginals, weight):
-        rows.gather(slab, marginals, weight, self.table)
+        rows.gather(slab, self.layout.pairs.n_columns, marginals, weight, self.table)
 
 
 class _DecodeRun(_Run):
@@ -371,23 +365,22 @@ class _DecodeRun(_Run):
         self.codes = codes
 
     def decode(self, piece: Piece):
-        lanes = piece.sequences.shape[1]
-        carry = np.zeros((self.layout.automaton.n_states, lanes))
+        carry = np.zeros((self.layout.automaton.n_states, LANES))
         checkpoints = []
         for slab in piece.slabs[:0:-1]:
             checkpoints.append(carry)
-            carry = self._backward_max(slab, carry)[2][0].copy()
+            carry = self._backward_max(slab, carry)[2][: len(carry)].copy()
         checkpoints.append(carry)
         state = np.zeros(piece.sequences.shape, dtype=np.int32)
         for slab in piece.slabs:
             scores, dynamic, beta = self._backward_max(slab, checkpoints.pop())
-            decode.walk(self.lattice, slab, scores, dynamic, beta, state, self.codes)
+            chain.walk(self.lattice, slab, scores, dynamic, beta, state, self.codes)
 
     def _backward_max(self, slab, carry):
         scores = self._score(slab)
         dynamic = self._slot_scores(scores)
-        n_blocks = len(slab.length)
-        beta = self.tables("alpha", len(scores) + n_blocks, *carry.shape)
-        beta[slab.rows[1:] + np.arange(n_blocks)] = carry
-        decode.backward_max(self.lattice, slab, scores, dynamic, beta)
+        n_states, n_blocks = len(carry), len(slab.length)
+        beta = self.tables("alpha", (int(slab.rows[-1]) + n_blocks) * n_states, LANES)
+        beta.reshape(-1, n_states, LANES)[slab.rows[1:] + np.arange(n_blocks)] = carry
+        chain.backward_max(self.lattice, slab, scores, dynamic, beta)
         return scores, dynamic, beta

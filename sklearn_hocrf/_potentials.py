@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ._automaton import PatternAutomaton, build_automaton
 from ._batch import Rows, SequenceBatch, freeze
-from ._kernels import decode, rows
+from ._kernels import chain, rows
 from ._patterns import PatternTable
 from ._sumnet import SumNetwork, build_sum_network
 
@@ -252,7 +252,7 @@ def _pairs_of_order(order, features, matrix, arcs, token_weight, layout, min_cou
 def label_arcs(layout: WeightLayout, offsets, codes) -> np.ndarray:
     """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
     arcs = np.empty(len(codes), dtype=np.int32)
-    decode.label_arcs(build_lattice(layout), freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
+    chain.label_arcs(build_lattice(layout), freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
     return arcs
 
 

@@ -1,4 +1,4 @@
-"""Forward and backward passes of a high-order chain, scaled, many sequences side by side (sum-product semiring).
+"""Forward and backward passes of a high-order chain over many sequences side by side, and Viterbi decoding.
 
 The sequences of a block occupy the *lanes* of every array, innermost, so that each addition of the sum network is a vector
 addition. With ``w`` the arc weights, ``e`` the exponentiated emission scores, ``S`` and ``R`` as in ``_sumnet``:
@@ -12,211 +12,465 @@ of a later position, so a lane in which any reachable alpha falls below 1e-280 o
 done again by the log-space twin (``chain_log``). Beta needs no such check: alpha . beta = 1 at every position, so what
 underflows in beta had a posterior probability below 1e-300.
 
-Shapes: R rows (positions of the blocks of a slab), C score columns (the first L are the labels), P states, A arcs, Q slots
-(arcs whose weight varies with the position), W lanes, B blocks.
+Decoding runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The automaton
+is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the labels from j on in
+state p, and a walk from the left takes the best label in each state.
+
+Shapes: B blocks, W = LANES lanes, R rows (positions of all blocks), C score columns (the first L are the labels), P states,
+A arcs, Q slots (arcs whose score varies with the position). Tables of lanes are two-dimensional, ``(R * C, W)`` and so on, and
+their rows are read and written as whole vectors; without JIT a vector is a numpy array of W numbers.
 """
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import config, njit, types
+from numba.extending import intrinsic, models, register_model
+from numba.np.arrayobj import make_array
 
-_TINY = 1e-280
-LOG_TINY = np.log(_TINY)
+LANES = 16
+TINY = 1e-280
+LOG_TINY = np.log(TINY)
+
+
+class _Lanes(types.Type):
+    """W float64 in vector registers."""
+
+    def __init__(self):
+        super().__init__(name=f"Lanes{LANES}")
+
+
+_LANES_TYPE = _Lanes()
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_BITS = ir.VectorType(ir.IntType(64), LANES)
+
+
+@register_model(_Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager, numba_type):
+        super().__init__(manager, numba_type, _VECTOR)
+
+
+def _constant(number):
+    return ir.Constant(_VECTOR, [number] * LANES)
+
+
+def _pointer(context, builder, array_type, array, row):
+    data = make_array(array_type)(context, builder, array).data
+    offset = builder.mul(row, ir.Constant(row.type, LANES))
+    return builder.bitcast(builder.gep(data, [offset]), _VECTOR.as_pointer())
+
+
+def _splat(builder, number):
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
+
+
+@intrinsic
+def _load(typing_context, table, row):
+    """Return row ``row`` of a table of lanes."""
+
+    def generate(context, builder, signature, args):
+        row = context.cast(builder, args[1], signature.args[1], types.intp)
+        return builder.load(_pointer(context, builder, signature.args[0], args[0], row), align=8)
+
+    return _LANES_TYPE(table, row), generate
+
+
+@intrinsic
+def _store(typing_context, table, row, lanes):
+    """Write row ``row`` of a table of lanes."""
+
+    def generate(context, builder, signature, args):
+        row = context.cast(builder, args[1], signature.args[1], types.intp)
+        builder.store(args[2], _pointer(context, builder, signature.args[0], args[0], row), align=8)
+        return context.get_dummy_value()
+
+    return types.void(table, row, _LANES_TYPE), generate
+
+
+@intrinsic
+def _fill(typing_context, number):
+    """Return lanes that all hold ``number``."""
+
+    def generate(context, builder, signature, args):
+        return _splat(builder, args[0])
+
+    return _LANES_TYPE(types.float64), generate
+
+
+def _binary(operation):
+    def typer(typing_context, left, right):
+        def generate(context, builder, signature, args):
+            return operation(builder, *args)
+
+        return _LANES_TYPE(_LANES_TYPE, _LANES_TYPE), generate
+
+    return typer
+
+
+def _choose_larger(builder, left, right):
+    return builder.select(builder.fcmp_ordered(">", left, right), left, right)
+
+
+def _choose_smaller(builder, left, right):
+    return builder.select(builder.fcmp_ordered("<", left, right), left, right)
+
+
+_add = intrinsic(_binary(lambda builder, left, right: builder.fadd(left, right)))
+_multiply = intrinsic(_binary(lambda builder, left, right: builder.fmul(left, right)))
+_largest = intrinsic(_binary(_choose_larger))
+_smallest = intrinsic(_binary(_choose_smaller))
+
+
+def _fused(builder, left, right, addend):
+    product = builder.fmul(left, right, flags=("contract",))
+    return builder.fadd(product, addend, flags=("contract",))
+
+
+@intrinsic
+def _multiply_add(typing_context, left, right, addend):
+    """Return left * right + addend."""
+
+    def generate(context, builder, signature, args):
+        return _fused(builder, *args)
+
+    return _LANES_TYPE(_LANES_TYPE, _LANES_TYPE, _LANES_TYPE), generate
+
+
+@intrinsic
+def _where_positive(typing_context, condition, yes, no):
+    """Return ``yes`` in the lanes where ``condition`` > 0, else ``no``."""
+
+    def generate(context, builder, signature, args):
+        return builder.select(builder.fcmp_ordered(">", args[0], _constant(0.0)), args[1], args[2])
+
+    return _LANES_TYPE(_LANES_TYPE, _LANES_TYPE, _LANES_TYPE), generate
+
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+_ROUNDER = 1.5 * 2.0**52  # adding it rounds to an integer, kept in the low bits
+
+
+@intrinsic
+def _exp(typing_context, lanes):
+    """Return exp(lanes) for arguments in [-700, 700], to 1e-15: exp(x) = 2**n exp(r) with \\|r\\| <= ln(2) / 2."""
+
+    def generate(context, builder, signature, args):
+        x = args[0]
+        shifted = builder.fadd(builder.fmul(x, _constant(_LOG2_E)), _constant(_ROUNDER))
+        n = builder.fsub(shifted, _constant(_ROUNDER))
+        r = builder.fsub(x, builder.fmul(n, _constant(_LN2_HIGH)))
+        r = builder.fsub(r, builder.fmul(n, _constant(_LN2_LOW)))
+        factorials = np.cumprod([1.0, *range(1, 14)])
+        result = _constant(1 / factorials[-1])
+        for factorial in factorials[-2::-1]:  # Horner's rule for the Taylor series
+            result = _fused(builder, result, r, _constant(1 / factorial))
+        shift = ir.Constant(_BITS, [52] * LANES)
+        exponent = builder.shl(builder.bitcast(shifted, _BITS), shift)
+        return builder.bitcast(builder.add(builder.bitcast(result, _BITS), exponent), _VECTOR)
+
+    return _LANES_TYPE(_LANES_TYPE), generate
+
+
+if config.DISABLE_JIT:  # the same operations on rows of numpy arrays
+    def _load(table, row):
+        return table[row].copy()
+
+    def _store(table, row, lanes):
+        table[row] = lanes
+
+    def _fill(number):
+        return np.full(LANES, number)
+
+    def _multiply_add(left, right, addend):
+        return left * right + addend
+
+    def _where_positive(condition, yes, no):
+        return np.where(condition > 0, yes, no)
+
+    _add, _multiply, _largest, _smallest, _exp = np.add, np.multiply, np.maximum, np.minimum, np.exp
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def exponentiate(lattice, slab, scores, factors, log_scale, suspect):
     """Turn scores into weights, in place.
 
-    scores : (R, C, W)   log scores in; the first L columns become exp(score - row maximum), 0 beyond a lane's end
-    factors : (R, Q, W)   out: weight of each slot's arc, without the emission
-    log_scale : (B, W)   increased by the logarithms taken out        suspect : (B, W)   set where exp leaves the safe range
+    scores : (R * C, W)   log scores in; the first L columns become exp(score - row maximum), 0 beyond a lane's end
+    factors : (R * Q, W)   out: weight of each slot's arc, without the emission
+    log_scale : (B, W)   increased by the logarithms taken out
+    suspect : (B, W)   set to 1 where a weight leaves the range in which exp is safe
     """
-    n_labels = lattice.n_labels
-    lanes = scores.shape[2]
-    dynamic = np.empty(len(lattice.slot_arc))
+    n_labels, n_slots = lattice.n_labels, len(lattice.slot_arc)
+    n_columns = len(scores) // slab.rows[-1]
+    alive = np.empty((1, LANES))
+    dynamic = np.empty((n_slots, LANES))
+    zero, one = _fill(0.0), _fill(1.0)
+    lowest_safe, minus = _fill(LOG_TINY), _fill(-1.0)
+    log_shift = _fill(lattice.log_shift)
     for block in range(len(slab.length)):
+        block_scale, block_suspect = _load(log_scale, block), _load(suspect, block)
         for row in range(slab.rows[block], slab.rows[block + 1]):
-            for lane in range(lanes):
-                if row - slab.rows[block] >= slab.length[block, lane]:
-                    for column in range(n_labels):
-                        scores[row, column, lane] = 0.0
-                    for slot in range(len(dynamic)):
-                        factors[row, slot, lane] = 0.0
+            for lane in range(LANES):
+                alive[0, lane] = 1.0 if row - slab.rows[block] < slab.length[block, lane] else 0.0
+            lives = _load(alive, 0)
+            first = row * n_columns
+            shift = _load(scores, first)
+            lowest = shift
+            for column in range(1, n_labels):
+                score = _load(scores, first + column)
+                shift, lowest = _largest(score, shift), _smallest(score, lowest)
+            minus_shift = _multiply(minus, shift)
+            # margin of safety, > 0 if all is well; scores beyond it are cut off for _exp and their lane is suspect
+            margin = _add(_add(lowest, minus_shift), _fill(-LOG_TINY))
+            for column in range(n_labels):
+                score = _add(_load(scores, first + column), minus_shift)
+                _store(scores, first + column, _multiply(lives, _exp(_largest(score, lowest_safe))))
+            block_scale = _add(block_scale, _multiply(lives, _add(shift, log_shift)))
+            for slot in range(n_slots):
+                total = zero
+                if lattice.slot_column[slot] >= 0:
+                    total = _load(scores, first + lattice.slot_column[slot])
+                if lattice.slot_up[slot] >= 0:
+                    total = _add(total, _load(dynamic, lattice.slot_up[slot]))
+                _store(dynamic, slot, total)
+                constant = lattice.arc_score[lattice.slot_arc[slot]] - lattice.log_shift
+                if constant == -np.inf:
+                    _store(factors, row * n_slots + slot, zero)
                     continue
-                shift = scores[row, 0, lane]
-                lowest = shift
-                for column in range(1, n_labels):
-                    shift = max(shift, scores[row, column, lane])
-                    lowest = min(lowest, scores[row, column, lane])
-                if not lowest - shift > LOG_TINY:
-                    suspect[block, lane] = True
-                for column in range(n_labels):
-                    scores[row, column, lane] = np.exp(scores[row, column, lane] - shift)
-                log_scale[block, lane] += shift + lattice.log_shift
-                for slot in range(len(dynamic)):
-                    total = 0.0
-                    if lattice.slot_column[slot] >= 0:
-                        total = scores[row, lattice.slot_column[slot], lane]
-                    if lattice.slot_up[slot] >= 0:
-                        total += dynamic[lattice.slot_up[slot]]
-                    dynamic[slot] = total
-                    total += lattice.arc_score[lattice.slot_arc[slot]] - lattice.log_shift
-                    if not abs(total) < -LOG_TINY and total != -np.inf:
-                        suspect[block, lane] = True
-                    factors[row, slot, lane] = np.exp(total)
+                total = _add(total, _fill(constant))
+                margin = _smallest(_add(total, _fill(-LOG_TINY)), margin)
+                margin = _smallest(_add(_multiply(minus, total), _fill(-LOG_TINY)), margin)
+                total = _smallest(_largest(total, lowest_safe), _fill(-LOG_TINY))
+                _store(factors, row * n_slots + slot, _multiply(lives, _exp(total)))
+            block_suspect = _largest(block_suspect, _multiply(lives, _where_positive(margin, zero, one)))
+        _store(log_scale, block, block_scale)
+        _store(suspect, block, block_suspect)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forward(lattice, slab, scores, factors, alpha, inverse_scale, log_scale, suspect):
     """Run the scaled forward pass of the blocks of a slab.
 
-    scores, factors : from ``exponentiate``        alpha : (R + B, P, W)   the first row of each block is set by the caller
+    scores, factors : from ``exponentiate``
+    alpha : ((R + B) * P, W)   the first P rows of each block are set by the caller
     inverse_scale : (R, W) out        log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)
     """
-    n_states = len(lattice.fail)
-    lanes = scores.shape[2]
-    values = np.empty((n_states + len(lattice.starts) - 1, lanes))
-    total, low, mass = np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    n_states, n_slots = len(lattice.fail), len(lattice.slot_arc)
+    n_columns = len(scores) // slab.rows[-1]
+    values = np.empty((n_states + len(lattice.starts) - 1, LANES))
+    totals, lows = np.empty((1, LANES)), np.empty((1, LANES))
+    zero, infinite = _fill(0.0), _fill(np.inf)
     for block in range(len(slab.length)):
         for row in range(slab.rows[block], slab.rows[block + 1]):
-            here = row + block
-            after = here + 1
-            _sum_network(lattice.starts, lattice.terms, alpha[here], values)
-            for lane in range(lanes):
-                total[lane] = 0.0
-                low[lane] = np.inf
-                alpha[after, 0, lane] = 0.0
+            here = (row + block) * n_states
+            after = here + n_states
+            _sum_network(lattice.starts, lattice.terms, alpha, here, n_states, values)
+            total, low = zero, infinite
+            _store(alpha, after, zero)
             for state in range(1, n_states):
-                for lane in range(lanes):
-                    alpha[after, state, lane] = 0.0
-                    mass[lane] = 0.0
+                weighted, mass = zero, zero
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
                     weight = lattice.arc_weight[arc]
-                    if weight == 0.0:
-                        continue
-                    source = lattice.arc_value[arc]
                     slot = lattice.arc_slot[arc]
-                    if slot < 0:
-                        for lane in range(lanes):
-                            alpha[after, state, lane] += weight * values[source, lane]
-                            mass[lane] += values[source, lane]
-                    else:
-                        for lane in range(lanes):
-                            alpha[after, state, lane] += factors[row, slot, lane] * values[source, lane]
-                            mass[lane] += values[source, lane]
-                label = lattice.state_label[state]
-                for lane in range(lanes):
-                    product = alpha[after, state, lane] * scores[row, label, lane]
-                    alpha[after, state, lane] = product
-                    total[lane] += product
-                    low[lane] = min(low[lane], product if mass[lane] > 0.0 else np.inf)
-            for lane in range(lanes):
+                    value = _load(values, lattice.arc_value[arc])
+                    if slot >= 0:
+                        weighted = _multiply_add(_load(factors, row * n_slots + slot), value, weighted)
+                        mass = _add(mass, value)
+                    elif weight > 0.0:
+                        weighted = _multiply_add(_fill(weight), value, weighted)
+                        mass = _add(mass, value)
+                product = _multiply(weighted, _load(scores, row * n_columns + lattice.state_label[state]))
+                _store(alpha, after + state, product)
+                total = _add(total, product)
+                low = _smallest(_where_positive(mass, product, infinite), low)
+            _store(totals, 0, total)
+            _store(lows, 0, low)
+            for lane in range(LANES):
                 inverse_scale[row, lane] = 0.0
                 if row - slab.rows[block] < slab.length[block, lane]:
-                    if not low[lane] >= _TINY * total[lane] or not total[lane] > 0.0:
-                        suspect[block, lane] = True
-                    if total[lane] > 0.0:
-                        inverse_scale[row, lane] = 1.0 / total[lane]
-                        log_scale[block, lane] += np.log(total[lane])
-            for state in range(1, n_states):
-                for lane in range(lanes):
-                    alpha[after, state, lane] *= inverse_scale[row, lane]
-        for lane in range(lanes):
-            if suspect[block, lane]:  # no mass: the lane drops out of the backward pass
-                alpha[slab.rows[block] + block : slab.rows[block + 1] + block + 1, :, lane] = 0.0
+                    if not lows[0, lane] >= TINY * totals[0, lane] or not totals[0, lane] > 0.0:
+                        suspect[block, lane] = 1.0
+                    if totals[0, lane] > 0.0:
+                        inverse_scale[row, lane] = 1.0 / totals[0, lane]
+                        log_scale[block, lane] += np.log(totals[0, lane])
+            scale = _load(inverse_scale, row)
+            for state in range(after + 1, after + n_states):
+                _store(alpha, state, _multiply(_load(alpha, state), scale))
+        for lane in range(LANES):
+            if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
+                for index in range((slab.rows[block] + block) * n_states, (slab.rows[block + 1] + block + 1) * n_states):
+                    alpha[index, lane] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def backward(lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, counts):
     """Run the scaled backward pass and turn ``scores`` into marginals, in place.
 
-    scores : (R, C, W)   in: weights; out: P(label) in the first L columns, P(pattern ends here) in the others
+    scores : (R * C, W)   in: weights; out: P(label) in the first L columns, P(pattern ends here) in the others
     weight : (B, W)   by which each lane counts in ``counts``        beta : (P, W)   in and out, for parts of long sequences
     counts : (A, W)   increased by the marginals of the arcs
     """
-    n_states, n_arcs, n_labels = len(lattice.fail), len(lattice.arc_slot), lattice.n_labels
-    lanes = scores.shape[2]
-    values = np.empty((n_states + len(lattice.starts) - 1, lanes))
-    adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, lanes))
+    n_states, n_arcs, n_slots = len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
+    n_columns = len(scores) // slab.rows[-1]
+    values = np.empty((n_states + len(lattice.starts) - 1, LANES))
+    adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, LANES))
     first_beta = len(adjoints) - n_states
-    marginals = np.empty((n_labels, lanes))
-    slots = np.empty((len(lattice.slot_arc), lanes))
-    flow = np.empty(lanes)
+    marginals = np.empty((lattice.n_labels, LANES))
+    slots = np.empty((n_slots, LANES))
+    zero = _fill(0.0)
     for block in range(len(slab.length) - 1, -1, -1):
+        lane_weight = _load(weight, block)
         for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
-            here = row + block
-            after = here + 1
-            for lane in range(lanes):
+            here = (row + block) * n_states
+            after = here + n_states
+            for lane in range(LANES):
                 if slab.last[block, lane] == row - slab.rows[block]:
                     for state in range(n_states):
                         beta[state, lane] = 1.0
-            _sum_network(lattice.starts, lattice.terms, alpha[here], values)
-            marginals[:] = 0.0
+            _sum_network(lattice.starts, lattice.terms, alpha, here, n_states, values)
+            for label in range(lattice.n_labels):
+                _store(marginals, label, zero)
+            scale = _load(inverse_scale, row)
             for state in range(1, n_states):
                 label = lattice.state_label[state]
-                for lane in range(lanes):
-                    mass = alpha[after, state, lane]
-                    # a state out of reach has no use for its beta, which may be infinite
-                    reach = beta[state, lane] if mass > 0.0 else 0.0
-                    marginals[label, lane] += mass * reach
-                    flow[lane] = reach * scores[row, label, lane] * inverse_scale[row, lane]
+                mass = _load(alpha, after + state)
+                # a state out of reach has no use for its beta, which may be infinite
+                reach = _where_positive(mass, _load(beta, state), zero)
+                _store(marginals, label, _multiply_add(mass, reach, _load(marginals, label)))
+                flow = _multiply(_multiply(reach, _load(scores, row * n_columns + label)), scale)
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
-                    arc_weight = lattice.arc_weight[arc]
-                    source = lattice.arc_value[arc]
                     slot = lattice.arc_slot[arc]
+                    value = _load(values, lattice.arc_value[arc])
                     if slot < 0:
-                        for lane in range(lanes):
-                            adjoints[arc, lane] = arc_weight * flow[lane]
-                            counts[arc, lane] += adjoints[arc, lane] * values[source, lane] * weight[block, lane]
+                        adjoint = _multiply(_fill(lattice.arc_weight[arc]), flow)
                     else:
-                        for lane in range(lanes):
-                            adjoints[arc, lane] = factors[row, slot, lane] * flow[lane]
-                            slots[slot, lane] = adjoints[arc, lane] * values[source, lane]
-                            counts[arc, lane] += slots[slot, lane] * weight[block, lane]
-            _sum_adjoints(lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
+                        adjoint = _multiply(_load(factors, row * n_slots + slot), flow)
+                        _store(slots, slot, _multiply(adjoint, value))
+                    _store(adjoints, arc, adjoint)
+                    used = _multiply(_multiply(adjoint, value), lane_weight)
+                    _store(counts, arc, _add(_load(counts, arc), used))
+            for node in range(len(lattice.back_starts) - 1):
+                start = lattice.back_starts[node]
+                total = _load(adjoints, lattice.back_terms[start])
+                for term in range(start + 1, lattice.back_starts[node + 1]):
+                    total = _add(total, _load(adjoints, lattice.back_terms[term]))
+                _store(adjoints, n_arcs + node, total)
             for state in range(n_states):
-                for lane in range(lanes):
-                    beta[state, lane] = adjoints[first_beta + state, lane]
-            for label in range(n_labels):
-                for lane in range(lanes):
-                    scores[row, label, lane] = marginals[label, lane]
-            for slot in range(len(slots) - 1, -1, -1):  # longest arcs first: an arc's pattern is a suffix of longer arcs
+                _store(beta, state, _load(adjoints, first_beta + state))
+            for label in range(lattice.n_labels):
+                _store(scores, row * n_columns + label, _load(marginals, label))
+            for slot in range(n_slots - 1, -1, -1):  # longest arcs first: an arc's pattern is a suffix of longer arcs
                 up, column = lattice.slot_up[slot], lattice.slot_column[slot]
                 if up >= 0:
-                    for lane in range(lanes):
-                        slots[up, lane] += slots[slot, lane]
+                    _store(slots, up, _add(_load(slots, up), _load(slots, slot)))
                 if column >= 0:
-                    for lane in range(lanes):
-                        scores[row, column, lane] = slots[slot, lane]
+                    _store(scores, row * n_columns + column, _load(slots, slot))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sum_network(starts, terms, alpha, values):
-    """Evaluate the sum network: ``values`` is (P + I, W), its first P rows are copied from ``alpha``."""
-    n_states, lanes = alpha.shape
+def _sum_network(starts, terms, alpha, first, n_states, values):
+    """Evaluate the sum network: ``values`` is (P + I, W), its first P rows are copied from ``alpha[first:]``."""
     for state in range(n_states):
-        for lane in range(lanes):
-            values[state, lane] = alpha[state, lane]
+        _store(values, state, _load(alpha, first + state))
     for node in range(len(starts) - 1):
         start = starts[node]
-        left, right, out = terms[start], terms[start + 1], n_states + node
-        for lane in range(lanes):
-            values[out, lane] = values[left, lane] + values[right, lane]
+        total = _add(_load(values, terms[start]), _load(values, terms[start + 1]))
         for term in range(start + 2, starts[node + 1]):
-            source = terms[term]
-            for lane in range(lanes):
-                values[out, lane] += values[source, lane]
+            total = _add(total, _load(values, terms[term]))
+        _store(values, n_states + node, total)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sum_adjoints(starts, terms, n_arcs, adjoints):
-    """Evaluate the transposed sum network: ``adjoints`` is (A + J + P, W), its first A rows are given."""
-    lanes = adjoints.shape[1]
-    for node in range(len(starts) - 1):
-        out = n_arcs + node
-        for lane in range(lanes):
-            adjoints[out, lane] = 0.0
-        for term in range(starts[node], starts[node + 1]):
-            source = terms[term]
-            for lane in range(lanes):
-                adjoints[out, lane] += adjoints[source, lane]
+def backward_max(lattice, slab, scores, dynamic, beta):
+    """Fill ``beta`` ((R + B) * P, W): the best score from each position on, 0 at a lane's end.
+
+    scores : (R * C, W)        dynamic : (R * Q, W)   from ``rows.slot_scores``
+    The last P rows of each block are set by the caller, for lanes that go on beyond the slab.
+    """
+    n_states, n_arcs, n_slots = len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
+    n_columns = len(scores) // slab.rows[-1]
+    adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, LANES))
+    first_beta = len(adjoints) - n_states
+    for block in range(len(slab.length)):
+        for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
+            here = (row + block) * n_states
+            after = here + n_states
+            for lane in range(LANES):
+                if slab.last[block, lane] == row - slab.rows[block]:
+                    for state in range(n_states):
+                        beta[after + state, lane] = 0.0
+            for state in range(1, n_states):
+                best = _add(_load(beta, after + state), _load(scores, row * n_columns + lattice.state_label[state]))
+                for arc in range(lattice.into[state], lattice.into[state + 1]):
+                    adjoint = _add(best, _fill(lattice.arc_score[arc]))
+                    slot = lattice.arc_slot[arc]
+                    if slot >= 0:
+                        adjoint = _add(adjoint, _load(dynamic, row * n_slots + slot))
+                    _store(adjoints, arc, adjoint)
+            for node in range(len(lattice.back_starts) - 1):
+                start = lattice.back_starts[node]
+                most = _load(adjoints, lattice.back_terms[start])
+                for term in range(start + 1, lattice.back_starts[node + 1]):
+                    most = _largest(most, _load(adjoints, lattice.back_terms[term]))
+                _store(adjoints, n_arcs + node, most)
+            for state in range(n_states):
+                _store(beta, here + state, _load(adjoints, first_beta + state))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk(lattice, slab, scores, dynamic, beta, state, codes):
+    """Read off the best labels, left to right; ties go to the lowest label.
+
+    state : (B, W) int32   in and out: automaton state of each lane        codes : (N,) int32   out, by token
+    """
+    n_states, n_slots = len(lattice.fail), len(lattice.slot_arc)
+    n_columns = len(scores) // slab.rows[-1]
+    arc_of_label = np.empty(lattice.n_labels, dtype=np.int32)
+    for block in range(len(slab.length)):
+        for lane in range(LANES):
+            current = state[block, lane]
+            for position in range(slab.length[block, lane]):
+                row = slab.rows[block] + position
+                _resolve(lattice, current, arc_of_label)
+                best, best_arc = -np.inf, arc_of_label[0]
+                for label in range(lattice.n_labels):
+                    arc = arc_of_label[label]
+                    score = lattice.arc_score[arc] + scores[row * n_columns + label, lane]
+                    if lattice.arc_slot[arc] >= 0:
+                        score += dynamic[row * n_slots + lattice.arc_slot[arc], lane]
+                    score += beta[(row + block + 1) * n_states + lattice.arc_target[arc], lane]
+                    if score > best:
+                        best, best_arc = score, arc
+                codes[slab.first_token[block, lane] + position] = lattice.arc_label[best_arc]
+                current = lattice.arc_target[best_arc]
+            state[block, lane] = current
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def label_arcs(lattice, offsets, codes, arcs):
+    """Write the arc that each token's label uses when the sequences are labelled with ``codes``: ``arcs`` (N,) int32."""
+    arc_of_label = np.empty(lattice.n_labels, dtype=np.int32)
+    for sequence in range(len(offsets) - 1):
+        current = 0
+        for token in range(offsets[sequence], offsets[sequence + 1]):
+            _resolve(lattice, current, arc_of_label)
+            arcs[token] = arc_of_label[codes[token]]
+            current = lattice.arc_target[arcs[token]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _resolve(lattice, state, arc_of_label):
+    """Find, for each label, the arc that ``state`` uses: its own, or that of the nearest suffix that has one."""
+    arc_of_label[:] = -1
+    missing = lattice.n_labels
+    while True:
+        for index in range(lattice.outgoing[state], lattice.outgoing[state + 1]):
+            arc = lattice.source_arcs[index]
+            if arc_of_label[lattice.arc_label[arc]] < 0:
+                arc_of_label[lattice.arc_label[arc]] = arc
+                missing -= 1
+        if missing == 0:
+            return
+        state = lattice.fail[state]

@@ -1,7 +1,7 @@
 """Log-space twins of ``chain``: one sequence at a time, for the lanes that scaling cannot represent.
 
 Same recursions and the same sum network, in the semiring (logaddexp, +). Slower, and right for weights of any size;
-impossible is -inf. Shapes as in ``chain``; only lane 0 is used. dynamic : (R, Q, W)   from ``rows.slot_scores``.
+impossible is -inf. Shapes as in ``chain``; only lane 0 is used. scores : (R * C, W), dynamic : (R * Q, W)   from ``rows.slot_scores``.
 """
 
 import numpy as np
@@ -11,9 +11,10 @@ from numba import njit
 @njit(cache=True, nogil=True, error_model="numpy")
 def forward_log(lattice, scores, dynamic, alpha):
     """Fill ``alpha`` (R + 1, P), whose first row is given, and return the log of the last row's total."""
-    n_states = len(lattice.fail)
+    n_states, n_rows = len(lattice.fail), len(alpha) - 1
+    n_columns = len(scores) // n_rows
     values = np.empty(n_states + len(lattice.starts) - 1)
-    for row in range(len(dynamic)):
+    for row in range(n_rows):
         _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
         alpha[row + 1, 0] = -np.inf
         for state in range(1, n_states):
@@ -25,9 +26,9 @@ def forward_log(lattice, scores, dynamic, alpha):
             if top > -np.inf:
                 for arc in range(first, stop):
                     total += np.exp(values[lattice.arc_value[arc]] + _arc_log(lattice, dynamic, row, arc) - top)
-                top += np.log(total) + scores[row, lattice.state_label[state], 0]
+                top += np.log(total) + scores[row * n_columns + lattice.state_label[state], 0]
             alpha[row + 1, state] = top
-    return _log_sum(alpha[len(dynamic)])
+    return _log_sum(alpha[n_rows])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -37,17 +38,18 @@ def backward_log(lattice, scores, dynamic, alpha, log_z, weight, beta, counts):
     beta : (P,)   in and out: log beta after the last row, then before the first one        counts : (A, W)
     """
     n_states, n_arcs, n_labels = len(lattice.fail), len(lattice.arc_slot), lattice.n_labels
+    n_columns = len(scores) // (len(alpha) - 1)
     values = np.empty(n_states + len(lattice.starts) - 1)
     adjoints = np.empty(n_arcs + len(lattice.back_starts) - 1)
     marginals = np.empty(n_labels)
     slots = np.empty(len(lattice.slot_arc))
-    for row in range(len(dynamic) - 1, -1, -1):
+    for row in range(len(alpha) - 2, -1, -1):
         _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
         marginals[:] = 0.0
         for state in range(1, n_states):
             label = lattice.state_label[state]
             for arc in range(lattice.into[state], lattice.into[state + 1]):
-                adjoints[arc] = beta[state] + scores[row, label, 0] + _arc_log(lattice, dynamic, row, arc)
+                adjoints[arc] = beta[state] + scores[row * n_columns + label, 0] + _arc_log(lattice, dynamic, row, arc)
                 used = np.exp(adjoints[arc] + values[lattice.arc_value[arc]] - log_z)
                 marginals[label] += used
                 counts[arc, 0] += weight * used
@@ -56,18 +58,18 @@ def backward_log(lattice, scores, dynamic, alpha, log_z, weight, beta, counts):
         _sum_adjoints_log(lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
         beta[:] = adjoints[len(adjoints) - n_states :]
         for label in range(n_labels):
-            scores[row, label, 0] = marginals[label]
+            scores[row * n_columns + label, 0] = marginals[label]
         for slot in range(len(slots) - 1, -1, -1):
             if lattice.slot_up[slot] >= 0:
                 slots[lattice.slot_up[slot]] += slots[slot]
             if lattice.slot_column[slot] >= 0:
-                scores[row, lattice.slot_column[slot], 0] = slots[slot]
+                scores[row * n_columns + lattice.slot_column[slot], 0] = slots[slot]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _arc_log(lattice, dynamic, row, arc):
     slot = lattice.arc_slot[arc]
-    return lattice.arc_score[arc] if slot < 0 else lattice.arc_score[arc] + dynamic[row, slot, 0]
+    return lattice.arc_score[arc] if slot < 0 else lattice.arc_score[arc] + dynamic[row * len(lattice.slot_arc) + slot, 0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

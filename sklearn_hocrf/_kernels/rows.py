@@ -10,8 +10,8 @@ from numba import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_rows(rows, pairs, weights, slab, scores):
-    """Write the scores of a slab's tokens: ``weights`` (K,), ``scores`` (R, C, W) out; 0 beyond a lane's end."""
-    n_columns, lanes = scores.shape[1], scores.shape[2]
+    """Write the scores of a slab's tokens: ``weights`` (K,), ``scores`` (R * C, W) out; 0 beyond a lane's end."""
+    n_columns, lanes = pairs.n_columns, scores.shape[1]
     scores[:] = 0.0
     line = np.empty(n_columns)
     for block in range(len(slab.length)):
@@ -31,13 +31,13 @@ def score_rows(rows, pairs, weights, slab, scores):
                             line[pairs.columns[pair]] += value * weights[pair]
                 row = slab.rows[block] + position
                 for column in range(n_columns):
-                    scores[row, column, lane] = line[column]
+                    scores[row * n_columns + column, lane] = line[column]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_expectations(rows, pairs, slab, marginals, weight, gradient):
-    """Add the expected counts of the pairs: ``marginals`` (R, C, W), ``weight`` (B, W), ``gradient`` (K,) in and out."""
-    n_columns, lanes = marginals.shape[1], marginals.shape[2]
+    """Add the expected counts of the pairs: ``marginals`` (R * C, W), ``weight`` (B, W), ``gradient`` (K,) in and out."""
+    n_columns, lanes = pairs.n_columns, marginals.shape[1]
     line = np.empty(n_columns)
     for block in range(len(slab.length)):
         for lane in range(lanes):
@@ -47,7 +47,7 @@ def add_expectations(rows, pairs, slab, marginals, weight, gradient):
                 token = slab.first_token[block, lane] + position
                 row = slab.rows[block] + position
                 for column in range(n_columns):
-                    line[column] = marginals[row, column, lane] * weight[block, lane]
+                    line[column] = marginals[row * n_columns + column, lane] * weight[block, lane]
                 for entry in range(rows.indptr[token], rows.indptr[token + 1]):
                     feature = rows.indices[entry]
                     value = rows.values[entry] if len(rows.values) else 1.0
@@ -61,34 +61,35 @@ def add_expectations(rows, pairs, slab, marginals, weight, gradient):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def slot_scores(lattice, scores, dynamic):
+def slot_scores(lattice, n_columns, scores, dynamic):
     """Sum up, for the arcs whose score varies with the position, the scores of their suffix patterns.
 
-    scores : (R, C, W)        dynamic : (R, Q, W) out; the slots come shortest arc first
+    scores : (R * C, W)        dynamic : (R * Q, W) out; the slots come shortest arc first
     """
-    for row in range(dynamic.shape[0]):
-        for slot in range(dynamic.shape[1]):
+    n_slots = len(lattice.slot_arc)
+    for row in range(len(dynamic) // max(n_slots, 1)):
+        for slot in range(n_slots):
             up, column = lattice.slot_up[slot], lattice.slot_column[slot]
-            for lane in range(dynamic.shape[2]):
+            for lane in range(dynamic.shape[1]):
                 total = 0.0
                 if column >= 0:
-                    total = scores[row, column, lane]
+                    total = scores[row * n_columns + column, lane]
                 if up >= 0:
-                    total += dynamic[row, up, lane]
-                dynamic[row, slot, lane] = total
+                    total += dynamic[row * n_slots + up, lane]
+                dynamic[row * n_slots + slot, lane] = total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gather(slab, scores, weight, table):
-    """Copy the scores of a slab's lanes of weight > 0 to one row per token: ``scores`` (R, C, W), ``table`` (N, C) out."""
+def gather(slab, n_columns, scores, weight, table):
+    """Copy the scores of a slab's lanes of weight > 0 to one row per token: ``scores`` (R * C, W), ``table`` (N, C) out."""
     for block in range(len(slab.length)):
-        for lane in range(scores.shape[2]):
+        for lane in range(scores.shape[1]):
             if weight[block, lane] == 0.0:
                 continue
             for position in range(slab.length[block, lane]):
                 token = slab.first_token[block, lane] + position
                 for column in range(table.shape[1]):
-                    table[token, column] = scores[slab.rows[block] + position, column, lane]
+                    table[token, column] = scores[(slab.rows[block] + position) * n_columns + column, lane]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
