@@ -83,6 +83,7 @@ class ChainModel:
         self.layout = layout
         self.weights = freeze(weights, np.float64)
         self.pair_weights = self.weights[: layout.n_pairs]
+        self.dense_table = freeze(layout.dense_table(self.pair_weights), np.float64)
         self.lattice = build_lattice(layout, self.weights)
         constant = self.lattice.arc_score[(self.lattice.arc_slot < 0) & (self.lattice.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - self.lattice.log_shift > chain.LOG_TINY)
@@ -91,17 +92,20 @@ class ChainModel:
         """Return partition functions and expected counts."""
         weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
         log_z = np.zeros(plan.n_sequences)
-        pairs, arcs = np.zeros(self.layout.n_pairs), np.zeros(self.layout.automaton.n_arcs)
+        pairs, dense = np.zeros(self.layout.n_pairs), self.layout.dense_table()
+        arcs = np.zeros(self.layout.automaton.n_arcs)
 
         def work(chunk):
             run = _ExpectationRun(self, plan, weight, log_z)
             for piece in chunk:
                 run.backward(piece)
-            return run.gradient, run.counts.sum(axis=1)
+            return run.gradient, run.dense, run.counts.sum(axis=1)
 
-        for gradient, arc_counts in _in_order(work, plan.chunks, n_jobs):
-            pairs += gradient
-            arcs += arc_counts
+        for pair_part, dense_part, arc_part in _in_order(work, plan.chunks, n_jobs):
+            pairs += pair_part
+            dense += dense_part
+            arcs += arc_part
+        self.layout.add_dense(dense, pairs)
         return Expectations(log_z, np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)]))
 
     def log_partition(self, batch: SequenceBatch, n_jobs=None, plan=None) -> np.ndarray:
@@ -234,7 +238,8 @@ class _Run:
 
     def _score(self, slab):
         scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, LANES)
-        rows.score_rows(self.plan.rows, self.layout.pairs, self.model.pair_weights, slab, scores)
+        model = self.model
+        rows.score_rows(self.plan.rows, self.layout.pairs, model.pair_weights, model.dense_table, slab, scores)
         return scores
 
     def _slot_scores(self, scores):
@@ -341,9 +346,11 @@ class _ExpectationRun(_BackwardRun):
     def __init__(self, model, plan, sequence_weight, log_z):
         super().__init__(model, plan, log_z, sequence_weight)
         self.gradient = np.zeros(self.layout.n_pairs)
+        self.dense = self.layout.dense_table()
 
     def _receive(self, slab, marginals, weight):
-        rows.add_expectations(self.plan.rows, self.layout.pairs, slab, marginals, weight, self.gradient)
+        pairs = self.layout.pairs
+        rows.add_expectations(self.plan.rows, pairs, slab, marginals, weight, self.gradient, self.dense)
 
 
 class _MarginalRun(_BackwardRun):

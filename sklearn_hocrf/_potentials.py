@@ -26,8 +26,9 @@ class PairTable(NamedTuple):
 
     starts: np.ndarray  # (F + 1,) int64   range of each feature's pairs
     columns: np.ndarray  # (K,) int32   ascending within a feature
-    is_full: np.ndarray  # (F,) bool   the feature has one pair for each label, and no other
+    dense_row: np.ndarray  # (F,) int32   row of the feature in the dense table, or -1
     n_columns: int
+    n_labels: int
 
 
 class ArcColumns(NamedTuple):
@@ -95,11 +96,17 @@ class WeightLayout:
         order = np.lexsort((columns, pair_feature))
         columns = columns[order]
         starts = np.concatenate([[0], np.cumsum(np.bincount(pair_feature, minlength=n_features))])
-        last = columns[np.maximum(starts[1:] - 1, 0)] if len(columns) else np.full(n_features, -1)
-        is_full = (np.diff(starts) == n_labels) & (last == n_labels - 1)
+        dense_row = _dense_rows(starts, columns, n_labels)
         self.pairs = PairTable(
-            freeze(starts, np.int64), freeze(columns, np.int32), freeze(is_full, np.bool_), len(self.column_pattern)
+            freeze(starts, np.int64),
+            freeze(columns, np.int32),
+            freeze(dense_row, np.int32),
+            len(self.column_pattern),
+            n_labels,
         )
+        rows_of_pairs = np.repeat(dense_row, np.diff(starts))
+        self._dense_pairs = np.flatnonzero(rows_of_pairs >= 0)
+        self._dense_cells = (rows_of_pairs[self._dense_pairs], columns[self._dense_pairs])
         self.bias_pattern = freeze(bias_pattern, np.int32)
         pair_order = patterns.lengths[self.column_pattern[columns]] - 1
         self.order_of_weight = freeze(np.concatenate([pair_order, patterns.lengths[bias_pattern] - 1]), np.int32)
@@ -110,6 +117,18 @@ class WeightLayout:
     @property
     def n_pairs(self) -> int:
         return len(self.pairs.columns)
+
+    def dense_table(self, weights=None) -> np.ndarray:
+        """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
+        width = -(-self.pairs.n_labels // rows.STEP) * rows.STEP
+        table = np.zeros((int(self.pairs.dense_row.max(initial=-1)) + 1, width))
+        if weights is not None:
+            table[self._dense_cells] = weights[self._dense_pairs]
+        return table
+
+    def add_dense(self, table, gradient):
+        """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
+        gradient[self._dense_pairs] += table[self._dense_cells]
 
     def pattern_coef(self, weights) -> np.ndarray:
         """Return the patterns' own weights, 0 for those that have none; shape (Z,)."""
@@ -282,6 +301,14 @@ def build_lattice(layout: WeightLayout, weights=None) -> Lattice:
         freeze(np.exp(own - log_shift), np.float64),
         float(log_shift),
     )
+
+
+def _dense_rows(starts, columns, n_labels):
+    """Give a row of the dense table to each feature whose pairs are a good part of the labels, and nothing else."""
+    counts = np.diff(starts)
+    last = columns[np.maximum(starts[1:] - 1, 0)] if len(columns) else np.zeros(len(counts))
+    dense = (counts >= 4) & (3 * counts >= n_labels) & (last < n_labels)
+    return np.where(dense, np.cumsum(dense) - 1, -1)
 
 
 def _starts(group, n_groups) -> np.ndarray:

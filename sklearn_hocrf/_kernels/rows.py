@@ -1,62 +1,115 @@
 """Products of sparse token rows with (feature, column) weights, and their adjoints.
 
 Pairs are stored by feature: those of feature f are ``pair_starts[f] .. pair_starts[f + 1]``, each with the score column it adds
-to and a weight. Shapes: N tokens, F features, K pairs, C score columns, R rows and W lanes of a slab of B blocks.
+to and a weight. Frequent features know most labels; theirs are kept in a dense table of one padded row of label weights each, which
+is added to a token's scores as a whole, so that the time goes by features and not by pairs.
+
+Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = padded number of labels (a multiple of 8), R rows
+and W lanes of a slab of B blocks.
 """
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+STEP = 8
+_VECTOR = ir.VectorType(ir.DoubleType(), STEP)
+
+
+@intrinsic
+def _add_scaled(typing_context, left, row, right, other_row, scale):
+    """Add ``scale * right[other_row]`` to ``left[row]``; both tables have one width, a multiple of STEP."""
+
+    def generate(context, builder, signature, args):
+        tables = [make_array(signature.args[i])(context, builder, args[i]) for i in (0, 2)]
+        width = cgutils.unpack_tuple(builder, tables[0].shape)[1]
+        rows = [context.cast(builder, args[i], signature.args[i], types.intp) for i in (1, 3)]
+        into, out_of = (
+            builder.gep(table.data, [builder.mul(row, width)]) for table, row in zip(tables, rows, strict=True)
+        )
+        lanes = ir.Constant(_VECTOR, ir.Undefined)
+        for lane in range(STEP):
+            lanes = builder.insert_element(lanes, args[4], ir.Constant(ir.IntType(32), lane))
+        step = ir.Constant(width.type, STEP)
+        with cgutils.for_range_slice(builder, ir.Constant(width.type, 0), width, step, inc=True) as (column, _):
+            target, source = (
+                builder.bitcast(builder.gep(pointer, [column]), _VECTOR.as_pointer()) for pointer in (into, out_of)
+            )
+            product = builder.fmul(lanes, builder.load(source, align=8), flags=("contract",))
+            total = builder.fadd(builder.load(target, align=8), product, flags=("contract",))
+            builder.store(total, target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(left, row, right, other_row, types.float64), generate
+
+
+if config.DISABLE_JIT:
+
+    def _add_scaled(left, row, right, other_row, scale):
+        left[row] += scale * right[other_row]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_rows(rows, pairs, weights, slab, scores):
-    """Write the scores of a slab's tokens: ``weights`` (K,), ``scores`` (R * C, W) out; 0 beyond a lane's end."""
-    n_columns, lanes = pairs.n_columns, scores.shape[1]
+def score_rows(rows, pairs, weights, dense, slab, scores):
+    """Write the scores of a slab's tokens, 0 beyond a lane's end.
+
+    weights : (K,)        dense : (H, D)   weights of the dense features        scores : (R * C, W) out
+    """
+    n_columns = pairs.n_columns
     scores[:] = 0.0
     line = np.empty(n_columns)
+    dense_line = np.empty((1, dense.shape[1]))
     for block in range(len(slab.length)):
-        for lane in range(lanes):
+        for lane in range(scores.shape[1]):
             for position in range(slab.length[block, lane]):
                 token = slab.first_token[block, lane] + position
                 line[:] = 0.0
+                dense_line[:] = 0.0
                 for entry in range(rows.indptr[token], rows.indptr[token + 1]):
                     feature = rows.indices[entry]
                     value = rows.values[entry] if len(rows.values) else 1.0
-                    first, stop = pairs.starts[feature], pairs.starts[feature + 1]
-                    if pairs.is_full[feature]:  # a pair for every label: contiguous, so that this is a vector operation
-                        for column in range(stop - first):
-                            line[column] += value * weights[first + column]
+                    if pairs.dense_row[feature] >= 0:
+                        _add_scaled(dense_line, 0, dense, pairs.dense_row[feature], value)
                     else:
-                        for pair in range(first, stop):
+                        for pair in range(pairs.starts[feature], pairs.starts[feature + 1]):
                             line[pairs.columns[pair]] += value * weights[pair]
-                row = slab.rows[block] + position
-                for column in range(n_columns):
-                    scores[row * n_columns + column, lane] = line[column]
+                first = (slab.rows[block] + position) * n_columns
+                for label in range(pairs.n_labels):
+                    scores[first + label, lane] = line[label] + dense_line[0, label]
+                for column in range(pairs.n_labels, n_columns):
+                    scores[first + column, lane] = line[column]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_expectations(rows, pairs, slab, marginals, weight, gradient):
-    """Add the expected counts of the pairs: ``marginals`` (R * C, W), ``weight`` (B, W), ``gradient`` (K,) in and out."""
-    n_columns, lanes = pairs.n_columns, marginals.shape[1]
+def add_expectations(rows, pairs, slab, marginals, weight, gradient, dense):
+    """Add the expected counts of the pairs.
+
+    marginals : (R * C, W)        weight : (B, W)        gradient : (K,) and dense : (H, D)   in and out
+    """
+    n_columns = pairs.n_columns
     line = np.empty(n_columns)
+    dense_line = np.zeros((1, dense.shape[1]))
     for block in range(len(slab.length)):
-        for lane in range(lanes):
+        for lane in range(marginals.shape[1]):
             if weight[block, lane] == 0.0:
                 continue
             for position in range(slab.length[block, lane]):
                 token = slab.first_token[block, lane] + position
-                row = slab.rows[block] + position
+                first = (slab.rows[block] + position) * n_columns
                 for column in range(n_columns):
-                    line[column] = marginals[row * n_columns + column, lane] * weight[block, lane]
+                    line[column] = marginals[first + column, lane] * weight[block, lane]
+                for label in range(pairs.n_labels):
+                    dense_line[0, label] = line[label]
                 for entry in range(rows.indptr[token], rows.indptr[token + 1]):
                     feature = rows.indices[entry]
                     value = rows.values[entry] if len(rows.values) else 1.0
-                    first, stop = pairs.starts[feature], pairs.starts[feature + 1]
-                    if pairs.is_full[feature]:
-                        for column in range(stop - first):
-                            gradient[first + column] += value * line[column]
+                    if pairs.dense_row[feature] >= 0:
+                        _add_scaled(dense, pairs.dense_row[feature], dense_line, 0, value)
                     else:
-                        for pair in range(first, stop):
+                        for pair in range(pairs.starts[feature], pairs.starts[feature + 1]):
                             gradient[pair] += value * line[pairs.columns[pair]]
 
 
