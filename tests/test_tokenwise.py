@@ -33,7 +33,7 @@ STACKED, STACKED_Y = np.concatenate(X), np.concatenate([np.array(labels, dtype=s
         Nystroem(n_components=5, random_state=0),
         SelectKBest(k=2),
         OneHotEncoder(handle_unknown="ignore"),
-        KBinsDiscretizer(n_bins=3, encode="onehot-dense", quantile_method="averaged_inverted_cdf"),
+        KBinsDiscretizer(n_bins=3, encode="onehot-dense", strategy="uniform"),
         LinearDiscriminantAnalysis(),
         ColumnTransformer([("scale", StandardScaler(), [0, 2])], remainder="passthrough"),
         make_pipeline(StandardScaler(), PCA(n_components=3)),

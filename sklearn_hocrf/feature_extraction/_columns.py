@@ -64,7 +64,7 @@ def read_tokens(X, fields=None) -> TokenTable:
     if kind == "tuple":
         width = _check_width(list(map(len, tokens)), tokens, offsets)
         names = _column_names(fields, width)
-        cells = ([row[j] for row in tokens] for j in range(width))
+        cells = [[row[j] for row in tokens] for j in range(width)]
     else:
         names = _column_names(fields, 1) if fields is not None else [TEXT_FIELD if kind == "text" else NUMBER_FIELD]
         cells = [tokens]

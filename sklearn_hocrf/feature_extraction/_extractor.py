@@ -29,7 +29,7 @@ __all__ = ["SequenceFeatureExtractor"]
 DEFAULT_TOKEN_FEATURES = ("lower", "prefix2", "prefix3", "suffix2", "suffix3", "shape")
 
 
-class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
@@ -146,10 +146,9 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         TypeError
             If a token or a value is of a type that has no features.
         """
-        self.fit_transform(X, y)
+        self._learn(X)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X, y=None):
         """Learn the attributes of training sequences and return their features.
 
@@ -159,23 +158,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         -------
         batch : SequenceBatch of shape (n_sequences, n_features_out_)
         """
-        table = read_tokens(X, _check_fields(self.fields))
-        if table.kind == "empty":
-            raise ValueError("X has no tokens to learn features from")
-        self.fields_ = list(table.columns)
-        self._kind = table.kind
-        self._input_names = _input_names(X)
-        self._plan(table.columns)
-        columns = self._with_token_features(table.columns)
-        used = dict.fromkeys(field for template in self.templates_ for field, _ in template)
-        self._field_tables = {field: FieldTable(columns[field]) for field in used}
-        self._vocabularies = [
-            TemplateVocabulary(template, [self._field_tables[field] for field, _ in template])
-            for template in self.templates_
-        ]
-        attributes = self._attributes(table.offsets, columns, learn=True)
-        self._name_features()
-        return self._to_batch(X, table, attributes)
+        return self._to_batch(X, *self._learn(X))
 
     def transform(self, X):
         """Return the features of sequences; attributes that were not seen in training are ignored.
@@ -225,6 +208,27 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         tags.input_tags.dict = True
         tags.no_validation = True
         return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _learn(self, X):
+        """Set the fitted attributes; return the columns of the tokens and their attributes."""
+        table = read_tokens(X, _check_fields(self.fields))
+        if table.kind == "empty":
+            raise ValueError("X has no tokens to learn features from")
+        self.fields_ = list(table.columns)
+        self._kind = table.kind
+        self._input_names = _input_names(X)
+        self._plan(table.columns)
+        columns = self._with_token_features(table.columns)
+        used = dict.fromkeys(field for template in self.templates_ for field, _ in template)
+        self._field_tables = {field: FieldTable(columns[field]) for field in used}
+        self._vocabularies = [
+            TemplateVocabulary(template, [self._field_tables[field] for field, _ in template])
+            for template in self.templates_
+        ]
+        attributes = self._attributes(table.offsets, columns, learn=True)
+        self._name_features()
+        return table, attributes
 
     def _plan(self, columns):
         """Set ``templates_`` and ``token_features_`` from the parameters and the training columns."""
@@ -277,7 +281,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         return {**columns, **derived}
 
     def _attributes(self, offsets, columns, learn):
-        """Yield, for each template and each always-present attribute, attribute numbers and values of the tokens.
+        """Return, for each template and each attribute outside the templates, the numbers and values of the tokens.
 
         Numbers, of shape (N,) int32, are -1 where there is no attribute; values are float64, or None for all 1.
         """

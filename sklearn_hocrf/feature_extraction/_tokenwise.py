@@ -20,7 +20,7 @@ __all__ = ["Tokenwise"]
 DENSE_SHARE = 0.5  # a batch that stores at least this share of its entries takes no more memory as a dense array
 
 
-class Tokenwise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class Tokenwise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Apply a scikit-learn transformer to the tokens of numeric sequences, stacked to one table.
 
     Parameters
@@ -70,9 +70,8 @@ class Tokenwise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
         Parameters
         ----------
-        X : list of arrays or sparse matrices of shape (T, n_columns), array of shape (n_sequences, T, n_columns), or \
-SequenceBatch
-            Sequences; rows may also be lists of values.
+        X : list of sequences, array of shape (n_sequences, T, n_columns), or SequenceBatch
+            A sequence is an array or a sparse matrix of shape (T, n_columns), or a list of rows.
         y : list of sequences of labels, or None, default=None
             If given, stacked like the tokens and passed to the transformer's ``fit``.
 
