@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestCentroid
 
 from sklearn_hocrf.datasets import (
     decode_punctuation,
@@ -116,11 +116,32 @@ def test_markov_parameters_out_of_range(parameters, message):
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [({"n_train": 0}, "n_train"), ({"min_length": 5, "max_length": 4}, "max_length"), ({"noise": -1}, "noise")],
+    [
+        ({"n_train": 0}, "n_train"),
+        ({"n_test": 0}, "n_test"),
+        ({"min_length": 5, "max_length": 4}, "max_length"),
+        ({"noise": -1}, "noise"),
+        ({"n_successors": (11,)}, "n_successors == 11, must be <= 10"),
+        ({"n_successors": (3, 4)}, "n_successors == 4, must be <= 3"),
+        ({"n_successors": (2, 0)}, "n_successors == 0, must be >= 1"),
+        ({"n_successors": (2,) * 7}, "10000000 contexts"),
+    ],
 )
 def test_digit_word_parameters_out_of_range(parameters, message):
     with pytest.raises(ValueError, match=message):
         make_digit_words(**parameters)
+
+
+@pytest.mark.parametrize("n_successors", [(), (4,), (5, 3, 2), (10, 10, 2)])
+def test_digits_follow_a_nested_chain(n_successors):
+    _, _, y_train, y_test = make_digit_words(3000, 1, n_successors=n_successors, noise=0, random_state=1)
+    for order, number in enumerate(n_successors, start=1):
+        found = successors([*y_train, *y_test], order)
+        assert max(len(counts) for counts in found.values()) == number
+    assert len(successors(y_train, 1)) == 10
+    later = successors(y_train, len(n_successors) + 1)  # one more digit of context leaves the choice as it is
+    often = [len(counts) for counts in later.values() if counts.total() > 200]
+    assert not n_successors or min(often, default=number) == number
 
 
 def test_digit_words_share_the_chain_and_no_image():
@@ -128,8 +149,7 @@ def test_digit_words_share_the_chain_and_no_image():
     assert len(X_train) == len(y_train) == len(X_test) == len(y_test) == 500
     assert [len(word) for word in X_train] == [len(labels) for labels in y_train]
     assert {len(word) for word in X_train} == set(range(2, 10))
-    assert max(len(counts) for counts in successors([*y_train, *y_test], 3).values()) == 2
-    assert min(len(counts) for counts in successors(y_train, 1).values()) == 10
+    assert len(set(np.concatenate(y_train))) == 10
 
     images, digits = load_digits(return_X_y=True)
     digit_of = {image.tobytes(): digit for image, digit in zip(images, digits, strict=True)}
@@ -143,7 +163,7 @@ def test_digit_words_share_the_chain_and_no_image():
 def test_digit_words_without_context_are_hard_but_not_hopeless():
     X_train, X_test, y_train, y_test = make_digit_words(random_state=0)
     assert np.concatenate(X_train).std() > load_digits().data.std() / 16  # noise is added
-    model = LogisticRegression(max_iter=200, tol=1e-3).fit(np.concatenate(X_train), np.concatenate(y_train))
+    model = NearestCentroid().fit(np.concatenate(X_train), np.concatenate(y_train))
     assert 0.5 < model.score(np.concatenate(X_test), np.concatenate(y_test)) < 0.9
 
 

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -18,46 +20,55 @@ MAX_CONTEXTS = 1_000_000
 RandomState = int | np.random.RandomState | None
 
 
-class MarkovChain(NamedTuple):
-    """A Markov chain of order k over L labels, r successors a context.   C = L**k contexts.
+class ContextTable(NamedTuple):
+    """What may follow the contexts of one length j.   L labels, C = L**j contexts, r successors.
 
     The number of a context is its labels read as digits to base L, the latest one last.
     """
 
-    n_labels: int
-    successors: np.ndarray  # (C, r) int64   distinct labels that may follow
+    successors: np.ndarray  # (C, r) int64   distinct labels
     cumulative: np.ndarray  # (C, r) float64   cumulative probabilities of the successors; the last column is 1
 
-    def sample(self, n_sequences, length, rng) -> np.ndarray:
-        """Return labels of shape (n_sequences, length); the first ones, before there is a context, are uniform."""
-        n_contexts = len(self.successors)
-        context = rng.randint(n_contexts, size=n_sequences)
-        labels = np.empty((n_sequences, 0), dtype=np.int64)
-        while n_contexts > 1:  # the digits of the first context are the first labels
-            n_contexts //= self.n_labels
-            labels = np.column_stack([labels, context // n_contexts % self.n_labels])
-        while labels.shape[1] < length:
-            choice = (rng.uniform(size=(n_sequences, 1)) >= self.cumulative[context, :-1]).sum(axis=1)
-            label = self.successors[context, choice]
-            labels = np.column_stack([labels, label])
-            context = (context * self.n_labels + label) % len(self.successors)
-        return labels[:, :length]
 
+def random_chain(n_labels, n_successors, rng) -> list[ContextTable]:
+    """Return a random Markov chain of order k, as one table for each length 0..k of context.
 
-def random_chain(n_labels, order, n_successors, rng) -> MarkovChain:
-    """Return a random chain: successors uniform without repetition, probabilities uniform on [0, 1] and normalised."""
-    check_scalar(n_labels, "n_labels", Integral, min_val=2)
-    check_scalar(order, "order", Integral, min_val=0)
-    check_scalar(n_successors, "n_successors", Integral, min_val=1, max_val=n_labels)
+    ``n_successors`` has k + 1 numbers, not increasing: the successors of a context are a random subset of those of the
+    same context without its first label. They are equally likely, except in the last table, where their probabilities
+    are uniform on [0, 1] and normalised. The other tables serve to start a sequence.
+    """
+    order = len(n_successors) - 1
     if n_labels**order > MAX_CONTEXTS:
         raise ValueError(
-            f"n_labels={n_labels} and order={order} make {n_labels**order} contexts; at most {MAX_CONTEXTS} are allowed"
+            f"n_labels={n_labels} and order {order} make {n_labels**order} contexts; at most {MAX_CONTEXTS} are allowed"
         )
-    n_contexts = n_labels**order
-    successors = rng.uniform(size=(n_contexts, n_labels)).argsort(axis=1)[:, :n_successors]
-    weights = 1.0 - rng.uniform(size=(n_contexts, n_successors))  # in (0, 1]: never all zero
-    cumulative = weights.cumsum(axis=1)
-    return MarkovChain(n_labels, successors, cumulative / cumulative[:, -1:])
+    chain: list[ContextTable] = []
+    successors = np.arange(n_labels)[np.newaxis]
+    for length, chosen in enumerate(n_successors):
+        if length > 0:
+            successors = np.tile(successors, (n_labels, 1))  # row number modulo L**(length - 1) drops the first label
+        subset = rng.uniform(size=successors.shape).argsort(axis=1)[:, :chosen]
+        successors = np.take_along_axis(successors, subset, axis=1)
+        weights = np.ones(successors.shape)
+        if length == order:
+            weights -= rng.uniform(size=weights.shape)  # in (0, 1]: never all zero
+        cumulative = weights.cumsum(axis=1)
+        chain.append(ContextTable(successors, cumulative / cumulative[:, -1:]))
+    return chain
+
+
+def sample_chain(chain, n_sequences, length, rng) -> np.ndarray:
+    """Return labels of shape (n_sequences, length)."""
+    n_labels = chain[0].successors.shape[1]
+    labels = np.empty((n_sequences, length), dtype=np.int64)
+    context = np.zeros(n_sequences, dtype=np.int64)
+    for position in range(length):
+        table = chain[min(position, len(chain) - 1)]
+        choice = (rng.uniform(size=(n_sequences, 1)) >= table.cumulative[context, :-1]).sum(axis=1)
+        labels[:, position] = table.successors[context, choice]
+        known = chain[min(position + 1, len(chain) - 1)]
+        context = (context * n_labels + labels[:, position]) % len(known.successors)
+    return labels
 
 
 def make_markov_sequences(
@@ -122,10 +133,13 @@ def make_markov_sequences(
     check_scalar(length, "length", Integral, min_val=1)
     check_scalar(n_features, "n_features", Integral, min_val=1)
     check_scalar(noise, "noise", Real, min_val=0)
+    check_scalar(n_labels, "n_labels", Integral, min_val=2)
+    check_scalar(order, "order", Integral, min_val=0)
+    check_scalar(n_successors, "n_successors", Integral, min_val=1, max_val=n_labels)
     rng = check_random_state(random_state)
-    chain = random_chain(n_labels, order, n_successors, rng)
+    chain = random_chain(n_labels, [n_labels] * order + [n_successors], rng)
     means = rng.uniform(size=(n_labels, n_features))
-    labels = chain.sample(n_sequences, length, rng)
+    labels = sample_chain(chain, n_sequences, length, rng)
     observations = means[labels] + noise * rng.standard_normal((n_sequences, length, n_features))
     return list(observations), list(labels)
 
@@ -134,18 +148,19 @@ def make_digit_words(
     n_train: int = 500,
     n_test: int = 500,
     *,
-    order: int = 3,
-    n_successors: int = 2,
+    n_successors: Sequence[int] = (5, 3, 2),
     min_length: int = 5,
     max_length: int = 12,
     noise: float = 0.5,
     random_state: RandomState = None,
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
-    """Generate words of noisy handwritten digits; the digits follow a Markov chain of a given order.
+    """Generate words of noisy handwritten digits; the digits follow a Markov chain, of order 3 by default.
 
-    A word is a sequence of images of scikit-learn's :func:`~sklearn.datasets.load_digits`. Which digit comes next
-    depends on the ``order`` digits before it: a model of label patterns of that order can repair what the noise
-    destroyed. Training and test words share the chain and no image: of each digit's images one half is for training
+    A word is a sequence of images of scikit-learn's :func:`~sklearn.datasets.load_digits`. Each digit has a few digits
+    that may follow it; the digit before narrows the choice down, and the one before that again. So label patterns of
+    growing order, up to the order of the chain, repair more and more of what the noise destroyed.
+
+    Training and test words share the chain and no image: of each digit's images one half is for training
     words, the other half for test words. An image may be in several words, each time with fresh noise.
 
     Parameters
@@ -154,10 +169,11 @@ def make_digit_words(
         Number of training words.
     n_test : int, default=500
         Number of test words.
-    order : int, default=3
-        Order of the chain of digits.
-    n_successors : int, default=2
-        Number of digits that may follow a context, at most 10.
+    n_successors : sequence of int, default=(5, 3, 2)
+        Number of digits that may follow a digit, a pair of digits, a triple ...: at most 10, not increasing. Those
+        after a triple are among those after its last two digits, and so on. The chain's order is the number of entries.
+        At the beginning of a word, as long as the context is shorter than that, they are equally likely; then their
+        probabilities are uniform on [0, 1] and normalised.
     min_length, max_length : int, default=5 and 12
         Word lengths are uniform between these two, both included.
     noise : float, default=0.5
@@ -175,7 +191,7 @@ def make_digit_words(
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of its range, or the chain would have more than a million contexts.
 
     Examples
     --------
@@ -189,8 +205,11 @@ def make_digit_words(
     check_scalar(min_length, "min_length", Integral, min_val=1)
     check_scalar(max_length, "max_length", Integral, min_val=min_length)
     check_scalar(noise, "noise", Real, min_val=0)
+    n_successors = [10, *n_successors]
+    for wider, number in pairwise(n_successors):
+        check_scalar(number, "n_successors", Integral, min_val=1, max_val=wider)
     rng = check_random_state(random_state)
-    chain = random_chain(10, order, n_successors, rng)
+    chain = random_chain(10, n_successors, rng)
     images, digits = load_digits(return_X_y=True)
     images = images / 16.0
     shuffled = [rng.permutation(np.flatnonzero(digits == digit)) for digit in range(10)]
@@ -198,7 +217,7 @@ def make_digit_words(
     y: dict[int, list[np.ndarray]] = {}
     for subset, n_words in enumerate([n_train, n_test]):
         lengths = rng.randint(min_length, max_length + 1, size=n_words)
-        labels = chain.sample(n_words, max_length, rng)
+        labels = sample_chain(chain, n_words, max_length, rng)
         y[subset] = [word[:length] for word, length in zip(labels, lengths, strict=True)]
         tokens = np.concatenate(y[subset])
         chosen = np.empty(len(tokens), dtype=np.int64)
