@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ._automaton import PatternAutomaton
@@ -45,7 +45,7 @@ class BaseSequenceLabeler(BaseEstimator):
     _parameter_constraints: dict = {
         "max_order": [Interval(Integral, 0, None, closed="left")],
         "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like"],
-        "patterns": [StrOptions({"observed", "all"}), Iterable],
+        "patterns": [Iterable],
         "min_pattern_count": [Interval(Real, 0, None, closed="left")],
         "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
         "min_feature_count": [Interval(Real, 0, None, closed="left")],
@@ -102,11 +102,10 @@ class BaseSequenceLabeler(BaseEstimator):
         sklearn.exceptions.ConvergenceWarning
             If the solver stopped before the gradient was small enough.
         """
-        sigmas = self._sigma_by_order()
-        self._check_feature_order()
+        self._check_parameters()
         data = check_training_data(self, X, y, sample_weight)
         problem = self._build_problem(data)
-        sigma = sigmas[np.minimum(problem.layout.order_of_weight, len(sigmas) - 1)]
+        sigma = self._sigma_of_weight(problem.layout.order_of_weight)
         solver = LBFGS(tol=self.tol, max_iter=self.max_iter, callback=self._write_progress if self.verbose else None)
         report = solver.solve(problem.objective, L2(1.0 / sigma**2), self._starting_weights(problem, data))
         self._store(data, problem, report)
@@ -114,26 +113,29 @@ class BaseSequenceLabeler(BaseEstimator):
             self._warn_not_converged(report)
         return self
 
-    def _sigma_by_order(self):
-        """Return ``sigma_reg`` as an array; the value of order k is at min(k, last)."""
+    def _check_parameters(self):
+        """Check what ``_parameter_constraints`` cannot express."""
         sigmas = np.asarray(self.sigma_reg)
         if sigmas.ndim > 1 or sigmas.size == 0 or sigmas.dtype.kind not in "iuf" or not (sigmas > 0).all():
             raise ValueError(
                 "sigma_reg must be a number > 0, or a sequence of numbers > 0, one per order; inf means no penalty. "
                 f"Got {self.sigma_reg!r}"
             )
-        return np.atleast_1d(sigmas).astype(np.float64)
-
-    def _check_feature_order(self):
-        if not isinstance(self.feature_order, dict):
-            return
-        for prefix, orders in self.feature_order.items():
+        if isinstance(self.patterns, str) and self.patterns not in ("observed", "all"):
+            raise ValueError(
+                f'patterns must be "observed", "all" or an iterable of tuples of labels, got {self.patterns!r}'
+            )
+        for prefix, orders in self.feature_order.items() if isinstance(self.feature_order, dict) else ():
             valid = _is_order(orders) or (isinstance(orders, tuple) and len(orders) > 0 and all(map(_is_order, orders)))
             if not isinstance(prefix, str) or not valid:
                 raise ValueError(
                     "feature_order maps name prefixes to an int k (orders 0..k) or a tuple of exact orders; "
                     f"got {prefix!r}: {orders!r}"
                 )
+
+    def _sigma_of_weight(self, order_of_weight):
+        sigmas = np.atleast_1d(self.sigma_reg).astype(np.float64)
+        return sigmas[np.minimum(order_of_weight, len(sigmas) - 1)]
 
     def _feature_orders(self, features):
         """Return the exact orders of the patterns each feature goes with: a list, or one tuple for all features."""
@@ -159,13 +161,12 @@ class BaseSequenceLabeler(BaseEstimator):
             )
         if isinstance(self.patterns, str):
             return all_patterns(len(classes), self.max_order)
-        patterns = list(self.patterns)
-        for pattern in patterns:
-            if isinstance(pattern, tuple) and len(pattern) > self.max_order + 1:
-                raise ValueError(
-                    f"pattern {pattern!r} has order {len(pattern) - 1}, but max_order is {self.max_order}: raise it"
-                )
-        return given_patterns(_pattern_codes(patterns, classes), len(classes))
+        given = list(self.patterns)
+        codes_of_given = _pattern_codes(given, classes)
+        longest = max(given, key=len, default=())
+        if len(longest) > self.max_order + 1:
+            raise ValueError(f"pattern {longest!r} has order {len(longest) - 1}, but max_order is {self.max_order}")
+        return given_patterns(codes_of_given, len(classes))
 
     def _starting_weights(self, problem, data):
         """Return zeros, or with ``warm_start`` the weights of the last fit, matched by pattern and feature."""
@@ -201,10 +202,13 @@ class BaseSequenceLabeler(BaseEstimator):
         self._weights = report.w
 
     def _warn_not_converged(self, report):
+        remedy = f"Increase max_iter (now {self.max_iter})"
+        if report.n_iter < self.max_iter:  # the line search found nothing better: rounding errors
+            remedy = f"It can get no closer to the optimum: increase tol (now {self.tol:g})"
         warnings.warn(
-            f"{type(self).__name__} stopped after {report.n_iter} iterations before it converged: the gradient norm is "
-            f"{report.gradient_norm:.3g} ({report.message}). Increase max_iter (now {self.max_iter}) or tol (now "
-            f"{self.tol:g}), scale numeric features, or make sigma_reg smaller.",
+            f"{type(self).__name__} did not converge in {report.n_iter} iterations: the gradient norm is "
+            f"{report.gradient_norm:.3g}, the objective at most {report.gap:.3g} above the optimum. {remedy}, scale "
+            f"numeric features, or choose a smaller sigma_reg. (Solver: {report.message})",
             ConvergenceWarning,
             stacklevel=4,
         )

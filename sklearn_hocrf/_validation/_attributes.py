@@ -9,7 +9,9 @@ holds several of them, a nested dict prefixes the names of its own attributes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+from itertools import count
 from numbers import Number, Real
 
 import numpy as np
@@ -29,14 +31,6 @@ class Vocabulary(dict):
 
     def __missing__(self, name):
         return -1
-
-
-class _GrowingVocabulary(dict):
-    """A new name gets the next number."""
-
-    def __missing__(self, name):
-        self[name] = number = len(self)
-        return number
 
 
 def looks_like_rows(X, *, default) -> bool:
@@ -71,7 +65,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     TypeError, ValueError
         For tokens, names and values that are none, naming sequence and position.
     """
-    names = _GrowingVocabulary() if grow else vocabulary
+    names = defaultdict(count().__next__) if grow else vocabulary  # a new name gets the next number
     lengths, widths, ids, odd, odd_values = [], [], [], [], []
     number = names.__getitem__
     for n, sequence in enumerate(X):

@@ -1,0 +1,493 @@
+"""HighOrderCRF: what it predicts in which shape, what each parameter does, what it says about its own fit."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._batch import SequenceBatch
+
+WORDS = [["the", "old", "man"], ["the", "man", "the", "boat"], ["old"], ["man", "old", "boat"]]
+X = [[{"word": word, "length": len(word)} for word in sequence] for sequence in WORDS]
+Y = [["D", "A", "N"], ["D", "N", "D", "N"], ["A"], ["N", "A", "N"]]
+ROWS = [np.array([[float(len(w)), float("o" in w), float(w == "the")] for w in sequence]) for sequence in WORDS]
+LABELS = ["A", "D", "N"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return HighOrderCRF(max_order=2).fit(X, Y)
+
+
+def labellings(length):
+    return [list(labels) for labels in itertools.product(LABELS, repeat=length)]
+
+
+# --- predictions ------------------------------------------------------------------------------------------------------
+
+
+def test_predictions_are_lists_when_y_was_lists(fitted):
+    predicted = fitted.predict(X)
+    assert isinstance(predicted, list)
+    assert all(type(labels) is list for labels in predicted)
+    assert all(type(label) is str for labels in predicted for label in labels)
+    assert [len(labels) for labels in predicted] == [len(x) for x in X]
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda rows: rows,
+        lambda rows: [x.tolist() for x in rows],
+        lambda rows: [sparse.csr_matrix(x) for x in rows],
+        lambda rows: SequenceBatch.from_csr(sparse.csr_array(np.vstack(rows)), [0, 3, 7, 8, 11]),
+    ],
+)
+def test_every_form_of_x_gives_the_same_model(convert):
+    reference = HighOrderCRF().fit(ROWS, Y)
+    crf = HighOrderCRF().fit(convert(ROWS), Y)
+    np.testing.assert_array_equal(crf.coef_.toarray(), reference.coef_.toarray())
+    assert crf.predict(convert(ROWS)) == reference.predict(ROWS)
+    assert crf.predict(ROWS) == reference.predict(convert(ROWS))
+    for ours, theirs in zip(crf.predict_marginals(convert(ROWS)), reference.predict_marginals(ROWS), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_predictions_are_arrays_when_y_was_arrays():
+    y = [np.array([LABELS.index(label) for label in labels], dtype=np.int16) for labels in Y]
+    predicted = HighOrderCRF().fit(ROWS, y).predict(ROWS)
+    assert isinstance(predicted, list)
+    assert all(labels.dtype == np.int16 and labels.shape == (len(x),) for labels, x in zip(predicted, X, strict=True))
+
+
+def test_three_dimensional_x():
+    cube = np.random.default_rng(0).normal(size=(6, 4, 3))
+    y = (cube[:, :, 0] > 0).astype(int)
+    crf = HighOrderCRF(feature_order=1).fit(cube, y)
+    assert crf.predict(cube).shape == (6, 4)
+    assert crf.predict(list(cube))[2].shape == (4,)
+    np.testing.assert_array_equal(crf.predict(cube), np.array(crf.predict(list(cube))))
+    marginals = crf.predict_marginals(cube)
+    assert marginals.shape == (6, 4, 2)
+    np.testing.assert_allclose(marginals.sum(axis=2), 1, rtol=1e-12)
+    assert crf.pattern_marginals(cube, [(0, 1), (1,), (0,)]).shape == (6, 4, 3)
+    assert crf.score(cube, y) == np.mean(crf.predict(cube) == y)
+    assert crf.log_likelihood(cube, y).shape == (6,)
+    assert HighOrderCRF().fit(cube, y.tolist()).predict(cube).shape == (6, 4)
+    assert crf.predict(cube[:0]).shape == (0, 0)
+    assert crf.predict_marginals(cube[:, :0]).shape == (6, 0, 2)
+
+
+def test_plain_two_dimensional_x():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["p", "q"])
+    y = np.where(frame["p"] > 0, "yes", "no")
+    crf = HighOrderCRF(max_order=3).fit(frame, y)
+    assert list(crf.feature_names_in_) == ["p", "q"]
+    assert crf.predict(frame).shape == (30,)
+    assert crf.predict_proba(frame).shape == (30, 2)
+    assert crf.pattern_marginals(frame, [("no", "yes")]).max() == 0
+    assert crf.patterns_ == [("no",), ("yes",)]
+    assert crf.score(frame, y) > 0.9
+    assert crf.score(frame, list(y)) == crf.score(frame, y)
+
+
+def test_a_model_of_single_tokens_labels_sequences_too():
+    rows, labels = np.vstack(ROWS), [label for sequence in Y for label in sequence]
+    crf = HighOrderCRF(max_order=0).fit(rows, labels)
+    alone = HighOrderCRF(max_order=0).fit(ROWS, Y)
+    assert crf.predict(ROWS) == alone.predict(ROWS)
+    np.testing.assert_allclose(crf.coef_.toarray(), alone.coef_.toarray(), atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_empty_sequences_get_empty_answers(rows):
+    crf = HighOrderCRF(max_order=2).fit(ROWS if rows else X, Y)
+    given = [ROWS[0], np.empty((0, 3)), []] if rows else [X[0], [], []]
+    assert crf.predict(given) == [crf.predict(given[:1])[0], [], []]
+    assert [m.shape for m in crf.predict_marginals(given)] == [(3, 3), (0, 3), (0, 3)]
+    assert [m.shape for m in crf.pattern_marginals(given, [("A", "D")])] == [(3, 1), (0, 1), (0, 1)]
+    np.testing.assert_array_equal(crf.log_likelihood(given, [Y[0], [], []])[1:], 0)
+    assert crf.score(given, [Y[0], [], []]) == crf.score(given[:1], Y[:1])
+    for nothing in ([], [[]], [[], []]):
+        assert crf.predict(nothing) == nothing
+        assert [m.shape for m in crf.predict_marginals(nothing)] == [(0, 3)] * len(nothing)
+        assert crf.log_likelihood(nothing, nothing).shape == (len(nothing),)
+        with pytest.raises(ValueError, match="no tokens"):
+            crf.score(nothing, nothing)
+
+
+def test_unseen_attributes_change_nothing(fitted):
+    strange = [[{**token, "new": "thing", "other": 3.0} for token in sequence] for sequence in X]
+    assert fitted.predict(strange) == fitted.predict(X)
+    np.testing.assert_array_equal(fitted.predict_marginals(strange)[1], fitted.predict_marginals(X)[1])
+
+
+def test_labels_of_any_kind_come_back_as_they_were():
+    tags = {"A": ("adj", 1), "D": ("det", 0), "N": ("noun", 2)}
+    y = [[tags[label] for label in labels] for labels in Y]
+    crf = HighOrderCRF().fit(X, y)
+    assert crf.classes_.tolist() == sorted(tags.values())
+    assert set(itertools.chain(*crf.predict(X))) <= set(tags.values())
+    assert crf.patterns_[0] == (("adj", 1),)
+    assert crf.score(X, y) == 1
+    assert crf.pattern_marginals(X, [(("adj", 1), ("noun", 2))])[0].shape == (3, 1)
+    numbers = HighOrderCRF().fit(X, [[LABELS.index(label) for label in labels] for labels in Y])
+    assert type(numbers.predict(X)[0][0]) is int
+
+
+# --- probabilities against enumeration --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parameters", [{}, {"max_order": 2}, {"max_order": 2, "feature_order": 2}, {"max_order": 0}])
+def test_probabilities_are_those_of_all_labellings(parameters):
+    crf = HighOrderCRF(**parameters).fit(X, Y)
+    sequence = X[0]
+    every = labellings(3)
+    log_p = crf.log_likelihood([sequence] * len(every), every)
+    np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
+    assert crf.predict([sequence]) == [every[int(np.argmax(log_p))]]
+    p = np.exp(log_p)
+    expected = [[sum(p[[y[t] == label for y in every]]) for label in LABELS] for t in range(3)]
+    np.testing.assert_allclose(crf.predict_marginals([sequence])[0], expected, atol=1e-10)
+    np.testing.assert_array_equal(crf.predict_proba([sequence])[0], crf.predict_marginals([sequence])[0])
+    patterns = [("A", "N"), ("D", "A", "N"), ("N",), ("N", "N", "N"), ("A", "A", "A", "A"), ("A", "N")]
+    expected = [
+        [sum(p[[tuple(y[max(0, t + 1 - len(z)) : t + 1]) == z for y in every]]) for z in patterns] for t in range(3)
+    ]
+    np.testing.assert_allclose(crf.pattern_marginals([sequence], patterns)[0], expected, atol=1e-10)
+    assert crf.pattern_marginals([sequence], [])[0].shape == (3, 0)
+
+
+def test_history_and_gap_describe_the_minimised_function():
+    crf = HighOrderCRF(max_order=2, sigma_reg=(2.0, 0.5)).fit(X, Y)
+    history = crf.objective_history_
+    assert history.shape == (crf.n_iter_ + 1,)
+    np.testing.assert_allclose(history[0], 11 * np.log(3))  # all weights are 0: 11 tokens, 3 labels
+    orders = np.array([len(pattern) - 1 for pattern in crf.patterns_])
+    precision = np.where(orders == 0, 1 / 2.0**2, 1 / 0.5**2)
+    squares = crf.pattern_coef_**2 + (crf.coef_**2).sum(axis=1)
+    np.testing.assert_allclose(history[-1], precision @ squares / 2 - crf.log_likelihood(X, Y).sum(), rtol=1e-12)
+    exact = HighOrderCRF(max_order=2, sigma_reg=(2.0, 0.5), tol=1e-7).fit(X, Y)
+    assert 0 <= history[-1] - exact.objective_history_[-1] <= crf.optimality_gap_ < 1e-4
+
+
+# --- fitted attributes ------------------------------------------------------------------------------------------------
+
+
+def test_fitted_attributes(fitted):
+    assert fitted.classes_.tolist() == LABELS
+    assert fitted.patterns_[:3] == [("A",), ("D",), ("N",)]
+    observed = {tuple(y[t : t + k]) for y in Y for k in (1, 2, 3) for t in range(len(y) - k + 1)}
+    assert set(fitted.patterns_) == observed
+    assert fitted.patterns_ == sorted(observed, key=lambda pattern: (len(pattern), pattern))
+    names = ["length", "word:boat", "word:man", "word:old", "word:the"]
+    assert list(fitted.feature_names_in_) == names
+    assert fitted.n_features_in_ == 5
+    assert sparse.issparse(fitted.coef_)
+    assert fitted.coef_.format == "csr"
+    assert fitted.coef_.shape == (len(observed), 5)
+    assert fitted.pattern_coef_.shape == (len(observed),)
+    assert fitted.automaton_.n_labels == 3
+    assert fitted.coef_[1, 4] > 0  # D with "the"
+
+
+def test_feature_names_are_there_only_if_x_has_some():
+    crf = HighOrderCRF().fit(ROWS, Y)
+    assert not hasattr(crf, "feature_names_in_")
+    batch = SequenceBatch.from_csr(sparse.csr_array(np.vstack(ROWS)), [0, 3, 7, 8, 11], ["a", "b", "c"])
+    assert list(crf.fit(batch, Y).feature_names_in_) == ["a", "b", "c"]
+    assert not hasattr(crf.fit(ROWS, Y), "feature_names_in_")
+    assert not hasattr(HighOrderCRF(), "feature_names_in_")
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+
+def test_sigma_may_differ_by_order():
+    plain = HighOrderCRF(max_order=2, sigma_reg=0.7).fit(X, Y)
+    for same in ([0.7], (0.7, 0.7), np.full(5, 0.7), (0.7, 0.7, 0.7, 100)):
+        np.testing.assert_array_equal(
+            HighOrderCRF(max_order=2, sigma_reg=same).fit(X, Y).pattern_coef_, plain.pattern_coef_
+        )
+    tight = HighOrderCRF(max_order=2, sigma_reg=(1.0, 1e-3)).fit(X, Y)
+    assert np.abs(tight.pattern_coef_[3:]).max() < 1e-4 < np.abs(tight.pattern_coef_[:3]).max()
+    free = HighOrderCRF(max_order=1, sigma_reg=(1.0, np.inf), max_iter=5)
+    with pytest.warns(ConvergenceWarning):
+        assert free.fit(X, Y).optimality_gap_ == np.inf
+
+
+def test_patterns_can_be_observed_all_or_given():
+    every = HighOrderCRF(max_order=2, patterns="all").fit(X, Y)
+    assert len(every.patterns_) == 3 + 9 + 27
+    given = HighOrderCRF(max_order=2, patterns={("D", "A", "N"), ("A", "A"), ("N",)}).fit(X, Y)
+    assert given.patterns_ == [("A",), ("D",), ("N",), ("A", "A"), ("D", "A", "N")]
+    frequent = HighOrderCRF(max_order=2, min_pattern_count=2).fit(X, Y)
+    assert frequent.patterns_ == [("A",), ("D",), ("N",), ("A", "N"), ("D", "N")]
+    weighted = HighOrderCRF(max_order=2, min_pattern_count=2).fit(X, Y, sample_weight=[2, 0.5, 1, 0.5])
+    assert ("D", "A", "N") in weighted.patterns_
+    assert ("N", "D") not in weighted.patterns_
+    assert HighOrderCRF(max_order=0, patterns=[]).fit(X, Y).patterns_ == [("A",), ("D",), ("N",)]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        ([("A", "X")], r"pattern \('A', 'X'\) has the label 'X'"),
+        ([("A", "N", "A")], r"pattern \('A', 'N', 'A'\) has order 2, but max_order is 1"),
+        ([()], "one or more labels"),
+        (["AN"], "tuple of one or more labels, got 'AN'"),
+        ("seen", "patterns must be"),
+        (3, "'patterns' parameter of HighOrderCRF"),
+    ],
+)
+def test_bad_patterns(patterns, message):
+    with pytest.raises(ValueError, match=message):
+        HighOrderCRF(patterns=patterns).fit(X, Y)
+
+
+def test_too_many_patterns_are_refused():
+    with pytest.raises(ValueError, match="1,?000,?000|million|patterns"):
+        HighOrderCRF(patterns="all", max_order=30).fit(X, Y)
+
+
+def test_pattern_marginals_refuse_what_is_no_pattern(fitted):
+    with pytest.raises(ValueError, match="has the label 'X'"):
+        fitted.pattern_marginals(X, [("A", "X")])
+    with pytest.raises(ValueError, match="one or more labels"):
+        fitted.pattern_marginals(X, ["A"])
+
+
+def orders_by_feature(crf):
+    """Return for each feature name the orders of the patterns it has a weight with."""
+    entries = crf.coef_.tocoo()
+    found = {name: set() for name in crf.feature_names_in_}
+    for row, column in zip(entries.row, entries.col, strict=True):
+        found[crf.feature_names_in_[column]].add(len(crf.patterns_[row]) - 1)
+    return found
+
+
+def test_feature_order():
+    parameters = {"max_order": 2, "unsupported": True}
+    names = ["length", "word:boat", "word:man", "word:old", "word:the"]
+    assert orders_by_feature(HighOrderCRF(**parameters).fit(X, Y)) == dict.fromkeys(names, {0})
+    assert orders_by_feature(HighOrderCRF(feature_order=2, **parameters).fit(X, Y)) == dict.fromkeys(names, {0, 1, 2})
+    assert orders_by_feature(HighOrderCRF(feature_order=9, **parameters).fit(X, Y)) == dict.fromkeys(names, {0, 1, 2})
+    by_name = {"word": 1, "word:man": (2, 0), "word:ma": (7,), "len": (1,), "word:the": (5,)}
+    assert orders_by_feature(HighOrderCRF(feature_order=by_name, **parameters).fit(X, Y)) == {
+        "length": {1},
+        "word:boat": {0, 1},
+        "word:man": {0, 2},
+        "word:old": {0, 1},
+        "word:the": set(),
+    }
+    others = HighOrderCRF(feature_order={"word:m": (1,)}, **parameters).fit(X, Y)
+    assert orders_by_feature(others)["word:old"] == {0}
+    assert orders_by_feature(HighOrderCRF(feature_order={"": (1,)}, **parameters).fit(X, Y)) == dict.fromkeys(
+        names, {1}
+    )
+
+
+def test_feature_order_by_name_needs_names():
+    with pytest.raises(ValueError, match="goes by feature names, but X has none"):
+        HighOrderCRF(feature_order={"a": 1}).fit(ROWS, Y)
+
+
+@pytest.mark.parametrize("orders", [-1, (), (0, -1), "1", 1.5, [1], None, True])
+def test_bad_feature_order(orders):
+    with pytest.raises(ValueError, match="feature_order maps name prefixes"):
+        HighOrderCRF(feature_order={"a": orders}).fit(X, Y)
+    with pytest.raises(ValueError, match="feature_order maps name prefixes"):
+        HighOrderCRF(feature_order={3: 1}).fit(X, Y)
+
+
+def test_supported_pairs_are_those_seen_in_training():
+    seen = {
+        (label, f"word:{w}")
+        for words, labels in zip(WORDS, Y, strict=True)
+        for w, label in zip(words, labels, strict=True)
+    }
+    crf = HighOrderCRF().fit(X, Y)
+    entries = crf.coef_.tocoo()
+    pairs = {
+        (crf.patterns_[row][0], crf.feature_names_in_[column])
+        for row, column in zip(entries.row, entries.col, strict=True)
+    }
+    assert pairs == seen | {(label, "length") for label in LABELS}
+    assert HighOrderCRF(unsupported=True).fit(X, Y).coef_.nnz == 3 * 5
+    rare = HighOrderCRF(min_feature_count=2).fit(X, Y).coef_.tocoo()
+    assert {(LABELS[row], crf.feature_names_in_[column]) for row, column in zip(rare.row, rare.col, strict=True)} == {
+        ("A", "word:old"),
+        ("D", "word:the"),
+        ("N", "word:man"),
+        ("N", "word:boat"),
+        ("A", "length"),
+        ("D", "length"),
+        ("N", "length"),
+    }
+
+
+def test_fit_intercept():
+    crf = HighOrderCRF(fit_intercept=False).fit(X, Y)
+    assert crf.pattern_coef_[:3].tolist() == [0, 0, 0]
+    assert np.abs(crf.pattern_coef_[3:]).min() > 0
+    assert np.abs(HighOrderCRF().fit(X, Y).pattern_coef_[:3]).min() > 0
+
+
+def test_there_need_not_be_any_features():
+    nothing = [[[] for _ in labels] for labels in Y]
+    crf = HighOrderCRF(max_order=2).fit(nothing, Y)
+    assert crf.n_features_in_ == 0
+    assert crf.coef_.shape == (len(crf.patterns_), 0)
+    assert [len(labels) for labels in crf.predict(nothing)] == [3, 4, 1, 3]
+
+
+@pytest.mark.parametrize("feature_order", [0, 1])
+def test_weights_stand_for_repeats_and_zero_for_absence(feature_order):
+    parameters = {"max_order": 2, "feature_order": feature_order, "tol": 1e-7}
+    chosen = [0, 0, 3, 1, 1, 1]
+    repeated = HighOrderCRF(**parameters).fit([X[n] for n in chosen], [Y[n] for n in chosen])
+    weighted = HighOrderCRF(**parameters).fit(X, Y, sample_weight=[2, 3, 0, 1])
+    assert weighted.patterns_ == repeated.patterns_
+    assert list(weighted.feature_names_in_) == list(repeated.feature_names_in_)
+    np.testing.assert_allclose(weighted.pattern_coef_, repeated.pattern_coef_, atol=1e-6)
+    np.testing.assert_allclose(weighted.coef_.toarray(), repeated.coef_.toarray(), atol=1e-6)
+    np.testing.assert_allclose(weighted.objective_history_[-1], repeated.objective_history_[-1], rtol=1e-10)
+
+
+def test_too_few_iterations_warn_with_the_remedy():
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter") as caught:
+        crf = HighOrderCRF(max_iter=2).fit(X, Y)
+    assert caught[0].filename == __file__
+    assert crf.n_iter_ == 2
+    assert len(crf.objective_history_) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HighOrderCRF().fit(X, Y)
+
+
+def test_the_warning_of_a_tolerance_below_rounding_errors_says_so():
+    with pytest.warns(ConvergenceWarning, match="increase tol"):
+        HighOrderCRF(tol=0.0).fit(X, Y)
+
+
+def test_verbose_writes_a_line_for_each_iteration_to_stderr(capsys):
+    crf = HighOrderCRF(verbose=1).fit(X, Y)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert len(lines) == crf.n_iter_
+    assert f"objective {crf.objective_history_[-1]:.6f}" in lines[-1]
+    assert "gradient norm" in lines[-1]
+    assert f"at most {crf.optimality_gap_:.3g} above the optimum" in lines[-1]
+    HighOrderCRF().fit(X, Y)
+    assert capsys.readouterr().err == ""
+
+
+def test_warm_start_goes_on_from_the_fitted_weights():
+    crf = HighOrderCRF(max_order=2, warm_start=True).fit(X, Y)
+    end = crf.objective_history_[-1]
+    crf.fit(X, Y)
+    assert crf.n_iter_ == 0
+    np.testing.assert_allclose(crf.objective_history_, [end], rtol=1e-12)
+    cold = HighOrderCRF(max_order=2).fit(X, Y)
+    np.testing.assert_array_equal(cold.set_params(max_order=1).fit(X, Y).objective_history_[0], 11 * np.log(3))
+
+
+def test_warm_start_matches_patterns_and_features_by_name():
+    crf = HighOrderCRF(max_order=2, warm_start=True, max_iter=0)
+    with pytest.warns(ConvergenceWarning):
+        crf.set_params(max_iter=3).fit(X, Y)
+    before = crf.pattern_coef_.copy(), crf.coef_.toarray(), list(crf.patterns_), list(crf.feature_names_in_)
+    more = [[{"aaa": 1, **token} for token in sequence] for sequence in X[1:]] + [[{"word": "the"}, {"word": "fox"}]]
+    labels = [*Y[1:], ["Z", "N"]]
+    with pytest.warns(ConvergenceWarning):
+        crf.set_params(max_order=3, max_iter=0).fit(more, labels)
+    assert "aaa" in crf.feature_names_in_
+    kept = [pattern for pattern in crf.patterns_ if pattern in before[2]]
+    assert ("Z", "N") in crf.patterns_
+    assert len(kept) < len(before[2])
+    for row, pattern in enumerate(crf.patterns_):
+        old_row = before[2].index(pattern) if pattern in before[2] else None
+        assert crf.pattern_coef_[row] == (0 if old_row is None else before[0][old_row])
+        for column, name in enumerate(crf.feature_names_in_):
+            value = crf.coef_.toarray()[row, column]
+            known = old_row is not None and name in before[3]
+            expected = before[1][old_row, before[3].index(name)] if known else 0
+            assert value in (expected, 0)  # 0 where the pair is not in the new training data
+    assert np.count_nonzero(crf.coef_.toarray()) > 5
+
+
+def test_warm_start_without_names_matches_features_by_number():
+    crf = HighOrderCRF(warm_start=True).fit(ROWS, Y)
+    assert crf.fit(ROWS, Y).n_iter_ == 0
+    wider = [np.column_stack([rows, rows[:, 0]]) for rows in ROWS]
+    crf.fit(wider, Y)
+    assert crf.n_features_in_ == 4
+    cold = HighOrderCRF().fit(wider, Y)
+    np.testing.assert_allclose(crf.objective_history_[-1], cold.objective_history_[-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"max_order": -1},
+        {"max_order": 1.5},
+        {"sigma_reg": 0},
+        {"sigma_reg": -1.0},
+        {"sigma_reg": np.nan},
+        {"sigma_reg": "strong"},
+        {"sigma_reg": []},
+        {"sigma_reg": [1.0, 0.0]},
+        {"sigma_reg": [1.0, None]},
+        {"sigma_reg": [[1.0]]},
+        {"min_pattern_count": -1},
+        {"feature_order": -1},
+        {"feature_order": (0, 1)},
+        {"min_feature_count": -1},
+        {"fit_intercept": "yes"},
+        {"unsupported": 3},
+        {"max_iter": -1},
+        {"tol": -1e-3},
+        {"warm_start": "no"},
+        {"n_jobs": 1.5},
+        {"verbose": -1},
+        {"random_state": "seed"},
+    ],
+)
+def test_bad_parameters(parameters):
+    (name,) = parameters
+    with pytest.raises(ValueError, match=name):
+        HighOrderCRF(**parameters).fit(X, Y)
+
+
+# --- quality ----------------------------------------------------------------------------------------------------------
+
+
+def test_score_is_token_accuracy(fitted):
+    truth = [["D", "A", "A"], ["D", "N", "D", "N"], ["never seen"], ["N", "A", "N"]]
+    right = [[p == t for p, t in zip(ps, ts, strict=True)] for ps, ts in zip(fitted.predict(X), truth, strict=True)]
+    assert fitted.score(X, truth) == np.mean(list(itertools.chain(*right)))
+    weight = np.array([1.0, 0.5, 3.0, 0.0])
+    expected = sum(w * sum(r) for w, r in zip(weight, right, strict=True)) / (weight @ [3, 4, 1, 3])
+    np.testing.assert_allclose(fitted.score(X, truth, sample_weight=weight), expected)
+    with pytest.raises(ValueError, match="shape"):
+        fitted.score(X, truth, sample_weight=[1.0])
+
+
+def test_quality_of_bad_labels(fitted):
+    with pytest.raises(ValueError, match=r"unknown label 'Q' \(sequence 1, position 3\)"):
+        fitted.log_likelihood(X, [Y[0], ["D", "N", "D", "Q"], *Y[2:]])
+    for method in (fitted.score, fitted.log_likelihood):
+        with pytest.raises(ValueError, match="X has 4 sequences, y has 3"):
+            method(X, Y[:3])
+        with pytest.raises(ValueError, match="sequence 2 has 1 tokens in X, but 2 labels in y"):
+            method(X, [*Y[:2], ["A", "A"], Y[3]])
+        with pytest.raises(ValueError, match="y is None"):
+            method(X, None)

@@ -1,0 +1,231 @@
+"""What scikit-learn's tools expect of an estimator: their own checks in full, and the same for sequences."""
+
+import copy
+import io
+import pickle
+from collections import Counter
+
+import joblib
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.fixes import parse_version
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+
+RNG = np.random.default_rng(0)
+WORDS = [[str(w) for w in RNG.choice(["a", "b", "c", "d"], size=RNG.integers(2, 7))] for _ in range(24)]
+X = [[{"word": word, "first": t == 0} for t, word in enumerate(sequence)] for sequence in WORDS]
+Y = [["L" if word < "c" else "R" for word in sequence] for sequence in WORDS]
+METHODS = {
+    "predict": lambda crf, X, y: crf.predict(X),
+    "predict_marginals": lambda crf, X, y: crf.predict_marginals(X),
+    "predict_proba": lambda crf, X, y: crf.predict_proba(X),
+    "pattern_marginals": lambda crf, X, y: crf.pattern_marginals(X, [("L", "R")]),
+    "log_likelihood": lambda crf, X, y: crf.log_likelihood(X, y),
+    "score": lambda crf, X, y: crf.score(X, y),
+}
+FITTED_ARRAYS = ("classes_", "pattern_coef_", "objective_history_", "feature_names_in_")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return HighOrderCRF(max_order=2, feature_order={"first": 1}).fit(X, Y)
+
+
+def assert_same_fit(one, other):
+    for name in FITTED_ARRAYS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(one.coef_.toarray(), other.coef_.toarray())
+    assert one.patterns_ == other.patterns_
+    assert (one.n_iter_, one.n_features_in_, one.optimality_gap_) == (
+        other.n_iter_,
+        other.n_features_in_,
+        other.optimality_gap_,
+    )
+    assert one.predict(X) == other.predict(X)
+
+
+# --- scikit-learn's own checks ----------------------------------------------------------------------------------------
+
+
+def test_all_checks_of_scikit_learn_pass_and_none_is_skipped():
+    results = check_estimator(HighOrderCRF(), on_skip=None, on_fail=None)
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] != "passed"}
+    assert not failed
+    assert Counter(result["status"] for result in results) == {"passed": len(results)}
+    if parse_version("1.9") <= parse_version(sklearn.__version__) < parse_version("1.10"):
+        assert len(results) == 50
+    else:
+        assert len(results) >= 45
+
+
+def test_it_has_the_tags_of_a_classifier_but_is_none():
+    # is_classifier would make GridSearchCV stratify, which needs one label per sequence
+    crf = HighOrderCRF()
+    assert not is_classifier(crf)
+    assert crf.__sklearn_tags__().classifier_tags is not None
+
+
+# --- the same for sequences -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_need_a_fit(method):
+    with pytest.raises(NotFittedError):
+        METHODS[method](HighOrderCRF(), X, Y)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_leave_the_estimator_and_the_data_alone(fitted, method):
+    before, x, y = dict(vars(fitted)), copy.deepcopy(X), copy.deepcopy(Y)
+    METHODS[method](fitted, X, Y)
+    assert vars(fitted).keys() == before.keys()
+    assert all(vars(fitted)[name] is value for name, value in before.items())
+    assert (x, y) == (X, Y)
+
+
+def test_fit_returns_self_and_leaves_parameters_and_data_alone():
+    parameters = {"sigma_reg": [1.0, 2.0], "feature_order": {"word": (0, 1)}, "patterns": [("L", "R")]}
+    crf = HighOrderCRF(**copy.deepcopy(parameters))
+    x, y, weight = copy.deepcopy(X), copy.deepcopy(Y), np.ones(len(X))
+    assert crf.fit(X, Y, weight) is crf
+    assert {name: crf.get_params()[name] for name in parameters} == parameters
+    assert (x, y) == (X, Y)
+    assert (weight == 1).all()
+
+
+def test_fit_twice_is_fit_once(fitted):
+    crf = clone(fitted).fit(X, Y)
+    assert_same_fit(crf, fitted)
+    assert_same_fit(crf.fit(X, Y), fitted)
+
+
+def test_second_fit_forgets_the_first(fitted):
+    crf = clone(fitted).fit(X[:5], [["L" if i % 2 else "Q" for i, _ in enumerate(labels)] for labels in Y[:5]])
+    assert_same_fit(crf.fit(X, Y), fitted)
+
+
+@pytest.mark.parametrize(
+    ("bad", "arguments"),
+    [
+        ({"sigma_reg": -1}, (X, Y)),
+        ({"patterns": [("L", "Q")]}, (X, Y)),
+        ({"feature_order": {"word": 1}}, ([np.ones((2, 3))], [["L", "R"]])),
+        ({}, ([*X[:-1], []], Y)),
+        ({}, ([np.ones((2, 3)), np.ones((2, 4))], [["L", "R"]] * 2)),
+        ({}, (X, Y[:-1])),
+        ({}, (X, [["L"] * len(labels) for labels in Y])),
+        ({}, (np.ones((2, 3)), ["L", None])),
+        ({}, (X, Y, np.zeros(len(X)))),
+    ],
+)
+def test_a_fit_that_fails_changes_nothing(fitted, bad, arguments):
+    crf = copy.deepcopy(fitted).set_params(**bad)
+    before = dict(vars(crf))
+    with pytest.raises((ValueError, TypeError)):
+        crf.fit(*arguments)
+    assert vars(crf).keys() == before.keys()
+    assert all(vars(crf)[name] is value for name, value in before.items())
+    crf = HighOrderCRF(**bad)
+    with pytest.raises((ValueError, TypeError)):
+        crf.fit(*arguments)
+    with pytest.raises(NotFittedError):
+        crf.predict(X)
+
+
+def test_parameters_set_after_fit_do_not_change_predictions(fitted):
+    crf = copy.deepcopy(fitted).set_params(max_order=7, sigma_reg=9.0, feature_order=0, patterns="all", n_jobs=2)
+    assert_same_fit(crf, fitted)
+
+
+def test_copies_are_equal(fitted):
+    assert_same_fit(pickle.loads(pickle.dumps(fitted)), fitted)
+    assert_same_fit(copy.deepcopy(fitted), fitted)
+    file = io.BytesIO()
+    joblib.dump(fitted, file)
+    file.seek(0)
+    assert_same_fit(joblib.load(file), fitted)
+
+
+def test_models_come_back_from_memory_maps(fitted, tmp_path):
+    joblib.dump(fitted, tmp_path / "model.joblib")
+    assert_same_fit(joblib.load(tmp_path / "model.joblib", mmap_mode="r"), fitted)
+
+
+def test_clone_is_not_fitted_and_has_the_parameters(fitted):
+    crf = clone(fitted)
+    assert crf.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        crf.predict(X)
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3, -1])
+def test_threads_do_not_change_a_bit(fitted, n_jobs):
+    crf = clone(fitted).set_params(n_jobs=n_jobs).fit(X, Y)
+    assert_same_fit(crf, fitted)
+    for ours, theirs in zip(crf.predict_marginals(X), fitted.predict_marginals(X), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_sequences_do_not_influence_each_other(fitted):
+    together = fitted.predict_marginals(X)
+    order = RNG.permutation(len(X))
+    for n, marginals in zip(order, fitted.predict_marginals([X[n] for n in order]), strict=True):
+        np.testing.assert_allclose(marginals, together[n], rtol=1e-12)
+        np.testing.assert_allclose(fitted.predict_marginals([X[n]])[0], together[n], rtol=1e-12)
+        assert fitted.predict([X[n]])[0] == fitted.predict(X)[n]
+    np.testing.assert_allclose(
+        fitted.log_likelihood(X, Y), [fitted.log_likelihood([x], [y])[0] for x, y in zip(X, Y, strict=True)], rtol=1e-9
+    )
+
+
+# --- inside scikit-learn's tools --------------------------------------------------------------------------------------
+
+
+def test_grid_search_over_a_pipeline_of_raw_tokens():
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
+    grid = {"highordercrf__sigma_reg": [0.3, (1, 3)], "highordercrf__max_order": [1, 2]}
+    search = GridSearchCV(pipe, grid, cv=3).fit(WORDS, Y)
+    assert search.score(WORDS, Y) == 1
+    assert search.predict(WORDS[:2]) == Y[:2]
+    assert [marginals.shape for marginals in search.predict_proba(WORDS[:2])] == [(len(s), 2) for s in WORDS[:2]]
+    assert search.classes_.tolist() == ["L", "R"]
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+
+
+def test_grid_search_over_a_batch_in_worker_processes():
+    batch = SequenceFeatureExtractor().fit(WORDS).transform(WORDS)
+    search = GridSearchCV(HighOrderCRF(), {"max_order": [0, 1]}, cv=KFold(3), n_jobs=2).fit(batch, Y)
+    assert search.predict(batch[:3]) == Y[:3]
+
+
+@pytest.mark.parametrize("convert", [list, lambda X: [np.eye(4)[["abcd".index(w) for w in s]] for s in WORDS]])
+def test_splitters_take_lists_of_sequences(convert):
+    data = convert(X)
+    assert cross_val_score(HighOrderCRF(), data, Y, cv=5).mean() > 0.9
+    x_train, x_test, y_train, y_test = train_test_split(data, Y, random_state=0)
+    assert HighOrderCRF().fit(x_train, y_train).score(x_test, y_test) > 0.9
+
+
+@pytest.mark.parametrize("weighted_score", [False, True])
+def test_sample_weight_is_routed(weighted_score):
+    weight = np.arange(len(X), dtype=float)
+    with sklearn.config_context(enable_metadata_routing=True):
+        crf = HighOrderCRF().set_fit_request(sample_weight=True).set_score_request(sample_weight=weighted_score)
+        results = cross_validate(
+            crf, X, Y, cv=KFold(2), params={"sample_weight": weight}, return_estimator=True, error_score="raise"
+        )
+        pipe = make_pipeline(SequenceFeatureExtractor(), crf)
+        assert pipe.fit(WORDS, Y, sample_weight=weight).predict(WORDS[:1]) == Y[:1]
+    for (train, test), crf, score in zip(KFold(2).split(X), results["estimator"], results["test_score"], strict=True):
+        alone = HighOrderCRF().fit([X[n] for n in train], [Y[n] for n in train], sample_weight=weight[train])
+        assert_same_fit(crf, alone)
+        given = {"sample_weight": weight[test]} if weighted_score else {}
+        assert score == alone.score([X[n] for n in test], [Y[n] for n in test], **given)
