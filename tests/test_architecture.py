@@ -42,9 +42,14 @@ MAY_IMPORT = {
 }
 
 # module -> the only units that may import it
-OWNERS = {"numba": {"_kernels"}, "joblib": {"_inference"}, "scipy.optimize": {"_solvers"}}
+OWNERS = {
+    "numba": {"_kernels"},
+    "llvmlite": {"_kernels"},  # numba's own back end
+    "joblib": {"_inference"},
+    "scipy.optimize": {"_solvers"},
+}
 SKLEARN = LAYER_5 | ESTIMATORS
-THIRD_PARTY = {"numpy", "numba", "scipy.sparse", "scipy.optimize", "joblib", "sklearn"}
+THIRD_PARTY = {"numpy", "scipy.sparse", "sklearn", *OWNERS}
 
 
 def unit_of(name):
@@ -111,6 +116,16 @@ def print_violations(name, source):
 
 # ------------------------------------------------------------------------------------------------------------- kernels
 
+NUMBA_NAMES = {  # njit, and what vector intrinsics are made of; no prange, jitclass, vectorize, overload ...
+    "numba.njit",
+    "numba.config",
+    "numba.types",
+    "numba.core.cgutils",
+    "numba.extending.intrinsic",
+    "numba.extending.models",
+    "numba.extending.register_model",
+    "numba.np.arrayobj.make_array",
+}
 FLAGS = {"cache": True, "nogil": True, "error_model": "numpy"}
 CALLABLE_BUILTINS = {"range", "len", "min", "max", "abs", "int", "float", "bool", "round", "enumerate", "zip"}
 
@@ -121,6 +136,23 @@ def jitted_functions(tree):
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and any("njit" in ast.unparse(item) for item in node.decorator_list)
     }
+
+
+def intrinsics(tree):
+    """Return the names of the module-level intrinsics: decorated functions, or results of a call of ``intrinsic``."""
+    decorated = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and "intrinsic" in map(ast.unparse, node.decorator_list)
+    }
+    assigned = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("intrinsic(")
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return decorated | assigned
 
 
 def flag_violations(name, source):
@@ -149,15 +181,16 @@ def flag_violations(name, source):
     if len(used) != len(decorators):
         found.append(f"{name}: njit is used otherwise than as a decorator of a module-level function")
     for module in imported_modules(name, source):
-        if is_in(module, "numba") and module != "numba.njit":
-            found.append(f"{name} imports {module}; njit is all that kernels need")
+        if is_in(module, "numba") and module not in NUMBA_NAMES:
+            found.append(f"{name} imports {module}")
     return found
 
 
 def closure_violations(name, source):
-    """Jitted code uses jitted functions of its own file only, and uses them only by calling them."""
+    """Jitted code uses jitted functions and intrinsics of its own file only, and uses them only by calling them."""
     tree, found = ast.parse(source), []
     jitted = jitted_functions(tree)
+    kernels = {*jitted, *intrinsics(tree)}
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     foreign = {
         (alias.asname or alias.name).split(".")[0]
@@ -166,17 +199,17 @@ def closure_violations(name, source):
         for alias in node.names
         if (getattr(node, "module", None) or alias.name).split(".")[0] not in ("numpy", "math")
     }
-    plain = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} - set(jitted)
+    plain = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} - kernels
     for function in jitted.values():
         inside = [node for statement in function.body for node in ast.walk(statement)]
         called = [node.func for node in inside if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
         for node in called:
-            if node.id not in {*jitted, *classes, *CALLABLE_BUILTINS}:
+            if node.id not in {*kernels, *classes, *CALLABLE_BUILTINS}:
                 found.append(f"{name}, line {node.lineno}: {function.name} calls {node.id}, no kernel of this file")
         for node in inside:
             if isinstance(node, ast.Name) and node.id in foreign | plain:
                 found.append(f"{name}, line {node.lineno}: {function.name} uses {node.id} from outside")
-            if isinstance(node, ast.Name) and node.id in jitted and node not in called:
+            if isinstance(node, ast.Name) and node.id in kernels and node not in called:
                 found.append(f"{name}, line {node.lineno}: {function.name} passes the kernel {node.id} around")
     return found
 
@@ -252,7 +285,9 @@ DECORATOR = GOOD.split("\n")[0]
 
 @pytest.mark.parametrize("rule", KERNEL_RULES, ids=lambda rule: rule.__name__)
 def test_kernel_rules_leave_the_innocent_alone(rule):
-    source = f"import numpy as np\nfrom numba import njit\n{GOOD}{DECORATOR}\ndef caller(x):\n    return good(x)\n"
+    intrinsic = "@intrinsic\ndef _load(context, x):\n    return x\n_add = intrinsic(_binary(1))\n"
+    caller = f"{DECORATOR}\ndef caller(x):\n    return _add(_load(x), good(x))\n"
+    source = f"import numpy as np\nfrom numba import njit\n{intrinsic}{GOOD}{caller}"
     assert rule("_kernels/crf.py", source) == []
 
 
@@ -272,6 +307,7 @@ def test_kernel_rules_leave_the_innocent_alone(rule):
         (closure_violations, f"from .other import g\n{DECORATOR}\ndef f(x):\n    return g(x)"),
         (closure_violations, f"from . import other\n{DECORATOR}\ndef f(x):\n    return other.g(x)"),
         (closure_violations, f"def g(x):\n    return x\n{DECORATOR}\ndef f(x):\n    return g(x)"),
+        (closure_violations, f"from .other import _load\n{DECORATOR}\ndef f(x):\n    return _load(x)"),
         (closure_violations, f"{DECORATOR}\ndef f(g, x):\n    return g(x)"),
         (closure_violations, f"{GOOD}{DECORATOR}\ndef f(x):\n    g = good\n    return x"),
     ],
