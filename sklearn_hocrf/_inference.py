@@ -109,7 +109,13 @@ class ChainModel:
         return Expectations(log_z, np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)]))
 
     def log_partition(self, batch: SequenceBatch, n_jobs=None, plan=None) -> np.ndarray:
-        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,)."""
+        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
+
+        Raises
+        ------
+        ValueError
+            Here and in the other answers: if the model forbids every labelling of a sequence.
+        """
         plan = Plan(self.layout, batch) if plan is None else plan
         log_z = np.zeros(plan.n_sequences)
 
@@ -191,6 +197,10 @@ def _in_order(work, chunks, n_jobs):
         return map(work, chunks)
     parallel = Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")
     return parallel(delayed(work)(chunk) for chunk in chunks)
+
+
+def _all_forbidden(sequence):
+    return ValueError(f"sequence {sequence}: the model forbids every labelling of it")
 
 
 class _Tables:
@@ -281,6 +291,8 @@ class _Run:
             checkpoints.append(carry)
             alpha, log_z = self._forward_log_slab(slab, carry)[2:]
             carry = alpha[-1].copy()
+        if log_z == -np.inf:
+            raise _all_forbidden(piece.sequences[0, 0])
         return log_z, checkpoints
 
     def _forward_log_slab(self, slab, carry):
@@ -322,8 +334,6 @@ class _BackwardRun(_Run):
     def _backward_log(self, sequence):
         piece = self.plan.alone(sequence)
         log_z, checkpoints = self._forward_log(piece)
-        if not log_z > -np.inf:
-            raise ValueError(f"sequence {sequence}: the model forbids every labelling of it")
         self.log_z[sequence] = log_z
         weight = self._weight(piece.sequences)
         beta = np.zeros(self.layout.automaton.n_states)
@@ -381,6 +391,11 @@ class _DecodeRun(_Run):
         state = np.zeros(piece.sequences.shape, dtype=np.int32)
         for slab in piece.slabs:
             scores, dynamic, beta = self._backward_max(slab, checkpoints.pop())
+            if slab is piece.slabs[0]:
+                firsts = (slab.rows[:-1] + np.arange(len(slab.length))) * len(carry)
+                dead = (beta[firsts] == -np.inf) & (piece.sequences >= 0)
+                if dead.any():
+                    raise _all_forbidden(piece.sequences[dead].min())
             chain.walk(self.lattice, slab, scores, dynamic, beta, state, self.codes)
 
     def _backward_max(self, slab, carry):

@@ -22,12 +22,13 @@ their rows are read and written as whole vectors; without JIT a vector is a nump
 """
 
 import numpy as np
-from llvmlite import ir
 from numba import config, njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
 LANES = 16
+ir = cgutils.ir  # llvmlite, as numba brings it
 TINY = 1e-280
 LOG_TINY = np.log(TINY)
 

@@ -9,13 +9,13 @@ and W lanes of a slab of B blocks.
 """
 
 import numpy as np
-from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 STEP = 8
+ir = cgutils.ir  # llvmlite, as numba brings it
 _VECTOR = ir.VectorType(ir.DoubleType(), STEP)
 
 

@@ -177,12 +177,9 @@ def _array_columns(sequences, offsets, fields):
 
 
 def _dict_columns(tokens, offsets, fields):
-    present = dict.fromkeys(chain.from_iterable(tokens))  # in the order of their first appearance
-    names = list(present) if fields is None else list(fields)
-    for name in names:
-        if name not in present:
-            raise ValueError(f"fields names {name!r}, but no token has this key")
-    return {name: column_of([token.get(name) for token in tokens], _cell_of(offsets, name)) for name in names}
+    if fields is None:
+        fields = dict.fromkeys(chain.from_iterable(tokens))  # in the order of their first appearance
+    return {field: column_of([token.get(field) for token in tokens], _cell_of(offsets, field)) for field in fields}
 
 
 def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray:

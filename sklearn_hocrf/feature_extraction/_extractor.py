@@ -215,6 +215,9 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         table = read_tokens(X, _check_fields(self.fields))
         if table.kind == "empty":
             raise ValueError("X has no tokens to learn features from")
+        for field in self.fields or ():
+            if is_text(table.columns[field]) and not len(table.columns[field].values):
+                raise ValueError(f"fields names {field!r}, but no token has a value for it")
         self.fields_ = list(table.columns)
         self._kind = table.kind
         self._input_names = _input_names(X)
