@@ -505,9 +505,11 @@ def test_function_without_a_text_field():
 def test_fields_of_dicts_and_batches():
     as_dicts = [[{"w": w, "p": p} for w, p in s] for s in X_TUPLES]
     assert SequenceFeatureExtractor(fields=["p"]).fit(as_dicts).fields_ == ["p"]
+    rare = SequenceFeatureExtractor([("w", 0)], fields=["p", "w"]).fit(as_dicts)
+    assert rare.transform([[{"w": "the"}]]).toarray().tolist() == [[0, 0, 0, 1]]  # "p" may be missing altogether
     raw = SequenceFeatureExtractor().fit_transform(as_dicts)
     assert SequenceFeatureExtractor(fields=["p", "w"]).fit(raw).fields_ == ["p", "w"]
-    with pytest.raises(ValueError, match="fields names 'q', but no token has this key"):
+    with pytest.raises(ValueError, match="fields names 'q', but no token has a value for it"):
         SequenceFeatureExtractor(fields=["q"]).fit(as_dicts)
     with pytest.raises(ValueError, match=r"fields names 'q', but the SequenceBatch has the columns \['w', 'p'\]"):
         SequenceFeatureExtractor(fields=["q"]).fit(raw)

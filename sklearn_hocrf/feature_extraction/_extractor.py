@@ -215,7 +215,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         table = read_tokens(X, _check_fields(self.fields))
         if table.kind == "empty":
             raise ValueError("X has no tokens to learn features from")
-        for field in self.fields or ():
+        for field in table.columns if self.fields is not None else ():
             if is_text(table.columns[field]) and not len(table.columns[field].values):
                 raise ValueError(f"fields names {field!r}, but no token has a value for it")
         self.fields_ = list(table.columns)
