@@ -497,6 +497,12 @@ def test_error_in_a_users_function_names_the_value():
     assert raised.value.__notes__ == ["in the token feature 'f', called with 'the'"]
 
 
+def test_users_function_must_return_what_it_returned_in_fit():
+    extractor = SequenceFeatureExtractor(token_features={"f": lambda text: 1 if text == "odd" else "even"}).fit(X_WORDS)
+    with pytest.raises(ValueError, match="field 'f' held text in fit, but holds numbers now"):
+        extractor.transform([["odd"]])
+
+
 def test_function_without_a_text_field():
     with pytest.raises(ValueError, match=r"no field holds text; say which one 'lower' is for: \(field, 'lower'\)"):
         SequenceFeatureExtractor(token_features=["lower"]).fit([[1.0]])
@@ -526,6 +532,8 @@ def test_other_tokens_than_in_fit():
             extractor.transform(X)
     with pytest.raises(ValueError, match="field 1 held text in fit, but holds numbers now"):
         extractor.transform([[("a", 1)]])
+    with pytest.raises(ValueError, match="field 0 held text in fit, but holds numbers now"):
+        extractor.transform([[(1, "a")]])
     numeric = SequenceFeatureExtractor().fit([[("a", 1)]])
     with pytest.raises(ValueError, match="field 1 held numbers in fit, but holds text now"):
         numeric.transform(X_TUPLES)

@@ -20,6 +20,7 @@ from ._templates import (
     FieldTable,
     TemplateVocabulary,
     Window,
+    check_kind,
     check_templates,
 )
 from ._token_functions import named_functions, token_function
@@ -220,6 +221,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
                 raise ValueError(f"fields names {field!r}, but no token has a value for it")
         self.fields_ = list(table.columns)
         self._kind = table.kind
+        self._text_fields = {field for field, column in table.columns.items() if is_text(column)}
         self._input_names = _input_names(X)
         self._plan(table.columns)
         columns = self._with_token_features(table.columns)
@@ -273,6 +275,8 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
             raise ValueError(
                 f"the tokens have the fields {list(table.columns)!r}, but those in fit had {self.fields_!r}"
             )
+        for field in table.columns.keys() & set(self.fields_):
+            check_kind(table.columns[field], field in self._text_fields, field)
         missing = TokenColumn(np.full(table.offsets[-1], -1, dtype=np.int32), np.empty(0, dtype=object))
         return table._replace(columns={field: table.columns.get(field, missing) for field in self.fields_})
 
@@ -304,7 +308,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         return attributes
 
     def _always(self, window):
-        """Return which tokens have the attributes named by `_always_names`."""
+        """Return which tokens have the attributes named by `_name_features`."""
         present = [window.from_begin >= 0] if self.bias else []
         return present if window.mark else [*present, window.from_begin == 0, window.to_end == 0]
 

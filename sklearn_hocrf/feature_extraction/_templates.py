@@ -27,6 +27,7 @@ __all__ = [
     "FieldTable",
     "TemplateVocabulary",
     "Window",
+    "check_kind",
     "check_templates",
 ]
 
@@ -75,6 +76,13 @@ class CodedField(NamedTuple):
     numbers: np.ndarray | None  # (N,) float64   the values of a numeric field, whose codes are 0, or -1 for the value 0
 
 
+def check_kind(column, was_text, field):
+    """Raise an error if a column is text where it was numbers in fit, or the reverse; an empty one is neither."""
+    if is_text(column) != was_text and not (is_text(column) and len(column.values) == 0):
+        was, now = ("text", "numbers") if was_text else ("numbers", "text")
+        raise ValueError(f"field {field!r} held {was} in fit, but holds {now} now")
+
+
 class FieldTable:
     """The values that one field had in training, in sorted order.
 
@@ -100,11 +108,9 @@ class FieldTable:
 
     def encode(self, column, field) -> CodedField:
         """Return the codes of a column; values that were not seen in training get -1."""
-        if is_text(column) and not len(column.values):  # nothing but missing values is neither text nor numbers
-            return CodedField(column.codes, None if self.labels is not None else np.zeros(len(column.codes)))
-        if is_text(column) != (self.labels is not None):
-            was, now = ("numbers", "text") if is_text(column) else ("text", "numbers")
-            raise ValueError(f"field {field!r} held {was} in fit, but holds {now} now")
+        check_kind(column, self.labels is not None, field)
+        if is_text(column) and self.labels is None:  # all are missing
+            return CodedField(column.codes, np.zeros(len(column.codes)))
         if is_text(column):
             code = [self._code_of.get(value, -1) for value in column.values.tolist()]
             return CodedField(np.array([*code, -1], dtype=np.int32)[column.codes], None)
