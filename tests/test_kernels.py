@@ -1,0 +1,216 @@
+"""The two sum-product kernels against each other, at the limits of floating point, and on sequences cut by position."""
+
+import math
+import threading
+import tracemalloc
+
+import numpy as np
+import oracle
+import pytest
+from cases import Case, cases, golden_case, is_possible, random_case, to_chain_model
+from hypothesis import given
+from scipy import sparse
+
+from sklearn_hocrf import _inference
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._kernels import chain as scaled_kernels
+from sklearn_hocrf._kernels import chain_log
+
+ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
+
+
+def answers(chain, batch):
+    """Return log Z, marginals, expected counts and the scores of the best labels."""
+    plan = _inference.Plan(chain.layout, batch)
+    expected = chain.expectations(plan)
+    np.testing.assert_allclose(expected.log_z, chain.log_partition(batch), rtol=1e-14)
+    return expected.log_z, chain.marginals(batch), expected.counts, chain.log_score(batch, chain.decode(batch))
+
+
+def assert_same(found, expected, rtol=1e-10):
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, two, rtol=rtol, atol=1e-11)
+
+
+def emission_case(n_labels, patterns, scores):
+    """Return one sequence whose emission scores are the rows of a table; feature y is the score of label y."""
+    patterns = {(y,): 0.0 for y in range(n_labels)} | patterns
+    features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
+    rows = [{y: float(score) for y, score in enumerate(line) if score} for line in scores]
+    return Case(oracle.Model(n_labels, patterns, features), [(0,)] * n_labels, [rows], [(0,) * len(rows)])
+
+
+class Counter:
+    """Counts the calls of a function that it stands in for."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.function(*args)
+
+
+@pytest.fixture
+def twin_passes(monkeypatch):
+    """Count the forward passes in log space."""
+    counter = Counter(chain_log.forward_log)
+    monkeypatch.setattr(chain_log, "forward_log", counter)
+    return counter
+
+
+@given(cases(n_sequences=6).filter(is_possible))
+def test_twins_agree_on_drawn_models(case):
+    chain, batch = to_chain_model(case)
+    expected = answers(chain, batch)
+    chain.scales = False
+    assert_same(answers(chain, batch), expected)
+
+
+@ORDERS
+def test_twins_agree_and_moderate_weights_need_no_twin(feature_orders, twin_passes):
+    rng = np.random.default_rng(0)
+    chain, batch = to_chain_model(random_case(rng, 3, rng.integers(0, 80, 37), 3, 12, 1.5, feature_orders))
+    expected = answers(chain, batch)
+    assert twin_passes.calls == 0
+    chain.scales = False
+    assert_same(answers(chain, batch), expected)
+    assert twin_passes.calls > 0
+
+
+def test_forbidden_arcs_need_no_twin(twin_passes):
+    rng = np.random.default_rng(1)
+    case = random_case(rng, 3, rng.integers(1, 40, 19), 2, 8, 1.0, [(0,)], forbidden=0.4)
+    chain, batch = to_chain_model(case)
+    found = answers(chain, batch)
+    assert twin_passes.calls == 0
+    np.testing.assert_allclose(found[0], [oracle.dynamic_program(case.model, s)[0] for s in case.sequences], rtol=1e-12)
+
+
+def test_the_twin_works_on_suspect_sequences_only(twin_passes):
+    """Emission scores are the suspects here: the same model scales the other sequences of the block."""
+    extreme = emission_case(2, {(0, 1): -600.0, (1, 0): -600.0}, [(0, -400)] * 3 + [(-400, 150)] * 3)
+    calm = emission_case(2, {}, [(0, 1), (2, 0)] * 3)
+    case = extreme._replace(sequences=calm.sequences * 5 + extreme.sequences, labels=[(0,) * 6] * 6)
+    chain, batch = to_chain_model(case)
+    log_z = chain.log_partition(batch)
+    assert twin_passes.calls == 1
+    np.testing.assert_allclose(log_z, [oracle.log_partition(case.model, s) for s in case.sequences], rtol=1e-12)
+
+
+NO_SWITCH = {(a, b): -math.inf for a in range(3) for b in range(3) if a != b}
+UNDERFLOWS = {
+    # one label's mass is lost in a product although every factor is in range, and although the whole row is small
+    "small_row": emission_case(3, NO_SWITCH, [[0, -576, -460], [-400, 0, -400], [-600, -600, 0], [-600, -600, 0]]),
+    "denormal_row": emission_case(2, {(1,): -math.inf, (0, 0): -632.0}, [[0, 0], [-80, 0], [0, 0]]),
+    "step_by_step": emission_case(
+        2, NO_SWITCH_2 := {(0, 1): -math.inf, (1, 0): -math.inf}, [(0, -9)] * 99 + [(-950, 0)]
+    ),
+    "and_back": emission_case(2, NO_SWITCH_2, [(0, -600), (-600, 0)] * 4),
+    "weak_arcs": emission_case(2, {(0, 1): -630.0, (1, 0): -630.0}, [(0, -300), (-300, 0), (-600, 0), (0, 0)]),
+    "dead_end": emission_case(3, {(0, 0, 0): -math.inf, (0, 1): -900.0, (0, 2): -901.0}, [(0, -900, -900)] * 5),
+}
+
+
+@pytest.mark.parametrize("name", UNDERFLOWS)
+def test_accumulated_underflow(name):
+    case = UNDERFLOWS[name]
+    expected = oracle.dynamic_program(case.model, case.sequences[0])
+    chain, batch = to_chain_model(case)
+    log_z, marginals, counts, best = answers(chain, batch)
+    assert log_z[0] == pytest.approx(expected.log_partition, rel=1e-12)
+    np.testing.assert_allclose(marginals, expected.marginals, atol=1e-12)
+    assert best[0] == pytest.approx(expected.best_score, rel=1e-12)
+    assert np.isfinite(counts).all()
+
+
+def test_golden_underflow_takes_the_twin(twin_passes):
+    known, case = golden_case("underflow")
+    chain, batch = to_chain_model(case)
+    assert chain.log_partition(batch)[0] == pytest.approx(known["log_partition_printed"], rel=1e-14)
+    assert twin_passes.calls == 1
+
+
+def test_exponentials_are_exact_to_the_last_digits():
+    """One token and two labels: log Z = log(1 + exp(x)) shows the kernel's own exp over its whole range."""
+    gaps = np.concatenate([np.linspace(-40, 40, 301), np.linspace(-643, -40, 50)])
+    model = oracle.Model(2, {(0,): 0.0, (1,): 0.0}, {(0, (0,)): 1.0})
+    sequences = [[{0: float(gap)}] if gap else [{}] for gap in gaps]
+    chain, batch = to_chain_model(Case(model, [(0,)], sequences, [(0,)] * len(gaps)))
+    marginals = chain.marginals(batch)
+    odds = marginals[:, 0] / marginals[:, 1]
+    np.testing.assert_allclose(odds, np.exp(gaps), rtol=1e-13)
+    np.testing.assert_allclose(chain.log_partition(batch), np.logaddexp(0, gaps), rtol=1e-14, atol=2e-16)
+
+
+@ORDERS
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+@pytest.mark.parametrize("long_numbers", [1, 3000])
+def test_cut_sequences_equal_whole_ones(feature_orders, scale, long_numbers, monkeypatch):
+    """Checkpointing must not change an answer; parts of one sequence may end in any lane and at any row."""
+    rng = np.random.default_rng(2)
+    lengths = [*rng.integers(0, 50, 21), 120, 1, 97]
+    case = random_case(rng, 3, lengths, 2, 8, scale, feature_orders)
+    chain, batch = to_chain_model(case)
+    whole = answers(chain, batch)
+    pattern_marginals = chain.pattern_marginals(batch, [(0, 1), (2, 2, 1)])
+    codes = chain.decode(batch)
+    monkeypatch.setattr(_inference, "_LONG_NUMBERS", long_numbers)
+    pieces = [piece for chunk in _inference.Plan(chain.layout, batch).chunks for piece in chunk]
+    assert max(len(piece.slabs) for piece in pieces) > 1
+    assert_same(answers(chain, batch), whole)
+    np.testing.assert_allclose(chain.pattern_marginals(batch, [(0, 1), (2, 2, 1)]), pattern_marginals, atol=1e-12)
+    np.testing.assert_array_equal(chain.decode(batch), codes)
+
+
+@ORDERS
+@pytest.mark.parametrize("slab_numbers", [0, 2000])
+def test_answers_do_not_depend_on_the_size_of_slabs(feature_orders, slab_numbers, monkeypatch):
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, 30, 3 * scaled_kernels.LANES + 5)
+    chain, batch = to_chain_model(random_case(rng, 3, lengths, 2, 8, 1.0, feature_orders))
+    expected = answers(chain, batch)
+    monkeypatch.setattr(_inference, "_SLAB_NUMBERS", slab_numbers)
+    assert_same(answers(chain, batch), expected)
+
+
+@pytest.mark.needs_jit
+def test_memory_of_a_very_long_sequence():
+    """A sequence whose full table of alpha would take more than 1 GB."""
+    n_tokens = 100_000
+    rng = np.random.default_rng(4)
+    chain, _ = to_chain_model(random_case(rng, 3, [0], 5, 200, 0.5, [(0,)]))
+    n_states = chain.layout.automaton.n_states
+    assert n_tokens * n_states * scaled_kernels.LANES * 8 > 1e9
+    batch = SequenceBatch.from_csr(sparse.csr_array(rng.normal(size=(n_tokens, 1))), [0, n_tokens])
+    tracemalloc.start()
+    marginals = chain.marginals(batch)
+    codes = chain.decode(batch)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150e6
+    np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=1e-12)
+    other = rng.integers(0, 3, n_tokens).astype(np.int32)
+    assert chain.log_score(batch, other)[0] < chain.log_score(batch, codes)[0] < chain.log_partition(batch)[0]
+    # far ends do not feel each other: a stretch in the middle has the same marginals on its own
+    middle = SequenceBatch.from_csr(batch.tocsr()[60_000:61_000], [0, 1000])
+    np.testing.assert_allclose(chain.marginals(middle)[300:-300], marginals[60_300:60_700], atol=1e-9)
+
+
+@pytest.mark.needs_jit
+def test_two_python_threads_at_once():
+    rng = np.random.default_rng(5)
+    chain, batch = to_chain_model(random_case(rng, 3, rng.integers(1, 60, 100), 2, 8, 1.0, [(0,), (1,)]))
+    expected = chain.marginals(batch)
+    found = [None] * 4
+
+    def work(i):
+        found[i] = chain.marginals(batch, n_jobs=2)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for marginals in found:
+        np.testing.assert_array_equal(marginals, expected)

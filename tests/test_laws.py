@@ -1,0 +1,268 @@
+"""Whole models against the enumeration oracle, and laws that every answer obeys."""
+
+import math
+
+import numpy as np
+import oracle
+import pytest
+from cases import (
+    EXTREME,
+    MODERATE,
+    Case,
+    cases,
+    golden_case,
+    is_possible,
+    random_case,
+    to_batch,
+    to_chain_model,
+    to_codes,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+# scaled numbers near the end of their range: exp(-644) is about 1e-280
+EDGE = st.sampled_from([0.0, 150.0, -150.0, 300.0, -300.0, 400.0, -400.0, -460.0, -576.0, -640.0, 640.0])
+KINDS = {
+    "moderate": cases(MODERATE),
+    "bias_only_patterns": cases(MODERATE, bias_only=True, n_sequences=12),
+    "extreme": cases(EXTREME),
+    "extreme_bias_only_patterns": cases(EXTREME, bias_only=True, n_sequences=12),
+    "forbidden": cases(MODERATE, forbid=True),
+    "forbidden_and_extreme": cases(EXTREME, forbid=True),
+    "edge_of_underflow": cases(EDGE, forbid=True, bias_only=True),
+    "edge_of_underflow_conjoined": cases(EDGE, forbid=True),
+}
+any_kind = st.one_of(*KINDS.values()).filter(is_possible)
+bias_only = st.one_of(KINDS["bias_only_patterns"], KINDS["extreme_bias_only_patterns"])
+
+
+def close(found, expected, atol=1e-10):
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=atol)
+
+
+def flat(lists):
+    return [item for inner in lists for item in inner]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_every_answer_equals_enumeration(kind, data):
+    case = data.draw(KINDS[kind].filter(is_possible))
+    unknown = data.draw(st.lists(st.lists(st.integers(0, case.model.n_labels - 1), min_size=1, max_size=4).map(tuple)))
+    asked = [*case.model.patterns, *unknown]
+    chain, batch = to_chain_model(case)
+    close(chain.log_partition(batch), [oracle.log_partition(case.model, rows) for rows in case.sequences])
+    marginals = chain.marginals(batch)
+    assert marginals.shape == (batch.n_tokens, case.model.n_labels)
+    close(marginals.tolist(), flat(oracle.marginals(case.model, rows) for rows in case.sequences))
+    of_patterns = chain.pattern_marginals(batch, asked)
+    assert of_patterns.shape == (batch.n_tokens, len(asked))
+    close(of_patterns.tolist(), flat(oracle.pattern_marginals(case.model, rows, asked) for rows in case.sequences))
+    scores = chain.log_score(batch, to_codes(case.labels))
+    pairs = list(zip(case.sequences, case.labels, strict=True))
+    close(scores, [oracle.score(case.model, rows, labels) for rows, labels in pairs])
+    check_best_paths(case, chain, batch)
+
+
+def check_best_paths(case, chain, batch):
+    codes = chain.decode(batch)
+    assert codes.shape == (batch.n_tokens,)
+    assert codes.dtype == np.int32
+    best = [oracle.best_paths(case.model, rows) for rows in case.sequences]
+    for n, (_, paths) in enumerate(best):
+        assert tuple(codes[batch.offsets[n] : batch.offsets[n + 1]].tolist()) in paths
+    close(chain.log_score(batch, codes), [score for score, _ in best])
+
+
+@pytest.mark.parametrize("name", ["jmlr_appendix_b", "jmlr_appendix_b_unconditional", "underflow"])
+def test_golden(name):
+    known, case = golden_case(name)
+    chain, batch = to_chain_model(case)
+    close(chain.log_partition(batch), [known["log_partition"]])
+    asked = [*case.single_labels, *(tuple(z) for z in known["asked"])]
+    close(chain.pattern_marginals(batch, asked), known["marginals"])
+    close(chain.marginals(batch), [line[: case.model.n_labels] for line in known["marginals"]])
+    assert chain.decode(batch).tolist() == known["best_paths"][0]
+    # printed digits
+    assert chain.log_partition(batch)[0] == pytest.approx(known["log_partition_printed"], abs=5e-4)
+    if "marginals_printed" in known:
+        assert chain.pattern_marginals(batch, asked).round(2).tolist() == known["marginals_printed"]
+
+
+def test_golden_underflow_beside_other_sequences():
+    """The twin takes over for the one sequence, not for its neighbours in the block, and not at their expense."""
+    _, case = golden_case("underflow")
+    rows = case.sequences[0]
+    sequences = [rows[:4], rows, rows[::-1], rows * 40, rows[3:], [], rows]
+    chain, batch = to_chain_model(case._replace(sequences=sequences, labels=[(0,) * len(s) for s in sequences]))
+    expected = [oracle.dynamic_program(case.model, s) for s in sequences]
+    close(chain.log_partition(batch), [answer.log_partition for answer in expected])
+    close(chain.marginals(batch), flat(answer.marginals for answer in expected))
+    close(chain.log_score(batch, chain.decode(batch)), [answer.best_score for answer in expected])
+
+
+@given(st.integers(1, 4), st.integers(0, 3), st.lists(st.integers(0, 6), min_size=1, max_size=12), st.data())
+def test_zero_weights_count_labellings(n_labels, max_order, lengths, data):
+    pattern = st.lists(st.integers(0, n_labels - 1), min_size=1, max_size=max_order + 1).map(tuple)
+    patterns = {(y,): 0.0 for y in range(n_labels)} | dict.fromkeys(data.draw(st.lists(pattern, max_size=8)), 0.0)
+    sequences = [[{}] * length for length in lengths]
+    case = Case(oracle.Model(n_labels, patterns, {}), [], sequences, [(0,) * length for length in lengths])
+    chain, batch = to_chain_model(case)
+    close(chain.log_partition(batch), np.array(lengths) * math.log(n_labels))
+    close(chain.marginals(batch), 1 / n_labels)
+
+
+@given(any_kind)
+def test_marginals_are_probabilities(case):
+    chain, batch = to_chain_model(case)
+    marginals = chain.marginals(batch)
+    assert (marginals >= 0).all()
+    assert (marginals <= 1).all()
+    close(marginals.sum(axis=1), 1.0, atol=1e-14)
+    of_patterns = chain.pattern_marginals(batch, list(case.model.patterns))
+    assert (of_patterns >= 0).all()
+    assert (of_patterns <= 1).all()
+    close(of_patterns[:, : case.model.n_labels], marginals)  # the first patterns are the single labels
+
+
+@given(any_kind)
+def test_a_batch_equals_its_sequences_one_by_one(case):
+    chain, batch = to_chain_model(case)
+    alone = list(batch)
+    close(chain.log_partition(batch), [chain.log_partition(one)[0] for one in alone])
+    close(chain.marginals(batch), np.concatenate([chain.marginals(one) for one in alone]))
+    codes = chain.decode(batch)
+    assert codes.tolist() == np.concatenate([chain.decode(one) for one in alone]).tolist()
+    parts = np.split(codes, batch.offsets[1:-1])
+    close(
+        chain.log_score(batch, codes), [chain.log_score(one, part)[0] for one, part in zip(alone, parts, strict=True)]
+    )
+    backwards = batch[::-1]
+    close(chain.log_partition(backwards), chain.log_partition(batch)[::-1])
+
+
+@given(any_kind, st.data())
+def test_permuting_labels_permutes_answers(case, data):
+    to = data.draw(st.permutations(range(case.model.n_labels)))
+    rename = {z: tuple(to[y] for y in z) for z in case.model.patterns}
+    model = oracle.Model(
+        case.model.n_labels,
+        {rename[z]: w for z, w in case.model.patterns.items()},
+        {(f, rename[z]): w for (f, z), w in case.model.features.items()},
+    )
+    renamed = case._replace(model=model, labels=[tuple(to[y] for y in labels) for labels in case.labels])
+    chain, batch = to_chain_model(case)
+    other, _ = to_chain_model(renamed)
+    close(other.log_partition(batch), chain.log_partition(batch))
+    close(other.marginals(batch)[:, to], chain.marginals(batch))
+    close(other.log_score(batch, to_codes(renamed.labels)), chain.log_score(batch, to_codes(case.labels)))
+    close(other.log_score(batch, other.decode(batch)), chain.log_score(batch, chain.decode(batch)))
+
+
+@given(bias_only)
+def test_reversing_sequences_and_patterns_keeps_log_z(case):
+    model = case.model._replace(patterns={z[::-1]: w for z, w in case.model.patterns.items()})
+    turned = Case(
+        model, case.feature_orders, [rows[::-1] for rows in case.sequences], [labels[::-1] for labels in case.labels]
+    )
+    chain, batch = to_chain_model(case)
+    other, turned_batch = to_chain_model(turned)
+    close(other.log_partition(turned_batch), chain.log_partition(batch))
+    there = np.split(chain.marginals(batch), batch.offsets[1:-1])
+    back = np.split(other.marginals(turned_batch), batch.offsets[1:-1])
+    for one, two in zip(there, back, strict=True):
+        close(two[::-1], one)
+
+
+@given(any_kind, st.data())
+def test_patterns_of_weight_zero_change_nothing(case, data):
+    pattern = st.lists(st.integers(0, case.model.n_labels - 1), min_size=1, max_size=6).map(tuple)
+    more = dict.fromkeys(data.draw(st.lists(pattern, max_size=6)), 0.0)
+    patterns = more | case.model.patterns
+    features = {
+        (f, z): case.model.features.get((f, z), 0.0)
+        for f, orders in enumerate(case.feature_orders)
+        for z in patterns
+        if len(z) - 1 in orders
+    }
+    chain, batch = to_chain_model(case)
+    other, _ = to_chain_model(case._replace(model=oracle.Model(case.model.n_labels, patterns, features)))
+    close(other.log_partition(batch), chain.log_partition(batch))
+    close(other.marginals(batch), chain.marginals(batch))
+    asked = list(case.model.patterns)
+    close(other.pattern_marginals(batch, asked), chain.pattern_marginals(batch, asked))
+    close(other.log_score(batch, other.decode(batch)), chain.log_score(batch, chain.decode(batch)))
+
+
+def test_empty_sequences():
+    model = oracle.Model(2, {(0,): 1.0, (1,): 0.0, (0, 1): 2.0}, {(0, (1,)): 3.0})
+    for sequences in [[[]], [[], []], [[{0: 1.0}], [], [{}, {0: 1.0}], []]]:
+        case = Case(model, [(0,)], sequences, [(0,) * len(rows) for rows in sequences])
+        chain, batch = to_chain_model(case)
+        expected = [oracle.log_partition(model, rows) for rows in sequences]
+        close(chain.log_partition(batch), expected)
+        assert chain.decode(batch).shape == (batch.n_tokens,)
+        assert chain.marginals(batch).shape == (batch.n_tokens, 2)
+        assert chain.pattern_marginals(batch, [(0, 1), (1, 1)]).shape == (batch.n_tokens, 2)
+        close(chain.log_score(batch, to_codes(case.labels)), [oracle.score(model, r, (0,) * len(r)) for r in sequences])
+    nothing = to_batch([], 1)
+    assert chain.log_partition(nothing).shape == (0,)
+    assert chain.decode(nothing).shape == (0,)
+    assert chain.marginals(nothing).shape == (0, 2)
+
+
+def check_against_recursion(case):
+    """Compare with the dense log-space recursion, for sequences too long to enumerate."""
+    expected = [oracle.dynamic_program(case.model, rows) for rows in case.sequences]
+    chain, batch = to_chain_model(case)
+    close(chain.log_partition(batch), [answer.log_partition for answer in expected])
+    np.testing.assert_allclose(chain.marginals(batch), flat(answer.marginals for answer in expected), atol=1e-8)
+    close(chain.log_score(batch, chain.decode(batch)), [answer.best_score for answer in expected])
+    return chain, batch
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+def test_longer_sequences_in_blocks(feature_orders, scale, forbidden):
+    """Nineteen sequences of all lengths up to 60: full blocks, the rest of one, and lengths that differ in a block."""
+    rng = np.random.default_rng([int(scale), len(feature_orders)])
+    lengths = rng.integers(0, 60, 19)
+    check_against_recursion(random_case(rng, 3, lengths, 2, 6, scale, feature_orders, forbidden))
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+@pytest.mark.parametrize("feature_orders", [[(0,)], [(0,), (1,)]], ids=["order_0", "conjoined"])
+def test_long_sequences(feature_orders, scale):
+    rng = np.random.default_rng(int(scale))
+    check_against_recursion(random_case(rng, 2, [3000, 2, 1031], 2, 5, scale, feature_orders))
+
+
+@pytest.mark.parametrize("feature_orders", [[(0,)] * 4, [(0,), (1,), (0, 2), (0,)]], ids=["order_0", "conjoined"])
+def test_every_n_jobs_gives_the_same_bits(feature_orders):
+    rng = np.random.default_rng(7)
+    case = random_case(rng, 3, rng.integers(0, 30, 70), 2, 6, 1.5, feature_orders)
+    chain, batch = to_chain_model(case)
+    for answer in (
+        chain.log_partition,
+        chain.marginals,
+        chain.decode,
+        lambda b, n_jobs: chain.pattern_marginals(b, [(0, 1), (2, 2, 2)], n_jobs=n_jobs),
+    ):
+        one = answer(batch, n_jobs=1)
+        for n_jobs in (None, 2, 3):
+            np.testing.assert_array_equal(answer(batch, n_jobs=n_jobs), one)
+
+
+def test_a_model_without_any_possible_labelling():
+    patterns = {(0,): 0.0, (1,): 0.0} | dict.fromkeys([(0, 0), (0, 1), (1, 0), (1, 1)], -math.inf)
+    case = Case(oracle.Model(2, patterns, {}), [], [[{}], [{}, {}]], [(0,), (0, 0)])
+    chain, batch = to_chain_model(case)
+    close(chain.log_score(batch, to_codes(case.labels)), [0.0, -math.inf])
+    close(chain.log_partition(batch), [math.log(2), -math.inf])
+    with pytest.raises(ValueError, match="sequence 1"):
+        chain.marginals(batch)
+    with pytest.raises(ValueError, match="sequence 1"):
+        chain.pattern_marginals(batch, [(0, 1)])

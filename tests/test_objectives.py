@@ -1,0 +1,279 @@
+"""The training problem: which weights exist, objective and gradient against the oracle, penalty and solver."""
+
+import math
+
+import numpy as np
+import oracle
+import pytest
+from cases import Case, cases, random_case, to_batch, to_codes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf._patterns import given_patterns
+from sklearn_hocrf._penalties import L2
+from sklearn_hocrf._potentials import build_layout
+from sklearn_hocrf._solvers import LBFGS
+
+SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
+
+
+def prepare(case, sequence_weight=None, n_jobs=None, **options):
+    """Return the layout and the objective of a case's data."""
+    batch, codes = to_batch(case.sequences, len(case.feature_orders)), to_codes(case.labels)
+    patterns = given_patterns(case.model.patterns, case.model.n_labels)
+    layout = build_layout(
+        batch, codes, patterns, feature_orders=case.feature_orders, sequence_weight=sequence_weight, **options
+    )
+    return layout, NegativeLogLikelihood(layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs)
+
+
+def training_case(seed=0, lengths=(7, 1, 5, 9, 4, 6), n_labels=3, max_order=2, feature_orders=((0,), (0, 1), (2,))):
+    rng = np.random.default_rng(seed)
+    return random_case(rng, n_labels, lengths, max_order, 8, 1.0, list(feature_orders))
+
+
+def naive_pairs(case, sequence_weight, unsupported, min_feature_count):
+    """Return the (feature, pattern) pairs that have a weight."""
+    allowed = [(f, z) for f, k in enumerate(case.feature_orders) for z in case.model.patterns if len(z) - 1 in k]
+    if unsupported:
+        return set(allowed)
+    seen = dict.fromkeys(allowed, 0.0)
+    for rows, labels, weight in zip(case.sequences, case.labels, sequence_weight, strict=True):
+        for t, row in enumerate(rows):
+            for f, z in allowed:
+                seen[f, z] += weight * (f in row and oracle.occurs(z, labels, t))
+    return {pair for pair, count in seen.items() if count > 0 and count >= min_feature_count}
+
+
+def naive_biases(case, fit_intercept):
+    return {z for z in case.model.patterns if fit_intercept or len(z) > 1}
+
+
+def spread(layout, w):
+    """Return a vector of weights or derivatives as ({pattern: value}, {(feature, pattern): value}), zeros left out."""
+    patterns = layout.patterns.tuples()
+    coef = layout.coef(w).tocoo()
+    of_patterns = {patterns[z]: x for z, x in enumerate(layout.pattern_coef(w)) if x}
+    of_pairs = {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
+    return of_patterns, of_pairs
+
+
+@st.composite
+def training_data(draw):
+    case = draw(cases())
+    weights = draw(st.lists(SEQUENCE_WEIGHTS, min_size=len(case.labels), max_size=len(case.labels)))
+    unsupported = draw(st.booleans())
+    min_feature_count = 1 if unsupported else draw(st.sampled_from([1, 2, 3]))
+    options = {
+        "unsupported": unsupported,
+        "min_feature_count": min_feature_count,
+        "fit_intercept": draw(st.booleans()),
+    }
+    return case, np.array(weights), options
+
+
+@given(training_data())
+def test_which_weights_there_are(drawn):
+    case, weights, options = drawn
+    layout, _ = prepare(case, weights, **options)
+    pairs = naive_pairs(case, weights, options["unsupported"], options["min_feature_count"])
+    biases = naive_biases(case, options["fit_intercept"])
+    assert layout.n_weights == len(pairs) + len(biases)
+    assert layout.n_features == len(case.feature_orders)
+    of_patterns, of_pairs = spread(layout, np.ones(layout.n_weights))
+    assert of_patterns.keys() == biases
+    assert of_pairs.keys() == pairs
+    of_patterns, of_pairs = spread(layout, layout.order_of_weight + 1.0)
+    assert of_patterns == {z: len(z) for z in biases}
+    assert of_pairs == {(f, z): len(z) for f, z in pairs}
+
+
+@given(training_data())
+def test_weights_go_to_coefficients_and_back(drawn):
+    case, weights, options = drawn
+    layout, _ = prepare(case, weights, **options)
+    w = np.random.default_rng(0).normal(size=layout.n_weights)
+    np.testing.assert_array_equal(layout.weights(layout.pattern_coef(w), layout.coef(w)), w)
+    # coefficients of pairs and patterns without a weight are dropped
+    n_patterns = len(layout.patterns.lengths)
+    everywhere = layout.weights(np.full(n_patterns, 2.0), np.full((n_patterns, layout.n_features), 3.0))
+    expected = layout.weights(2 * (layout.pattern_coef(np.ones(len(w)))), 3 * layout.coef(np.ones(len(w))))
+    np.testing.assert_array_equal(everywhere, expected)
+
+
+@given(training_data())
+def test_objective_and_gradient_equal_enumeration(drawn):
+    case, weights, options = drawn
+    layout, objective = prepare(case, weights, **options)
+    w = np.random.default_rng(0).normal(size=layout.n_weights)
+    before = w.copy()
+    value, gradient = objective.value_gradient(w)
+    np.testing.assert_array_equal(w, before)
+    assert gradient.shape == (layout.n_weights,)
+    assert gradient.dtype == np.float64
+    model = oracle.Model(case.model.n_labels, *spread(layout, w))
+    data = list(zip(case.sequences, case.labels, weights, strict=True))
+    expected = math.fsum(c * oracle.negative_log_likelihood(model, rows, labels) for rows, labels, c in data)
+    assert value == pytest.approx(expected, rel=1e-10, abs=1e-10)
+    assert objective.value(w) == pytest.approx(value, rel=1e-12, abs=1e-12)
+    per_sequence = [oracle.gradient(model, rows, labels) for rows, labels, _ in data]
+    for part, found in enumerate(spread(layout, gradient)):
+        for key in model[part + 1]:
+            exact = math.fsum(c * g[part][key] for c, g in zip(weights, per_sequence, strict=True))
+            assert found.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10)
+
+
+@pytest.mark.parametrize("unsupported", [False, True])
+@pytest.mark.parametrize("feature_orders", [((0,), (0,)), ((0,), (0, 1), (2,))], ids=["order_0", "conjoined"])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
+def test_gradient_equals_central_differences(feature_orders, unsupported, scale):
+    weights = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0])
+    layout, objective = prepare(training_case(feature_orders=feature_orders), weights, unsupported=unsupported)
+    w = scale * np.random.default_rng(1).normal(size=layout.n_weights)
+    _, gradient = objective.value_gradient(w)
+    numeric = np.empty_like(w)
+    step = 1e-5
+    for k in range(len(w)):
+        e = np.zeros_like(w)
+        e[k] = step
+        numeric[k] = (objective.value(w + e) - objective.value(w - e)) / (2 * step)
+    assert np.linalg.norm(gradient - numeric) < 1e-6 * np.linalg.norm(gradient)
+
+
+def test_objective_at_zero_counts_labellings():
+    case = training_case()
+    layout, objective = prepare(case)
+    n_tokens = sum(map(len, case.sequences))
+    assert objective.value(np.zeros(layout.n_weights)) == pytest.approx(n_tokens * math.log(3), rel=1e-14)
+
+
+def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
+    case = training_case()
+    weights = np.array([2.0, 1.0, 0.0, 1.0, 2.0, 0.0])
+    chosen = [0, 0, 1, 3, 4, 4]
+    repeated = case._replace(sequences=[case.sequences[n] for n in chosen], labels=[case.labels[n] for n in chosen])
+    for min_feature_count in 1, 2:
+        layout, objective = prepare(case, weights, min_feature_count=min_feature_count)
+        other, same = prepare(repeated, min_feature_count=min_feature_count)
+        w = np.random.default_rng(2).normal(size=layout.n_weights)
+        np.testing.assert_array_equal(other.order_of_weight, layout.order_of_weight)
+        value, gradient = objective.value_gradient(w)
+        expected_value, expected_gradient = same.value_gradient(w)
+        assert value == pytest.approx(expected_value, rel=1e-12)
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-9, atol=1e-11)
+
+
+def test_splitting_the_data_adds_the_objectives():
+    case = training_case()
+    layout, objective = prepare(case, unsupported=True)
+    w = np.random.default_rng(3).normal(size=layout.n_weights)
+    parts = [
+        prepare(case._replace(sequences=case.sequences[part], labels=case.labels[part]), unsupported=True)[1]
+        for part in (slice(0, 2), slice(2, None))
+    ]
+    values, gradients = zip(*(part.value_gradient(w) for part in parts), strict=True)
+    value, gradient = objective.value_gradient(w)
+    assert value == pytest.approx(sum(values), rel=1e-12)
+    np.testing.assert_allclose(gradient, sum(gradients), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("feature_orders", [((0,), (0,)), ((0,), (0, 1), (2,))], ids=["order_0", "conjoined"])
+def test_every_n_jobs_gives_the_same_bits(feature_orders):
+    lengths = np.random.default_rng(4).integers(0, 25, 90)
+    case = training_case(lengths=lengths, feature_orders=feature_orders)
+    found = []
+    for n_jobs in (1, 2, 3):
+        layout, objective = prepare(case, n_jobs=n_jobs)
+        w = np.random.default_rng(5).normal(size=layout.n_weights)
+        found.append((*objective.value_gradient(w), objective.value(w)))
+    for value, gradient, again in found[1:]:
+        assert value == found[0][0]
+        np.testing.assert_array_equal(gradient, found[0][1])
+        assert again == found[0][2]
+
+
+@pytest.mark.parametrize("feature_orders", [((0,), (0,)), ((0,), (0, 1), (2,))], ids=["order_0", "conjoined"])
+def test_extreme_weights_give_finite_gradients(feature_orders):
+    case = training_case(lengths=(40, 3, 17), feature_orders=feature_orders)
+    layout, objective = prepare(case)
+    rng = np.random.default_rng(6)
+    w = rng.choice([-1e3, 1e3, 0.0, 1.0], size=layout.n_weights)
+    value, gradient = objective.value_gradient(w)
+    model = oracle.Model(3, *spread(layout, w))
+    expected = math.fsum(
+        oracle.dynamic_program(model, rows).log_partition - oracle.score(model, rows, labels)
+        for rows, labels in zip(case.sequences, case.labels, strict=True)
+    )
+    assert value == pytest.approx(expected, rel=1e-11)
+    assert np.isfinite(gradient).all()
+
+
+def test_l2_penalty():
+    precision = np.array([1.0, 4.0, 0.0])
+    value, gradient = L2(precision).value_gradient(np.array([1.0, -2.0, 5.0]))
+    assert value == 0.5 * (1 + 16)
+    np.testing.assert_array_equal(gradient, [1.0, -8.0, 0.0])
+
+
+def precision_of(layout, sigma_by_order):
+    return 1 / np.asarray(sigma_by_order)[layout.order_of_weight] ** 2
+
+
+@pytest.mark.parametrize("sigma_by_order", [(1.0, 1.0, 1.0), (3.0, 0.5, 0.1)])
+def test_lbfgs_reaches_the_certified_gap(sigma_by_order):
+    layout, objective = prepare(training_case(lengths=(8,) * 12))
+    penalty = L2(precision_of(layout, sigma_by_order))
+    start = np.zeros(layout.n_weights)
+
+    def total(w):
+        (f, g), (p, h) = objective.value_gradient(w), penalty.value_gradient(w)
+        return f + p, g + h
+
+    best = total(LBFGS(tol=1e-9, max_iter=5000).solve(objective, penalty, start).w)[0]
+    for tol in (1e-1, 1e-3):
+        report = LBFGS(tol=tol, max_iter=5000).solve(objective, penalty, start)
+        value, gradient = total(report.w)
+        norm = np.linalg.norm(gradient)
+        assert report.converged
+        assert report.gradient_norm == pytest.approx(norm, rel=1e-6)
+        assert norm <= tol * max(1.0, np.linalg.norm(report.w))
+        assert value - best <= max(sigma_by_order) ** 2 * norm**2 / 2 + 1e-12 * abs(best)
+        assert len(report.history) == report.n_iter + 1
+        assert report.history[0] == pytest.approx(total(start)[0], rel=1e-12)
+        assert report.history[-1] == pytest.approx(value, rel=1e-12)
+        assert (np.diff(report.history) <= 0).all()
+    np.testing.assert_array_equal(start, 0.0)
+
+
+def test_lbfgs_says_when_it_has_not_converged():
+    layout, objective = prepare(training_case())
+    calls = []
+    solver = LBFGS(tol=1e-8, max_iter=2, callback=lambda *args: calls.append(args))
+    report = solver.solve(objective, L2(np.ones(layout.n_weights)), np.zeros(layout.n_weights))
+    assert not report.converged
+    assert report.n_iter == 2
+    assert len(report.history) == 3
+    assert report.message
+    assert len(calls) == 2
+
+
+def test_lbfgs_starts_where_it_is_told():
+    layout, objective = prepare(training_case())
+    penalty = L2(np.ones(layout.n_weights))
+    report = LBFGS(tol=1e-6, max_iter=500).solve(objective, penalty, np.zeros(layout.n_weights))
+    again = LBFGS(tol=1e-6, max_iter=500).solve(objective, penalty, report.w)
+    assert again.converged
+    assert again.n_iter == 0
+    np.testing.assert_array_equal(again.w, report.w)
+
+
+def test_empty_sequences_add_nothing():
+    case = training_case(lengths=(4, 0, 3))
+    without = Case(case.model, case.feature_orders, case.sequences[::2], case.labels[::2])
+    (layout, objective), (other, same) = prepare(case), prepare(without)
+    assert layout.n_weights == other.n_weights
+    w = np.random.default_rng(8).normal(size=layout.n_weights)
+    value, gradient = objective.value_gradient(w)
+    assert value == pytest.approx(same.value(w), rel=1e-14)
+    np.testing.assert_allclose(gradient, same.value_gradient(w)[1], rtol=1e-12, atol=1e-14)
