@@ -382,11 +382,11 @@ class BaseSequenceLabeler(BaseEstimator):
 
 
 def _with_read_only_arrays(value):
-    """Make the arrays in ``value`` read-only again, which pickling forgets; for others kernels would be compiled anew."""
+    """Make the arrays in ``value`` read-only again: pickling forgets it, and kernels would be compiled anew."""
     if isinstance(value, np.ndarray):
         return freeze(value, value.dtype)
     if isinstance(value, tuple):
-        return type(value)(*map(_with_read_only_arrays, value))
+        return getattr(type(value), "_make", tuple)(map(_with_read_only_arrays, value))
     if hasattr(value, "__dict__"):
         vars(value).update({name: _with_read_only_arrays(part) for name, part in vars(value).items()})
     return value

@@ -1,8 +1,10 @@
 """What scikit-learn's tools expect of an estimator: their own checks in full, and the same for sequences."""
 
 import copy
+import importlib
 import io
 import pickle
+import pkgutil
 from collections import Counter
 
 import joblib
@@ -16,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, _kernels
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 RNG = np.random.default_rng(0)
@@ -159,6 +161,22 @@ def test_models_come_back_from_memory_maps(fitted, tmp_path):
     assert_same_fit(joblib.load(tmp_path / "model.joblib", mmap_mode="r"), fitted)
 
 
+@pytest.mark.needs_jit
+def test_copies_compile_nothing_anew(fitted):
+    modules = [
+        importlib.import_module(f"{_kernels.__name__}.{m.name}") for m in pkgutil.iter_modules(_kernels.__path__)
+    ]
+    kernels = [kernel for module in modules for kernel in vars(module).values() if hasattr(kernel, "signatures")]
+    for method in METHODS.values():
+        method(fitted, X, Y)
+    before = [len(kernel.signatures) for kernel in kernels]
+    assert any(before)
+    restored = pickle.loads(pickle.dumps(fitted))
+    for method in METHODS.values():
+        method(restored, X, Y)
+    assert [len(kernel.signatures) for kernel in kernels] == before
+
+
 def test_clone_is_not_fitted_and_has_the_parameters(fitted):
     crf = clone(fitted)
     assert crf.get_params() == fitted.get_params()
@@ -200,10 +218,10 @@ def test_grid_search_over_a_pipeline_of_raw_tokens():
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
 
 
-def test_grid_search_over_a_batch_in_worker_processes():
-    batch = SequenceFeatureExtractor().fit(WORDS).transform(WORDS)
-    search = GridSearchCV(HighOrderCRF(), {"max_order": [0, 1]}, cv=KFold(3), n_jobs=2).fit(batch, Y)
-    assert search.predict(batch[:3]) == Y[:3]
+def test_grid_search_over_a_batch_that_was_sent_elsewhere():
+    batch = pickle.loads(pickle.dumps(SequenceFeatureExtractor().fit(WORDS).transform(WORDS)))
+    search = GridSearchCV(HighOrderCRF(), {"max_order": [0, 1]}, cv=KFold(2)).fit(batch, Y)
+    assert pickle.loads(pickle.dumps(search)).predict(batch[:3]) == Y[:3]
 
 
 @pytest.mark.parametrize("convert", [list, lambda X: [np.eye(4)[["abcd".index(w) for w in s]] for s in WORDS]])
