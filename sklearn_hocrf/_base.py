@@ -102,6 +102,14 @@ class BaseSequenceLabeler(BaseEstimator):
         -----
         sklearn.exceptions.ConvergenceWarning
             If the solver stopped before the gradient was small enough.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).classes_
+        array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
         """
         self._check_parameters()
         data = check_training_data(self, X, y, sample_weight)
@@ -249,6 +257,14 @@ class BaseSequenceLabeler(BaseEstimator):
             Before fit.
         ValueError, TypeError
             If X is not valid or does not go with the X of fit.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).predict([[["the"], ["old"]], []])
+        [['DET', 'ADJ'], []]
         """
         check_is_fitted(self)
         batch, form = read_sequences(self, X)
@@ -269,6 +285,15 @@ class BaseSequenceLabeler(BaseEstimator):
         marginals : list of arrays of shape (n_tokens, n_classes), or array
             In [0, 1], rows sum to 1, columns as ``classes_``. An array of shape (n_sequences, n_tokens, n_classes) for
             a 3-D X, of shape (n_samples, n_classes) for a plain 2-D X.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF(max_order=2).fit(X, y).predict_marginals(X)[1].round(2)
+        array([[0.2 , 0.59, 0.21],
+               [0.2 , 0.21, 0.59]])
         """
         check_is_fitted(self)
         batch, form = read_sequences(self, X)
@@ -284,6 +309,14 @@ class BaseSequenceLabeler(BaseEstimator):
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_classes), or array
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).predict_proba(X)[0].shape
+        (3, 3)
         """
         return self.predict_marginals(X)
 
@@ -305,6 +338,15 @@ class BaseSequenceLabeler(BaseEstimator):
         ------
         ValueError, TypeError
             For an empty pattern and for labels that are not in ``classes_``.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF(max_order=2).fit(X, y).pattern_marginals(X, [("DET", "NOUN")])[1].round(2)
+        array([[0.  ],
+               [0.35]])
         """
         check_is_fitted(self)
         codes = _pattern_codes(list(patterns), self.classes_)
@@ -336,6 +378,19 @@ class BaseSequenceLabeler(BaseEstimator):
         Returns
         -------
         accuracy : float
+
+        Raises
+        ------
+        ValueError
+            If X has no tokens, or y does not go with it.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).score(X, [["DET", "ADJ", "ADJ"], ["DET", "NOUN"]])
+        0.8
         """
         check_is_fitted(self)
         batch, form = read_sequences(self, X)
@@ -364,6 +419,14 @@ class BaseSequenceLabeler(BaseEstimator):
         ------
         ValueError
             For a label that fit has not seen.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF(max_order=2).fit(X, y).log_likelihood(X, y).round(2)
+        array([-1.18, -1.05])
         """
         check_is_fitted(self)
         batch, form = read_sequences(self, X)
