@@ -20,6 +20,8 @@ from cases import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sklearn_hocrf import _inference
+
 # scaled numbers near the end of their range: exp(-644) is about 1e-280
 EDGE = st.sampled_from([0.0, 150.0, -150.0, 300.0, -300.0, 400.0, -400.0, -460.0, -576.0, -640.0, 640.0])
 KINDS = {
@@ -256,13 +258,20 @@ def test_every_n_jobs_gives_the_same_bits(feature_orders):
             np.testing.assert_array_equal(answer(batch, n_jobs=n_jobs), one)
 
 
-def test_a_model_without_any_possible_labelling():
+@pytest.mark.parametrize("long_numbers", [1 << 22, 1], ids=["whole", "cut"])
+@pytest.mark.parametrize("emission", [1.0, 1e4], ids=["scaled", "twin"])
+def test_a_sequence_without_any_possible_labelling_is_named(emission, long_numbers, monkeypatch):
+    monkeypatch.setattr(_inference, "_LONG_NUMBERS", long_numbers)
     patterns = {(0,): 0.0, (1,): 0.0} | dict.fromkeys([(0, 0), (0, 1), (1, 0), (1, 1)], -math.inf)
-    case = Case(oracle.Model(2, patterns, {}), [], [[{}], [{}, {}]], [(0,), (0, 0)])
+    sequences = [[{0: 1.0}], [], [{}], [{}, {0: 1.0}, {}], [{0: 1.0}]]
+    model = oracle.Model(2, patterns, {(0, (0,)): emission, (0, (1,)): 0.0})
+    case = Case(model, [(0,)], sequences, [(0,) * len(rows) for rows in sequences])
     chain, batch = to_chain_model(case)
-    close(chain.log_score(batch, to_codes(case.labels)), [0.0, -math.inf])
-    close(chain.log_partition(batch), [math.log(2), -math.inf])
-    with pytest.raises(ValueError, match="sequence 1"):
-        chain.marginals(batch)
-    with pytest.raises(ValueError, match="sequence 1"):
+    close(chain.log_score(batch, to_codes(case.labels)), [emission, 0.0, 0.0, -math.inf, emission])
+    for question in chain.log_partition, chain.marginals, chain.decode:
+        with pytest.raises(ValueError, match="sequence 3"):
+            question(batch)
+    with pytest.raises(ValueError, match="sequence 3"):
         chain.pattern_marginals(batch, [(0, 1)])
+    possible = batch[[0, 1, 2, 4]]
+    close(chain.log_partition(possible), [np.logaddexp(emission, 0), 0.0, math.log(2), np.logaddexp(emission, 0)])

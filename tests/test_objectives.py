@@ -1,6 +1,7 @@
 """The training problem: which weights exist, objective and gradient against the oracle, penalty and solver."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import oracle
@@ -277,3 +278,19 @@ def test_empty_sequences_add_nothing():
     value, gradient = objective.value_gradient(w)
     assert value == pytest.approx(same.value(w), rel=1e-14)
     np.testing.assert_allclose(gradient, same.value_gradient(w)[1], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.needs_jit
+def test_memory_of_a_gradient_does_not_grow_with_the_data():
+    def peak(n_sequences):
+        layout, objective = prepare(training_case(lengths=[20] * n_sequences))
+        w = np.zeros(layout.n_weights)
+        objective.value_gradient(w)
+        tracemalloc.start()
+        objective.value_gradient(w)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    few, many = peak(200), peak(2000)
+    assert many - few < 8 * 1800 * 20  # less than one number per token
