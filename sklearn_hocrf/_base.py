@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -40,7 +41,7 @@ class Problem(NamedTuple):
     objective: Any  # value_gradient(w), without the penalty
 
 
-class BaseSequenceLabeler(BaseEstimator):
+class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`."""
 
     _parameter_constraints: dict = {
@@ -62,13 +63,13 @@ class BaseSequenceLabeler(BaseEstimator):
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _build_problem(self, data) -> Problem:
         """Return patterns, automaton, weights and objective for validated training data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _build_model(self):
         """Return the fitted model that decodes batches and gives their marginals."""
-        raise NotImplementedError
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 

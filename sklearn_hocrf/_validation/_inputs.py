@@ -191,16 +191,13 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
 
 
 def _check_fitted_table(estimator, X):
-    if not sparse.issparse(X) and hasattr(X, "__array__") and np.asarray(X).ndim < 2:
-        check_table(X, estimator)  # raises, and says how to reshape
+    matrix = check_table(X, estimator)
     if not estimator._features.is_table:
         raise ValueError(
             f"X is a plain 2-D array, but {type(estimator).__name__} was fitted on sequences. If X is one sequence, "
             "wrap it: `[X]`"
         )
-    validate_data(estimator, X, reset=False, skip_check_array=True)
-    matrix = check_table(X, estimator)
-    _check_width(matrix.shape[1], estimator._features.n_features, type(estimator).__name__)
+    validate_data(estimator, X, reset=False, skip_check_array=True)  # number and names of the features
     return matrix
 
 

@@ -30,7 +30,7 @@ def read_labels(y, lengths, form, name) -> tuple[np.ndarray | list, bool]:
         raise TypeError(f"y is the str {short(y)}; for one sequence with a label a character: `[list(text)]`")
     if hasattr(y, "__array__"):
         y = np.asarray(y)
-    if isinstance(y, (dict, set, frozenset)) or not hasattr(y, "__len__") or not hasattr(y, "__iter__"):
+    if not _is_ordered_collection(y):
         raise TypeError(f"y must be a list of label sequences or an array, not a {type(y).__name__}")
     if form == "table":
         return _read_plain_labels(y, len(lengths))
@@ -57,6 +57,12 @@ def _read_plain_labels(y, n_rows):
     return (list(y) if as_lists or y.dtype == object else y), as_lists
 
 
+def _is_ordered_collection(value):
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
+
+
 def _label_sequence(labels, n):
     if isinstance(labels, (str, bytes)):
         raise TypeError(
@@ -65,11 +71,9 @@ def _label_sequence(labels, n):
         )
     if hasattr(labels, "__array__"):
         labels = np.asarray(labels)
-    if isinstance(labels, np.ndarray) and labels.ndim == 1:
-        return labels
     if isinstance(labels, np.ndarray) and labels.ndim > 1:
         raise ValueError(f"y[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token")
-    if isinstance(labels, (dict, set, frozenset)) or not hasattr(labels, "__len__") or not hasattr(labels, "__iter__"):
+    if not _is_ordered_collection(labels):
         raise TypeError(
             f"y[{n}] (sequence {n}) is {short(labels)} ({type(labels).__name__}), where a sequence of labels belongs"
         )
