@@ -66,7 +66,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
         For tokens, names and values that are none, naming sequence and position.
     """
     names = defaultdict(count().__next__) if grow else vocabulary  # a new name gets the next number
-    lengths, widths, ids, odd, odd_values = [], [], [], [], []
+    ids: list[int] = []
+    lengths, widths, odd, odd_values = [], [], [], []  # odd: entries whose value is not 1
     number = names.__getitem__
     for n, sequence in enumerate(X):
         refuse_non_sequence(sequence, n)
