@@ -200,12 +200,6 @@ class Rows(NamedTuple):
     indices: np.ndarray  # (nnz,) int32
     values: np.ndarray  # (nnz,) float64, or empty where all values are 1
 
-    @classmethod
-    def of(cls, batch: SequenceBatch) -> "Rows":
-        """Return the rows of a batch."""
-        values = freeze(np.empty(0), np.float64) if batch.values is None else batch.values
-        return cls(batch.indptr, batch.indices, values)
-
 
 class Slab(NamedTuple):
     """Positions that are worked on together: blocks of sequences that run side by side.   B blocks, W lanes, R rows.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from ._batch import Piece, Rows, SequenceBatch, cut_pieces, freeze
+from ._batch import Piece, SequenceBatch, cut_pieces, freeze
 from ._kernels import chain, chain_log, rows
 from ._patterns import given_patterns
 from ._potentials import WeightLayout, build_lattice, label_arcs
@@ -42,7 +42,7 @@ class Plan:
     def __init__(self, layout: WeightLayout, batch: SequenceBatch):
         self.layout = layout
         self.offsets = batch.offsets
-        self.rows = Rows.of(batch)
+        self.rows = layout.rows(batch)
         self.n_sequences = len(batch)
         self.n_slots = len(layout.slot_tables[1])
         self.row_numbers = layout.automaton.n_states + layout.pairs.n_columns + self.n_slots + 1
@@ -168,9 +168,9 @@ class ChainModel:
 
     def log_score(self, batch: SequenceBatch, codes) -> np.ndarray:
         """Return the log potential of the labelling ``codes`` of each sequence, -inf where it is forbidden; shape (n_sequences,)."""
-        arcs = label_arcs(self.layout, batch.offsets, codes)
+        arcs = label_arcs(self.lattice, batch.offsets, codes)
         scores = np.empty(batch.n_tokens)
-        rows.label_scores(Rows.of(batch), self.layout.pairs, self.pair_weights, arcs, self.layout.arc_columns, scores)
+        rows.label_scores(self.layout.rows(batch), self.layout.pairs, self.pair_weights, arcs, self.layout.arc_columns, scores)
         scores += self.lattice.arc_score[arcs]
         sequence = np.repeat(np.arange(len(batch)), batch.lengths)
         return np.bincount(sequence, weights=scores, minlength=len(batch))

@@ -38,7 +38,7 @@ class NegativeLogLikelihood:
         self.n_weights = layout.n_weights
         self.sequence_weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
         self.n_jobs = n_jobs
-        self._empirical = layout.empirical_counts(batch, codes, self.sequence_weight)
+        self._empirical = layout.empirical_counts(self.plan.rows, batch.offsets, codes, self.sequence_weight)
 
     def value(self, w) -> float:
         """Return f(w), by a forward pass alone."""

@@ -22,11 +22,15 @@ __all__ = ["Lattice", "WeightLayout", "build_lattice", "build_layout", "label_ar
 
 
 class PairTable(NamedTuple):
-    """The (feature, column) pairs that have a weight, by feature.   F features, K pairs, C columns."""
+    """The (feature, column) pairs that have a weight, by feature.   F ranked features, K pairs, C columns.
+
+    Features are numbered by rank: first those of the dense table, then the others in the order in which training meets them,
+    so that rare ones, which are most of them, are read in the order in which they lie in memory.
+    """
 
     starts: np.ndarray  # (F + 1,) int64   range of each feature's pairs
     columns: np.ndarray  # (K,) int32   ascending within a feature
-    dense_row: np.ndarray  # (F,) int32   row of the feature in the dense table, or -1
+    n_dense: int  # features whose weights are kept in the dense table, one row each
     n_columns: int
     n_labels: int
 
@@ -44,8 +48,8 @@ class Lattice(NamedTuple):
     n_labels: int
     fail: np.ndarray  # (P,) int32
     state_label: np.ndarray  # (P,) int32
-    into: np.ndarray  # (P + 1,) int32   range of the arcs into each state
-    outgoing: np.ndarray  # (P + 1,) int32   range of each state's own arcs in source_arcs
+    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
+    outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs in source_arcs
     source_arcs: np.ndarray  # (A,) int32
     arc_label: np.ndarray  # (A,) int32
     arc_target: np.ndarray  # (A,) int32
@@ -66,53 +70,75 @@ class Lattice(NamedTuple):
 class WeightLayout:
     """Which patterns and (feature, pattern) pairs have a weight, and where.
 
-    The weight vector is ``[pairs by feature | biases by pattern]``.
+    The weight vector is ``[pairs by feature rank | biases by pattern]``.
 
-    Attributes
+    Parameters
     ----------
     patterns : PatternTable
         Z label patterns.
     automaton : PatternAutomaton
+        The automaton of these patterns.
+    feature_order : ndarray of shape (n_features,)
+        Sort key: features with lower keys get lower ranks.
+    pair_feature, pair_pattern : ndarray of int
+        The pairs.
+    bias_pattern : ndarray of int
+        Patterns that have a weight of their own, ascending.
+    extra_columns : sequence of int
+        Patterns that are score columns though they have no pairs.
+
+    Attributes
+    ----------
     network : SumNetwork
     pairs : PairTable
-        K_pairs pairs; the weights of the pairs come first.
+    ranked_features : ndarray of int32
+        The features that have pairs, by rank.
     column_pattern : ndarray of shape (C,), int32
         Pattern of each score column; the first L are the single labels.
-    bias_pattern : ndarray of int32
-        Patterns that have a weight of their own.
     n_features, n_weights : int
     order_of_weight : ndarray of shape (n_weights,), int32
         Order of the pattern each weight belongs to.
     """
 
-    def __init__(self, patterns, automaton, n_features, pair_feature, pair_pattern, bias_pattern, extra_columns=()):
+    def __init__(
+        self, patterns, automaton, feature_order, pair_feature, pair_pattern, bias_pattern, extra_columns=()
+    ):
         self.patterns: PatternTable = patterns
         self.automaton: PatternAutomaton = automaton
         self.network: SumNetwork = build_sum_network(automaton)
-        self.n_features = n_features
+        self.n_features = len(feature_order)
         n_labels = automaton.n_labels
-        self.column_pattern = freeze(np.unique(np.concatenate([np.arange(n_labels), pair_pattern, np.asarray(extra_columns, np.int64)])), np.int32)
-        columns = np.searchsorted(self.column_pattern, pair_pattern)
-        order = np.lexsort((columns, pair_feature))
-        columns = columns[order]
-        starts = np.concatenate([[0], np.cumsum(np.bincount(pair_feature, minlength=n_features))])
-        dense_row = _dense_rows(starts, columns, n_labels)
+        columns = [np.arange(n_labels), pair_pattern, np.asarray(extra_columns, dtype=np.int64)]
+        self.column_pattern = freeze(np.unique(np.concatenate(columns)), np.int32)
+        pair_column = np.searchsorted(self.column_pattern, pair_pattern)
+
+        dense = _are_dense(pair_feature, pair_column, self.n_features, n_labels)
+        ranked = np.lexsort((feature_order, ~dense))
+        used = np.bincount(pair_feature, minlength=self.n_features) > 0
+        self.ranked_features = freeze(ranked[used[ranked]], np.int32)
+        rank = np.full(self.n_features, -1)
+        rank[self.ranked_features] = np.arange(len(self.ranked_features))
+        self._rank = freeze(rank, np.int32)
+        order = np.lexsort((pair_column, rank[pair_feature]))
+        pair_rank, pair_column = rank[pair_feature[order]], pair_column[order]
         self.pairs = PairTable(
-            freeze(starts, np.int64),
-            freeze(columns, np.int32),
-            freeze(dense_row, np.int32),
+            _starts(pair_rank, len(self.ranked_features)),
+            freeze(pair_column, np.int32),
+            int(dense.sum()),
             len(self.column_pattern),
             n_labels,
         )
-        rows_of_pairs = np.repeat(dense_row, np.diff(starts))
-        self._dense_pairs = np.flatnonzero(rows_of_pairs >= 0)
-        self._dense_cells = (rows_of_pairs[self._dense_pairs], columns[self._dense_pairs])
+        in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
+        self._dense_cells = (pair_rank[in_table], pair_column[in_table])
+
         self.bias_pattern = freeze(bias_pattern, np.int32)
-        pair_order = patterns.lengths[self.column_pattern[columns]] - 1
+        pair_order = patterns.lengths[self.column_pattern[pair_column]] - 1
         self.order_of_weight = freeze(np.concatenate([pair_order, patterns.lengths[bias_pattern] - 1]), np.int32)
         self.n_weights = len(self.order_of_weight)
-        self.slot_tables = _slots(automaton, patterns, self.column_pattern)
-        self.arc_columns = _arc_columns(automaton, self.column_pattern)
+        column_of_arc = np.full(automaton.n_arcs, -1)
+        column_of_arc[automaton.pattern_arc[self.column_pattern]] = np.arange(len(self.column_pattern))
+        self.slot_tables = _slots(automaton, column_of_arc)
+        self.arc_columns = _arc_columns(automaton, column_of_arc)
 
     @property
     def n_pairs(self) -> int:
@@ -121,14 +147,14 @@ class WeightLayout:
     def dense_table(self, weights=None) -> np.ndarray:
         """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
         width = -(-self.pairs.n_labels // rows.STEP) * rows.STEP
-        table = np.zeros((int(self.pairs.dense_row.max(initial=-1)) + 1, width))
+        table = np.zeros((self.pairs.n_dense, width))
         if weights is not None:
-            table[self._dense_cells] = weights[self._dense_pairs]
+            table[self._dense_cells] = weights[: len(self._dense_cells[0])]
         return table
 
     def add_dense(self, table, gradient):
         """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
-        gradient[self._dense_pairs] += table[self._dense_cells]
+        gradient[: len(self._dense_cells[0])] += table[self._dense_cells]
 
     def pattern_coef(self, weights) -> np.ndarray:
         """Return the patterns' own weights, 0 for those that have none; shape (Z,)."""
@@ -138,29 +164,42 @@ class WeightLayout:
 
     def coef(self, weights) -> sparse.csr_array:
         """Return the weights of the pairs as a sparse matrix of shape (Z, n_features)."""
-        by_feature = (weights[: self.n_pairs], self.column_pattern[self.pairs.columns], self.pairs.starts)
         shape = (len(self.patterns.lengths), self.n_features)
-        return sparse.csc_array(by_feature, shape=shape).tocsr()
+        return sparse.coo_array((weights[: self.n_pairs], self._pair_coordinates()), shape=shape).tocsr()
 
     def weights(self, pattern_coef, coef) -> np.ndarray:
         """Return the weight vector of given coefficients; pairs and patterns that have no weight here are left out."""
-        features = np.repeat(np.arange(self.n_features), np.diff(self.pairs.starts))
-        given = sparse.csr_array(coef)[self.column_pattern[self.pairs.columns], features] if self.n_pairs else []
+        given = sparse.csr_array(coef)[self._pair_coordinates()] if self.n_pairs else []
         return np.concatenate([np.asarray(given, dtype=np.float64).ravel(), np.asarray(pattern_coef)[self.bias_pattern]])
 
+    def _pair_coordinates(self):
+        """Return pattern and feature of each pair."""
+        features = np.repeat(self.ranked_features, np.diff(self.pairs.starts))
+        return self.column_pattern[self.pairs.columns], features
+
+    def rows(self, batch) -> Rows:
+        """Return the rows of a batch with features as ranks, those without any pair left out."""
+        indices = self._rank[batch.indices]
+        values = np.empty(0) if batch.values is None else batch.values
+        indptr = batch.indptr
+        kept = indices >= 0
+        if not kept.all():
+            indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
+            indices, values = indices[kept], values[kept] if len(values) else values
+        return Rows(freeze(indptr, np.int64), freeze(indices, np.int32), freeze(values, np.float64))
+
     def extended(self, patterns, columns) -> "WeightLayout":
-        """Return a layout for more patterns, with score columns, but no weights, for the label tuples ``columns``."""
+        """Return a layout for more patterns, with score columns, but no weights, for the label tuples ``columns``.
+
+        Patterns keep their relative order, so the weights keep their places.
+        """
         row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
         moved = np.array([row[pattern] for pattern in self.patterns.tuples()])
-        features = np.repeat(np.arange(self.n_features), np.diff(self.pairs.starts))
+        pair_pattern, pair_feature = self._pair_coordinates()
+        automaton = build_automaton(patterns, self.automaton.n_labels)
+        extra = [row[pattern] for pattern in columns]
         return WeightLayout(
-            patterns,
-            build_automaton(patterns, self.automaton.n_labels),
-            self.n_features,
-            features,
-            moved[self.column_pattern[self.pairs.columns]],
-            moved[self.bias_pattern],
-            extra_columns=[row[pattern] for pattern in columns],
+            patterns, automaton, self._rank, pair_feature, moved[pair_pattern], moved[self.bias_pattern], extra
         )
 
     def sum_over_suffixes(self, arc_counts) -> np.ndarray:
@@ -172,12 +211,12 @@ class WeightLayout:
             np.add.at(counts, automaton.arc_up[arcs], counts[arcs])
         return counts[automaton.pattern_arc[self.bias_pattern]]
 
-    def empirical_counts(self, batch, codes, sequence_weight=None) -> np.ndarray:
+    def empirical_counts(self, token_rows, offsets, codes, sequence_weight) -> np.ndarray:
         """Return how often each weight's feature occurs in labelled data, weighted; shape (n_weights,)."""
-        arcs = label_arcs(self, batch.offsets, codes)
-        weight = np.ones(len(codes)) if sequence_weight is None else np.repeat(sequence_weight, batch.lengths)
+        arcs = label_arcs(build_lattice(self), offsets, codes)
+        weight = np.repeat(sequence_weight, np.diff(offsets))
         counts = np.zeros(self.n_pairs)
-        rows.label_counts(Rows.of(batch), self.pairs, weight, arcs, self.arc_columns, counts)
+        rows.label_counts(token_rows, self.pairs, weight, arcs, self.arc_columns, counts)
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
         return np.concatenate([counts, self.sum_over_suffixes(used)])
 
@@ -222,8 +261,9 @@ def build_layout(
     automaton = build_automaton(patterns, n_labels)
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
-    bare = WeightLayout(patterns, automaton, batch.n_features, *np.empty((2, 0), dtype=np.int64), bias_pattern)
-    arcs = label_arcs(bare, batch.offsets, codes)
+    no_pairs = np.empty((2, 0), dtype=np.int64)
+    bare = WeightLayout(patterns, automaton, np.zeros(0), *no_pairs, bias_pattern)
+    arcs = label_arcs(build_lattice(bare), batch.offsets, codes)
     token_weight = np.repeat(weight, batch.lengths)
     matrix = batch.tocsr()
     matrix = sparse.csr_array((np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
@@ -231,9 +271,16 @@ def build_layout(
         _pairs_of_order(order, features, matrix, arcs, token_weight, bare, min_feature_count, unsupported)
         for order, features in _features_by_order(feature_orders, batch.n_features)
     ]
-    pair_feature, pair_pattern = (np.concatenate(column) for column in zip(*found, strict=True)) if found else ([], [])
-    pair_feature, pair_pattern = np.asarray(pair_feature, np.int64), np.asarray(pair_pattern, np.int64)
-    return WeightLayout(patterns, automaton, batch.n_features, pair_feature, pair_pattern, bias_pattern)
+    pairs = np.concatenate([np.stack(pairs) for pairs in found], axis=1) if found else no_pairs
+    return WeightLayout(patterns, automaton, _first_seen(batch), *pairs, bias_pattern)
+
+
+def _first_seen(batch):
+    """Return when training, which takes long sequences first, meets each feature."""
+    by_length = batch[np.argsort(-batch.lengths, kind="stable")]
+    first = np.full(batch.n_features, len(by_length.indices))
+    first[by_length.indices[::-1]] = np.arange(len(by_length.indices))[::-1]
+    return first
 
 
 def _features_by_order(feature_orders, n_features):
@@ -268,10 +315,10 @@ def _pairs_of_order(order, features, matrix, arcs, token_weight, layout, min_cou
     return columns, chosen[counts.row[kept]]
 
 
-def label_arcs(layout: WeightLayout, offsets, codes) -> np.ndarray:
+def label_arcs(lattice: Lattice, offsets, codes) -> np.ndarray:
     """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
     arcs = np.empty(len(codes), dtype=np.int32)
-    chain.label_arcs(build_lattice(layout), freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
+    chain.label_arcs(lattice, freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
     return arcs
 
 
@@ -303,23 +350,21 @@ def build_lattice(layout: WeightLayout, weights=None) -> Lattice:
     )
 
 
-def _dense_rows(starts, columns, n_labels):
-    """Give a row of the dense table to each feature whose pairs are a good part of the labels, and nothing else."""
-    counts = np.diff(starts)
-    last = columns[np.maximum(starts[1:] - 1, 0)] if len(columns) else np.zeros(len(counts))
-    dense = (counts >= 4) & (3 * counts >= n_labels) & (last < n_labels)
-    return np.where(dense, np.cumsum(dense) - 1, -1)
+def _are_dense(pair_feature, pair_column, n_features, n_labels):
+    """Tell which features have pairs with a good part of the labels, and with nothing else."""
+    counts = np.bincount(pair_feature, minlength=n_features)
+    dense = (counts >= 4) & (3 * counts >= n_labels)
+    dense[pair_feature[pair_column >= n_labels]] = False
+    return dense
 
 
 def _starts(group, n_groups) -> np.ndarray:
-    return freeze(np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))]), np.int32)
+    return freeze(np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))]), np.int64)
 
 
-def _slots(automaton, patterns, column_pattern):
+def _slots(automaton, column_of_arc):
     """Return (arc_slot, slot_arc, slot_up, slot_column) of the arcs that end in a column's pattern of order 1 or more."""
-    column = np.full(automaton.n_arcs, -1)
-    column[automaton.pattern_arc[column_pattern]] = np.arange(len(column_pattern))
-    column[automaton.arc_length == 1] = -1
+    column = np.where(automaton.arc_length > 1, column_of_arc, -1)
     dynamic = column >= 0
     for length in range(2, int(automaton.arc_length.max()) + 1):
         arcs = np.flatnonzero(automaton.arc_length == length)
@@ -328,21 +373,18 @@ def _slots(automaton, patterns, column_pattern):
     slot_arc = slot_arc[np.argsort(automaton.arc_length[slot_arc], kind="stable")]
     arc_slot = np.full(automaton.n_arcs, -1)
     arc_slot[slot_arc] = np.arange(len(slot_arc))
-    return tuple(
-        freeze(table, np.int32) for table in (arc_slot, slot_arc, arc_slot[automaton.arc_up[slot_arc]], column[slot_arc])
-    )
+    slot_up = arc_slot[automaton.arc_up[slot_arc]]
+    return tuple(freeze(table, np.int32) for table in (arc_slot, slot_arc, slot_up, column[slot_arc]))
 
 
-def _arc_columns(automaton, column_pattern) -> ArcColumns:
-    column = np.full(automaton.n_arcs, -1)
-    column[automaton.pattern_arc[column_pattern]] = np.arange(len(column_pattern))
+def _arc_columns(automaton, column_of_arc) -> ArcColumns:
     arcs, suffix = np.arange(automaton.n_arcs), np.arange(automaton.n_arcs)
     found = []
     while len(arcs):
-        hit = column[suffix] >= 0
-        found.append((arcs[hit], column[suffix[hit]]))
-        arcs, suffix = arcs[automaton.arc_up[suffix] >= 0], automaton.arc_up[suffix[automaton.arc_up[suffix] >= 0]]
-    owner, columns = (np.concatenate(part) for part in zip(*found, strict=True))
+        hit = column_of_arc[suffix] >= 0
+        found.append(np.stack([arcs[hit], column_of_arc[suffix[hit]]]))
+        up = automaton.arc_up[suffix]
+        arcs, suffix = arcs[up >= 0], up[up >= 0]
+    owner, columns = np.concatenate(found, axis=1)
     order = np.argsort(owner, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=automaton.n_arcs))])
-    return ArcColumns(freeze(starts, np.int64), freeze(columns[order], np.int32))
+    return ArcColumns(_starts(owner, automaton.n_arcs), freeze(columns[order], np.int32))

@@ -170,7 +170,9 @@ def test_splitting_the_data_adds_the_objectives():
     layout, objective = prepare(case, unsupported=True)
     w = np.random.default_rng(3).normal(size=layout.n_weights)
     parts = [
-        prepare(case._replace(sequences=case.sequences[part], labels=case.labels[part]), unsupported=True)[1]
+        NegativeLogLikelihood(
+            layout, to_batch(case.sequences[part], len(case.feature_orders)), to_codes(case.labels[part])
+        )
         for part in (slice(0, 2), slice(2, None))
     ]
     values, gradients = zip(*(part.value_gradient(w) for part in parts), strict=True)

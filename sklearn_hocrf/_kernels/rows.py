@@ -1,8 +1,8 @@
 """Products of sparse token rows with (feature, column) weights, and their adjoints.
 
-Pairs are stored by feature: those of feature f are ``pair_starts[f] .. pair_starts[f + 1]``, each with the score column it adds
-to and a weight. Frequent features know most labels; theirs are kept in a dense table of one padded row of label weights each, which
-is added to a token's scores as a whole, so that the time goes by features and not by pairs.
+Pairs are stored by feature: those of feature f are ``starts[f] .. starts[f + 1]``, each with the score column it adds to and a
+weight. Frequent features know most labels; these, the first H, are kept in a dense table of one padded row of label weights each,
+which is added to a token's scores as a whole, so that the time goes by features and not by pairs.
 
 Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = padded number of labels (a multiple of 8), R rows
 and W lanes of a slab of B blocks.
@@ -71,8 +71,8 @@ def score_rows(rows, pairs, weights, dense, slab, scores):
                 for entry in range(rows.indptr[token], rows.indptr[token + 1]):
                     feature = rows.indices[entry]
                     value = rows.values[entry] if len(rows.values) else 1.0
-                    if pairs.dense_row[feature] >= 0:
-                        _add_scaled(dense_line, 0, dense, pairs.dense_row[feature], value)
+                    if feature < pairs.n_dense:
+                        _add_scaled(dense_line, 0, dense, feature, value)
                     else:
                         for pair in range(pairs.starts[feature], pairs.starts[feature + 1]):
                             line[pairs.columns[pair]] += value * weights[pair]
@@ -106,8 +106,8 @@ def add_expectations(rows, pairs, slab, marginals, weight, gradient, dense):
                 for entry in range(rows.indptr[token], rows.indptr[token + 1]):
                     feature = rows.indices[entry]
                     value = rows.values[entry] if len(rows.values) else 1.0
-                    if pairs.dense_row[feature] >= 0:
-                        _add_scaled(dense, pairs.dense_row[feature], dense_line, 0, value)
+                    if feature < pairs.n_dense:
+                        _add_scaled(dense, feature, dense_line, 0, value)
                     else:
                         for pair in range(pairs.starts[feature], pairs.starts[feature + 1]):
                             gradient[pair] += value * line[pairs.columns[pair]]
