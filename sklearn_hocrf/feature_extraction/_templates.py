@@ -195,21 +195,26 @@ class TemplateVocabulary:
             key, n_keys = joined, n_keys * table.n_codes
         return key, n_keys
 
-    def names(self, chosen=slice(None)) -> list[str]:
-        """Return the names of the chosen attributes."""
+    def names(self, chosen=slice(None)) -> np.ndarray:
+        """Return the names of the chosen attributes, of dtype object."""
         key = self.keys[chosen]
-        texts = []  # the value of each pair, last pair first
+        codes = []  # of each pair, last pair first
         for i in range(len(self.template) - 1, 0, -1):
             key, code = np.divmod(key, self.tables[i].n_codes)
-            texts.append(self.tables[i].texts[code].tolist())
+            codes.append(code)
             if i in self._prefixes:
                 key = self._prefixes[i][key]
-        texts.append(self.tables[0].texts[key].tolist())
+        codes = [key, *reversed(codes)]
         head = "|".join(f"{field}[{offset}]" for field, offset in self.template)
         if all(table.labels is not None for table in self.tables):
-            return [f"{head}={'|'.join(values)}" for values in zip(*reversed(texts), strict=True)]
-        values = ([text for text in row if text is not None] for row in zip(*reversed(texts), strict=True))
-        return [f"{head}={'|'.join(row)}" if row else head for row in values]
+            # arrays of objects are added in C: text to the few distinct values first, then these to each other
+            names = (f"{head}=" + self.tables[0].texts)[codes[0]]
+            for table, code in zip(self.tables[1:], codes[1:], strict=True):
+                names = names + ("|" + table.texts)[code]
+            return names
+        texts = (table.texts[code].tolist() for table, code in zip(self.tables, codes, strict=True))
+        values = ([text for text in row if text is not None] for row in zip(*texts, strict=True))
+        return np.array([f"{head}={'|'.join(row)}" if row else head for row in values], dtype=object)
 
 
 def _distinct(key, n_keys, min_count) -> np.ndarray:
@@ -243,8 +248,8 @@ class ConstantNames:
     def __len__(self):
         return len(self.array)
 
-    def names(self, chosen=slice(None)) -> list[str]:
-        return self.array[chosen].tolist()
+    def names(self, chosen=slice(None)) -> np.ndarray:
+        return self.array[chosen]
 
 
 class FeatureNames(Sequence):
@@ -274,8 +279,7 @@ class FeatureNames(Sequence):
 
     def __array__(self, dtype=None, copy=None):
         if self._array is None:
-            names = [name for block in self._blocks for name in block.names()]
-            self._array = np.array(names, dtype=object)
+            self._array = np.concatenate([block.names() for block in self._blocks])
             self._array.flags.writeable = False
         return self._array.astype(dtype or object, copy=bool(copy))
 

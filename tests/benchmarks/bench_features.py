@@ -127,30 +127,29 @@ CASES = [
 
 
 def measure(case):
-    """Return the seconds of the best of three runs and the peak memory of the process in MiB."""
+    """Return the processor seconds of one run and the peak memory of the process in MiB."""
     _, benchmark, method = case
     suite = benchmark()
     suite.setup()
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        result = getattr(suite, method)()
-        seconds.append(time.perf_counter() - start)
-        del result  # else the next run would have both in memory
+    start = time.process_time()  # other programs slow this clock less than the one on the wall
+    getattr(suite, method)()
+    seconds = time.process_time() - start
     unit = 2**20 if sys.platform == "darwin" else 2**10
-    return min(seconds), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def main():
+def main(n_rounds=5):
     X, source = load_tokens()
-    print(f"{source}: {len(X)} sequences, {sum(map(len, X))} tokens, {len(TEMPLATES)} templates; best of 3 runs")
-    # one after the other, each in a fresh process, so that peak memory is its own
+    print(
+        f"{source}: {len(X)} sequences, {sum(map(len, X))} tokens, {len(TEMPLATES)} templates; best of {n_rounds} runs"
+    )
+    # each run in a fresh process, so that peak memory is its own; all cases in turn, so that they share disturbances
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        results = [pool.apply(measure, (case,)) for case in CASES]
-    ours = results[0][0]
+        rounds = [[pool.apply(measure, (case,)) for case in CASES] for _ in range(n_rounds)]
+    seconds, peaks = np.array(rounds).min(axis=0).T
     print(f"{'':42}{'seconds':>9}{'peak MiB':>10}{'ratio':>8}")
-    for (name, _, _), (seconds, peak) in zip(CASES, results, strict=True):
-        print(f"{name:42}{seconds:9.3f}{peak:10.0f}{seconds / ours:8.2f}")
+    for (name, _, _), time_, peak in zip(CASES, seconds, peaks, strict=True):
+        print(f"{name:42}{time_:9.3f}{peak:10.0f}{time_ / seconds[0]:8.2f}")
 
 
 if __name__ == "__main__":
