@@ -21,11 +21,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "with label patterns of growing order.",
     )
     parser.add_argument("--max-order", type=_positive, default=3, help="highest order to train (default: %(default)s)")
-    parser.add_argument("--words", type=_positive, default=500, help="training words (default: %(default)s)")
+    parser.add_argument(
+        "--words", type=_positive, default=500, help="training words, and as many test words (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the data (default: %(default)s)")
     options = parser.parse_args(arguments)
 
-    X_train, X_test, y_train, y_test = make_digit_words(n_train=options.words, random_state=options.seed)
+    X_train, X_test, y_train, y_test = make_digit_words(options.words, options.words, random_state=options.seed)
     n_train, n_test = (sum(len(labels) for labels in y) for y in (y_train, y_test))
     print(f"{len(y_train)} training words ({n_train} digits), {len(y_test)} test words ({n_test} digits)")
     print(f"{'order':>5} {'patterns':>9} {'states':>7} {'accuracy':>9} {'seconds':>8}")

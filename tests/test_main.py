@@ -15,9 +15,9 @@ def table_of(output):
 
 
 def test_table(capsys):
-    main(["--max-order", "2", "--words", "20", "--seed", "3"])
+    main(["--max-order", "2", "--words", "12", "--seed", "3"])
     output = capsys.readouterr().out
-    assert output.startswith("20 training words")
+    assert output.startswith("12 training words")
     first, second = table_of(output)
     assert list(first) == ["order", "patterns", "states", "accuracy", "seconds"]
     assert (first["order"], second["order"]) == (1, 2)
