@@ -10,7 +10,8 @@ from worker processes as read-only memory maps look the same as fresh ones.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -33,7 +34,7 @@ class TokenColumn(NamedTuple):
     codes: np.ndarray  # (N,) int32   index into ``values``; -1 where the token has no such field
     values: np.ndarray  # (V,) object   the distinct raw values
 
-    def take(self, tokens) -> "TokenColumn":
+    def take(self, tokens) -> TokenColumn:
         """Return the column of the given token rows; the distinct values stay shared."""
         return TokenColumn(freeze(self.codes[tokens], np.int32), self.values)
 
@@ -81,13 +82,14 @@ class SequenceBatch:
         self.indices = freeze(indices, np.int32)
         self.values = None if values is None else freeze(values, np.float64)
         self.n_features = int(n_features)
-        self.feature_names = None if feature_names is None else np.asarray(feature_names, dtype=object)
+        lazy = feature_names is None or hasattr(feature_names, "__array__")  # names that are made when asked for
+        self.feature_names = feature_names if lazy else np.asarray(feature_names, dtype=object)
         self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
         if self.offsets[0] != 0 or self.offsets[-1] != len(self.indptr) - 1 or self.indptr[-1] != len(self.indices):
             raise ValueError("offsets, indptr and indices do not fit together")
 
     @classmethod
-    def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> "SequenceBatch":
+    def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> SequenceBatch:
         """Return the batch whose stacked token rows are a sparse matrix of shape (N, n_features).
 
         Explicit zeros are dropped and values that are all 1 are not stored.
@@ -120,7 +122,7 @@ class SequenceBatch:
         """Return the stacked token rows as a dense array of shape (N, n_features)."""
         return self.tocsr().toarray()
 
-    def append(self, matrix, feature_names=None) -> "SequenceBatch":
+    def append(self, matrix, feature_names=None) -> SequenceBatch:
         """Return a batch with the columns of ``matrix``, of shape (N, n_new), added on the right."""
         if self.n_features == 0:
             stacked = matrix
@@ -138,7 +140,7 @@ class SequenceBatch:
     def __iter__(self):
         return (self[n] for n in range(len(self)))
 
-    def __getitem__(self, key) -> "SequenceBatch":
+    def __getitem__(self, key) -> SequenceBatch:
         """Return the batch of the sequences that an int, slice, mask or index array selects."""
         if isinstance(key, tuple):  # scikit-learn's indexing helpers write array[key, ...]
             if len(key) != 2 or key[1] is not Ellipsis:

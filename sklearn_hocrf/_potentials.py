@@ -188,7 +188,7 @@ class WeightLayout:
             indices, values = indices[kept], values[kept] if len(values) else values
         return Rows(freeze(indptr, np.int64), freeze(indices, np.int32), freeze(values, np.float64))
 
-    def extended(self, patterns, columns) -> "WeightLayout":
+    def extended(self, patterns, columns) -> WeightLayout:
         """Return a layout for more patterns, with score columns, but no weights, for the label tuples ``columns``.
 
         Patterns keep their relative order, so the weights keep their places.

@@ -31,8 +31,8 @@ __all__ = ["SumNetwork", "build_sum_network"]
 class SumNetwork(NamedTuple):
     """Additions of the forward and backward pass.   P states, A arcs, I and J inner sums.
 
-    Forward values are ``[alpha (P) | inner sums (I)]``; sum i adds up the values ``terms[starts[i]:starts[i + 1]]``, all of
-    which come before it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, in the same way.
+    Forward values are ``[alpha (P) | inner sums (I)]``; sum i adds up the values ``terms[starts[i]:starts[i + 1]]``, all
+    of which come before it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, in the same way.
     """
 
     arc_value: np.ndarray  # (A,) int32   which forward value is m of the arc
@@ -67,103 +67,115 @@ def _raw_network(automaton):
     """Return the sums as pairs (node, term), a rank that sorts the nodes topologically, and the node of each arc."""
     n_states, n_labels = automaton.n_states, automaton.n_labels
     fail = automaton.fail.astype(np.int64)
-    children, slot, n_children = _children(fail)
-    first_child = np.concatenate([[0], np.cumsum(n_children)[:-1]])
-    depth_rank = int(automaton.state_length.max()) - automaton.state_length.astype(np.int64)  # longest states first
-
-    # nodes: alpha (P), subtree sums A (P), pair sums of the children level by level, partial sums
-    edges, ranks = [], [np.full(n_states, -1, dtype=np.int64)]
-    subtree = n_states + np.arange(n_states)
-    edges.append((subtree, np.arange(n_states)))
-    widths, bases = [n_children], [None]
-    n_nodes = 2 * n_states
-    stages = 2 + int(n_children.max()).bit_length() + 1  # pair-sum levels, then A, then partial sums
-    ranks.append(depth_rank * stages + stages - 2)
-    while (widths[-1] > 1).any():
-        below, level = widths[-1], len(widths)
-        width = np.where(below > 1, (below + 1) // 2, 0)
-        base = n_nodes + np.cumsum(width) - width
-        owner = np.repeat(np.arange(n_states), width)
-        number = np.arange(len(owner)) + n_nodes
-        index = number - base[owner]
-        for side in (0, 1):
-            has = 2 * index + side < below[owner]
-            edges.append((number[has], _tree_node(bases, level - 1, owner[has], 2 * index[has] + side, first_child, children, subtree)))
-        ranks.append(depth_rank[owner] * stages + level - 1)
-        widths.append(width)
-        bases.append(base)
-        n_nodes += len(owner)
-    top = np.zeros(n_states, dtype=np.int64)  # the node that sums up all children
-    for level, width in enumerate(widths):
-        whole = np.flatnonzero(width == 1)
-        top[whole] = _tree_node(bases, level, whole, np.zeros(len(whole), np.int64), first_child, children, subtree)
-    parents = np.flatnonzero(n_children)
-    edges.append((subtree[parents], top[parents]))
+    tree = _FailureTree(fail)
+    stages = len(tree.widths) + 2  # of each state: pair sums level by level, subtree sum, partial sums
+    longest_first = (int(automaton.state_length.max()) - automaton.state_length.astype(np.int64)) * stages
 
     # partial sums for the pairs (p, y) where some state of p's failure subtree has a y-arc
-    own_keys = automaton.arc_source.astype(np.int64) * n_labels + automaton.arc_label
-    levels, source = [own_keys], automaton.arc_source.astype(np.int64)
-    label = automaton.arc_label
-    while source.any():
-        label, source = label[source > 0], fail[source[source > 0]]
-        levels.append(np.unique(source * n_labels + label))
-        source, label = levels[-1] // n_labels, levels[-1] % n_labels
-    pairs = np.unique(np.concatenate(levels))
+    own = automaton.arc_source.astype(np.int64) * n_labels + automaton.arc_label
+    pairs = _pairs_with_arcs_below(own, fail, n_labels)
     state, label = pairs // n_labels, pairs % n_labels
-    partial = n_nodes + np.arange(len(pairs))
-    ranks.append(depth_rank[state] * stages + stages - 1)
-    edges.append((partial, state))
+    partial = tree.n_nodes + np.arange(len(pairs))
     below = np.flatnonzero(state > 0)  # each such pair is an exception among the children of its parent's pair
     above = np.searchsorted(pairs, fail[state[below]] * n_labels + label[below])
-    without = ~np.isin(pairs[below], own_keys)
-    edges.append((partial[above[without]], partial[below[without]]))
-    edges.append(_covers(pairs, state, partial, above, slot[state[below]], widths, bases, first_child, children, subtree))
-    plain = np.ones(len(pairs), dtype=bool)
+    without_arc = ~np.isin(pairs[below], own)
+    plain = tree.n_children[state] > 0
     plain[above] = False
-    plain &= n_children[state] > 0
-    edges.append((partial[plain], top[state[plain]]))
-
+    cover_pair, cover = tree.covers(above, tree.place[state[below]], state)
+    edges = [
+        *tree.edges,
+        (partial, state),
+        (partial[above[without_arc]], partial[below[without_arc]]),
+        (partial[cover_pair], cover),
+        (partial[plain], tree.top[state[plain]]),
+    ]
     node, term = (np.concatenate(column) for column in zip(*edges, strict=True))
-    return node, term, np.concatenate(ranks), partial[np.searchsorted(pairs, own_keys)]
+    rank = np.concatenate([longest_first[tree.owner] + tree.stage, longest_first[state] + stages - 1])
+    rank[:n_states] = -1
+    return node, term, rank, partial[np.searchsorted(pairs, own)]
 
 
-def _children(fail):
-    """Return the states sorted by parent in the failure tree, each one's place among its siblings, and the counts."""
-    parent = fail[1:]
-    children = 1 + np.argsort(parent, kind="stable")
-    n_children = np.bincount(parent, minlength=len(fail))
-    first = np.cumsum(n_children) - n_children
-    slot = np.zeros(len(fail), dtype=np.int64)
-    slot[children] = np.arange(len(children)) - first[fail[children]]
-    return children, slot, n_children
+def _pairs_with_arcs_below(own, fail, n_labels):
+    """Return the pairs (p, y), as keys ``p * n_labels + y``, such that a state of p's failure subtree has a y-arc."""
+    levels = [np.unique(own)]
+    while (source := levels[-1] // n_labels).any():
+        inner = source > 0
+        levels.append(np.unique(fail[source[inner]] * n_labels + levels[-1][inner] % n_labels))
+    return np.unique(np.concatenate(levels))
 
 
-def _tree_node(bases, level, owner, index, first_child, children, subtree):
-    """Return the node of the ``index``-th pair sum at ``level`` over the children of ``owner``; level 0 is A(child)."""
-    if level == 0:
-        return subtree[children[first_child[owner] + index]]
-    return bases[level][owner] + index
+class _FailureTree:
+    """Sums over the failure tree: subtree sums A, and a binary tree of pair sums over the children of each state.
 
-
-def _covers(pairs, state, partial, pair, place, widths, bases, first_child, children, subtree):
-    """Cover, for each pair (p, y), the children of p that know no y-arc by the fewest pair sums.
-
-    Bottom-up: a sibling that is not itself an exception is a term; the parent of an exception is an exception.
+    Nodes are numbered alpha (P), A (P), then the pair sums level by level. Level 0 of a state's binary tree is A of its
+    children, in order; ``widths[level]`` says how many nodes a level has.
     """
-    nodes, terms = [], []
-    for level, width in enumerate(widths):
-        owner = state[pair]
-        inner = width[owner] > 1
-        pair, place, owner = pair[inner], place[inner], owner[inner]
-        stride = int(width.max()) + 2
-        exceptions = pair * stride + place
-        sibling = place ^ 1
-        clean = (sibling < width[owner]) & ~np.isin(pair * stride + sibling, exceptions)
-        nodes.append(partial[pair[clean]])
-        terms.append(_tree_node(bases, level, owner[clean], sibling[clean], first_child, children, subtree))
-        up = np.unique(pair * stride + place // 2)
-        pair, place = up // stride, up % stride
-    return np.concatenate(nodes), np.concatenate(terms)
+
+    def __init__(self, fail):
+        n_states = len(fail)
+        self.subtree = n_states + np.arange(n_states)
+        self.children = 1 + np.argsort(fail[1:], kind="stable")
+        self.n_children = np.bincount(fail[1:], minlength=n_states)
+        self.first_child = np.cumsum(self.n_children) - self.n_children
+        self.place = np.zeros(n_states, dtype=np.int64)  # of each state among its siblings
+        self.place[self.children] = np.arange(n_states - 1) - self.first_child[fail[self.children]]
+        self.widths, self._bases = [self.n_children], [None]
+        self.n_nodes = 2 * n_states
+        self.edges = [(self.subtree, np.arange(n_states))]
+        owners, levels = [np.arange(n_states), np.arange(n_states)], []
+        while (self.widths[-1] > 1).any():
+            owner = self._add_level()
+            owners.append(owner)
+            levels.append(np.full(len(owner), len(self.widths) - 2))
+        self.top = np.zeros(n_states, dtype=np.int64)  # the node that sums up all children
+        for level, width in enumerate(self.widths):
+            whole = np.flatnonzero(width == 1)
+            self.top[whole] = self._node(level, whole, np.zeros(len(whole), dtype=np.int64))
+        parents = np.flatnonzero(self.n_children)
+        self.edges.append((self.subtree[parents], self.top[parents]))
+        self.owner = np.concatenate(owners)
+        last = np.full(2 * n_states, len(self.widths))  # the subtree sum comes after all pair sums
+        self.stage = np.concatenate([last, *levels])
+
+    def _node(self, level, owner, index):
+        """Return the ``index``-th node at ``level`` of the binary tree of ``owner``."""
+        if level == 0:
+            return self.subtree[self.children[self.first_child[owner] + index]]
+        return self._bases[level][owner] + index
+
+    def _add_level(self):
+        """Add sums of neighbours for all states that have more than one node so far; return the states, by new node."""
+        level, below = len(self.widths), self.widths[-1]
+        width = np.where(below > 1, (below + 1) // 2, 0)
+        owner = np.repeat(np.arange(len(below)), width)
+        number = self.n_nodes + np.arange(len(owner))
+        self._bases.append(self.n_nodes + np.cumsum(width) - width)
+        self.widths.append(width)
+        self.n_nodes += len(owner)
+        index = number - self._bases[level][owner]
+        for side in (0, 1):
+            has = 2 * index + side < below[owner]
+            self.edges.append((number[has], self._node(level - 1, owner[has], 2 * index[has] + side)))
+        return owner
+
+    def covers(self, pair, place, state):
+        """Cover, for each pair (p, y), the children of p that are no exceptions by the fewest pair sums.
+
+        ``pair`` and ``place`` list the exceptions: pair number and place among the children of ``state[pair]``. Bottom-up: a
+        sibling that is no exception is a term; the parent of an exception is an exception. Returns pairs and terms.
+        """
+        pairs, terms = [], []
+        for level, width in enumerate(self.widths):
+            inner = width[state[pair]] > 1
+            pair, place = pair[inner], place[inner]
+            owner, sibling = state[pair], place ^ 1
+            stride = int(width.max()) + 2
+            clean = (sibling < width[owner]) & ~np.isin(pair * stride + sibling, pair * stride + place)
+            pairs.append(pair[clean])
+            terms.append(self._node(level, owner[clean], sibling[clean]))
+            up = np.unique(pair * stride + place // 2)
+            pair, place = up // stride, up % stride
+        return np.concatenate(pairs), np.concatenate(terms)
 
 
 def _finish(n_inputs, node, term, rank, arc_value) -> SumNetwork:
@@ -189,7 +201,7 @@ def _finish(n_inputs, node, term, rank, arc_value) -> SumNetwork:
 
 
 def _transpose(n_inputs, n_inner, node, term, arc_value):
-    """Return the sums of the backward pass: the adjoint of a value adds up those of its arcs and of the sums that use it."""
+    """Return the sums of the backward pass: a value's adjoint adds up those of its arcs and of the sums that use it."""
     n_arcs = len(arc_value)
     # adjoints in the order in which they can be computed: last inner sum first, then the inputs (beta)
     value_of = np.concatenate([n_inputs + n_inner - 1 - np.arange(n_inner), np.arange(n_inputs)])
@@ -198,9 +210,10 @@ def _transpose(n_inputs, n_inner, node, term, arc_value):
     back_node = np.concatenate([adjoint[arc_value], adjoint[term]])
     back_term = np.concatenate([np.arange(n_arcs), adjoint[node]])
     outputs = adjoint[np.arange(n_inputs)]
-    back_node, back_term, _ = _alias_single_terms(back_node, back_term, n_arcs + n_inputs + n_inner, outputs, keep=outputs)
+    n_nodes = n_arcs + n_inputs + n_inner
+    back_node, back_term, _ = _alias_single_terms(back_node, back_term, n_nodes, outputs, keep=outputs)
     kept = np.unique(np.concatenate([back_node, outputs]))
-    number = np.full(n_arcs + n_inputs + n_inner, -1)
+    number = np.full(n_nodes, -1)
     number[:n_arcs] = np.arange(n_arcs)
     number[kept] = n_arcs + np.arange(len(kept))
     return _lists(number[back_node] - n_arcs, number[back_term], len(kept))
