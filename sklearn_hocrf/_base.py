@@ -22,7 +22,6 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ._automaton import PatternAutomaton
-from ._batch import freeze
 from ._labels import decode_labels, label_codes
 from ._patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from ._penalties import L2
@@ -222,11 +221,6 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             ConvergenceWarning,
             stacklevel=4,
         )
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if "_layout" in state:
-            self._layout = _with_read_only_arrays(self._layout)
 
     @property
     def feature_names_in_(self):
@@ -443,17 +437,6 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
-
-
-def _with_read_only_arrays(value):
-    """Make the arrays in ``value`` read-only again: pickling forgets it, and kernels would be compiled anew."""
-    if isinstance(value, np.ndarray):
-        return freeze(value, value.dtype)
-    if isinstance(value, tuple):
-        return getattr(type(value), "_make", tuple)(map(_with_read_only_arrays, value))
-    if hasattr(value, "__dict__"):
-        vars(value).update({name: _with_read_only_arrays(part) for name, part in vars(value).items()})
-    return value
 
 
 def _is_order(value):

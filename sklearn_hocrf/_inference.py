@@ -23,7 +23,7 @@ from ._potentials import WeightLayout, build_lattice, label_arcs
 
 __all__ = ["ChainModel", "Expectations", "Plan"]
 
-_SLAB_NUMBERS = 1 << 15  # 256 KiB of doubles: half of a common L2 cache
+_SLAB_NUMBERS = 1 << 16  # 512 KiB of doubles: about the L2 cache of a core
 _LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
 _MOST_CHUNKS = 16
 LANES = chain.LANES

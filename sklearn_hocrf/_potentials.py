@@ -144,6 +144,12 @@ class WeightLayout:
     def n_pairs(self) -> int:
         return len(self.pairs.columns)
 
+    def __reduce__(self):
+        # built again rather than copied: smaller, and arrays stay read-only, as the compiled kernels expect them
+        pair_pattern, pair_feature = self._pair_coordinates()
+        n_labels = self.automaton.n_labels
+        return _restore, (self.patterns, n_labels, self._rank, pair_feature, pair_pattern, self.bias_pattern)
+
     def dense_table(self, weights=None) -> np.ndarray:
         """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
         width = -(-self.pairs.n_labels // rows.STEP) * rows.STEP
@@ -273,6 +279,10 @@ def build_layout(
     ]
     pairs = np.concatenate([np.stack(pairs) for pairs in found], axis=1) if found else no_pairs
     return WeightLayout(patterns, automaton, _first_seen(batch), *pairs, bias_pattern)
+
+
+def _restore(patterns, n_labels, *rest):
+    return WeightLayout(patterns, build_automaton(patterns, n_labels), *rest)
 
 
 def _first_seen(batch):

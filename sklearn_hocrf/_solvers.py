@@ -53,9 +53,11 @@ class LBFGS:
     def solve(self, objective, penalty, w0) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``."""
         w0 = np.array(w0, dtype=np.float64)
-        last = {}  # the newest evaluation: scipy accepts it before it calls back
+        last = {"w": None}  # the newest evaluation: as a rule scipy accepts it before it calls back
 
         def value_gradient(w):
+            if np.array_equal(w, last["w"]):
+                return last["value"], last["gradient"]
             value, gradient = objective.value_gradient(w)
             penalty_value, penalty_gradient = penalty.value_gradient(w)
             last.update(w=w.copy(), value=value + penalty_value, gradient=gradient + penalty_gradient)
@@ -69,10 +71,9 @@ class LBFGS:
         history = [value]
 
         def after_iteration(intermediate_result):
-            if not np.array_equal(intermediate_result.x, last["w"]):
-                value_gradient(intermediate_result.x)
-            state.update(w=last["w"], gradient=last["gradient"], converged=done(last["w"], last["gradient"]))
-            history.append(last["value"])
+            value, gradient = value_gradient(intermediate_result.x)
+            state.update(w=last["w"], gradient=gradient, converged=done(last["w"], gradient))
+            history.append(value)
             if self.callback is not None:
                 norm = float(np.linalg.norm(state["gradient"]))
                 self.callback(Progress(len(history) - 1, history[-1], norm, penalty.gap(norm)))
@@ -82,12 +83,13 @@ class LBFGS:
         message = "converged"
         if not state["converged"] and self.max_iter > 0:
             # our own stopping rule replaces scipy's
-            options = {"maxcor": self.memory, "maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "ftol": 0, "gtol": 0}
+            options = {"maxcor": self.memory, "maxiter": self.max_iter, "maxfun": 20 * self.max_iter}
+            options |= {"ftol": 0, "gtol": 0}
             result = minimize(
                 value_gradient, w0, jac=True, method="L-BFGS-B", callback=after_iteration, options=options
             )
             if not state["converged"]:
                 message = str(result.message)
         norm = float(np.linalg.norm(state["gradient"]))
-        gap = penalty.gap(norm)
-        return SolverReport(state["w"], len(history) - 1, np.array(history), norm, gap, bool(state["converged"]), message)
+        n_iter, converged = len(history) - 1, bool(state["converged"])
+        return SolverReport(state["w"], n_iter, np.array(history), norm, penalty.gap(norm), converged, message)
