@@ -1,0 +1,209 @@
+"""Handwriting: a gradient against a dense automaton kernel, threads, and the published optima.
+
+    python tests/benchmarks/bench_handwriting.py [--rounds N] [--max-order K] [--skip-optima]
+
+prints three tables. The data is fold 0 of the handwritten words (626 words of 55 distinct ones, each of them in every
+fold) where SKLEARN_HOCRF_DATA or ../shared/data has it; otherwise words of scikit-learn's digits, for which no optimum is known.
+"""
+
+import argparse
+import time
+
+import numpy as np
+from common import data_file, print_table, take_turns, with_spread
+from dense_chain import DenseLikelihood
+from threadpoolctl import threadpool_limits
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._inference import ChainModel
+from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf._patterns import observed_patterns
+from sklearn_hocrf._potentials import build_layout
+from sklearn_hocrf.datasets import load_ocr_letters, make_digit_words
+
+# (max_order, unsupported, fit_intercept) -> optimum and letter accuracy; a separate implementation's, for fold 0
+KNOWN = {
+    (1, True, True): (1868.280, 0.7930),
+    (2, True, True): (907.496, 0.9070),
+    (3, True, True): (640.172, 0.9480),
+    (1, True, False): (2059.090, 0.7713),
+    (1, False, True): (1912.961, 0.7907),
+    (1, False, False): (2109.254, 0.7692),
+}
+
+
+def load_words():
+    """Return training words, test words (X and y each) and where they are from."""
+    path = data_file("ocr", "letter.data.gz")
+    if path is None:
+        X, X_test, y, y_test = make_digit_words(random_state=0)
+        return (X, y), (X_test, y_test), "words of digits (the handwriting data is absent: set SKLEARN_HOCRF_DATA)"
+    words = load_ocr_letters(path)
+    parts = []
+    for chosen in np.flatnonzero(words.fold == 0), np.flatnonzero(words.fold > 0):
+        parts.append(([words.data[i] for i in chosen], [words.target[i] for i in chosen]))
+    return (*parts, "handwriting, fold 0")
+
+
+def make_objective(words, max_order, n_jobs=1):
+    """Return the likelihood of labelled words with all (pixel, letter) pairs and all observed patterns."""
+    X, y = words
+    offsets = np.cumsum([0, *map(len, X)])
+    labels, codes = np.unique(np.concatenate(y), return_inverse=True)
+    batch = SequenceBatch.from_csr(np.concatenate(X).astype(np.float64), offsets)
+    patterns = observed_patterns(codes.astype(np.int32), offsets, len(labels), max_order)
+    layout = build_layout(batch, codes.astype(np.int32), patterns, unsupported=True)
+    return NegativeLogLikelihood(layout, batch, codes.astype(np.int32), n_jobs=n_jobs)
+
+
+def some_weights(objective):
+    return np.random.default_rng(0).normal(scale=0.1, size=objective.n_weights)
+
+
+class Gradient:
+    """Value and gradient at one point, on one thread: sum network, and all transitions of the automaton."""
+
+    params = [1, 2, 3, 4, 5]
+    param_names = ["max_order"]
+
+    def setup(self, max_order, words=None):
+        self.objective = make_objective(load_words()[0] if words is None else words, max_order)
+        self.dense = DenseLikelihood(self.objective)
+        self.w = some_weights(self.objective)
+
+    def time_sum_network(self, max_order=None):
+        return self.objective.value_gradient(self.w)
+
+    def time_dense(self, max_order=None):
+        return self.dense.value_gradient(self.w)
+
+    def track_additions(self, max_order=None):
+        return self.objective.layout.network.n_additions
+
+    def check(self):
+        """Raise unless both kernels give the same log Z and the same expected counts."""
+        log_z, counts = self.dense.expectations(self.w)
+        expected = ChainModel(self.objective.layout, self.w).expectations(self.objective.plan)
+        np.testing.assert_allclose(log_z, expected.log_z, rtol=1e-11)
+        np.testing.assert_allclose(counts, expected.counts, rtol=1e-9, atol=1e-9)
+
+
+class Threads:
+    """The same gradient on one and on two threads."""
+
+    params = [1, 2]
+    param_names = ["n_jobs"]
+
+    def setup(self, n_jobs, max_order=5, words=None):
+        self.objective = make_objective(load_words()[0] if words is None else words, max_order, n_jobs)
+        self.w = some_weights(self.objective)
+
+    def time_gradient(self, n_jobs=None):
+        return self.objective.value_gradient(self.w)
+
+
+class Optimum:
+    """Training to the optimum."""
+
+    params = list(KNOWN)
+    param_names = ["max_order, unsupported, fit_intercept"]
+
+    def setup(self, setting, words=None):
+        self.train, self.test = words or load_words()[:2]
+        max_order, unsupported, fit_intercept = setting
+        self.crf = HighOrderCRF(max_order, unsupported=unsupported, fit_intercept=fit_intercept)
+
+    def time_fit(self, setting=None):
+        return self.crf.fit(*self.train)
+
+    def track_optimum(self, setting=None):
+        return self.time_fit().objective_history_[-1]
+
+
+def compare_kernels(words, max_order, n_rounds):
+    rows = []
+    for order in range(1, max_order + 1):
+        case = Gradient()
+        case.setup(order, words)
+        case.check()
+        seconds = take_turns([case.time_sum_network, case.time_dense], n_rounds, time.process_time)
+        automaton = case.objective.layout.automaton
+        rows.append(
+            (
+                order,
+                automaton.n_arcs,
+                automaton.n_states,
+                case.track_additions(),
+                automaton.n_states * automaton.n_labels,
+                *(with_spread(1e3 * column, ".1f") for column in seconds.T),
+                with_spread(seconds[:, 0] / seconds[:, 1]),
+            )
+        )
+    print(f"\nvalue and gradient on one thread, milliseconds of {n_rounds} rounds: median [least most]")
+    heads = ["order", "arcs", "states", "additions", "transitions", "sum network", "dense automaton", "ratio"]
+    print_table(heads, rows)
+
+
+def compare_threads(words, max_order, n_rounds):
+    cases = [Threads(), Threads()]
+    for n_jobs, case in enumerate(cases, start=1):
+        case.setup(n_jobs, max_order, words)
+    one, two = (case.time_gradient() for case in cases)
+    np.testing.assert_array_equal(one[1], two[1])
+    seconds = take_turns([case.time_gradient for case in cases], n_rounds)
+    print(f"\nthreads at order {max_order}, milliseconds on the wall")
+    rows = [(n, with_spread(1e3 * column, ".1f"), with_spread(seconds[:, 0] / column, ".2f")) for n, column in
+            enumerate(seconds.T, start=1)]
+    print_table(["n_jobs", "gradient", "times faster than 1"], rows)
+
+
+def train(train_words, test_words, max_order, known):
+    settings = [(order, True, True) for order in range(1, max_order + 1)]
+    settings += [(1, True, False), (1, False, True), (1, False, False)]
+    rows = []
+    for setting in settings:
+        case = Optimum()
+        case.setup(setting, (train_words, test_words))
+        start = time.perf_counter()
+        crf = case.time_fit()
+        seconds = time.perf_counter() - start
+        optimum, accuracy = known.get(setting, (None, None))
+        found = crf.objective_history_[-1], crf.score(*test_words)
+        rows.append(
+            (
+                setting[0],
+                *("yes" if flag else "no" for flag in setting[1:]),
+                len(crf.patterns_),
+                crf.automaton_.n_states,
+                f"{found[0]:.3f}",
+                "" if optimum is None else f"{found[0] - optimum:+.3f}",
+                f"{crf.optimality_gap_:.1e}",
+                f"{found[1]:.4f}",
+                "" if accuracy is None else f"{found[1] - accuracy:+.4f}",
+                crf.n_iter_,
+                f"{seconds:.1f}",
+            )
+        )
+    print("\ntraining to the optimum; differences from the known values; the gap bounds the distance from the optimum")
+    heads = ["order", "all pairs", "intercept", "patterns", "states", "optimum", "difference", "gap"]
+    print_table([*heads, "accuracy", "difference", "iterations", "seconds"], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15, help="rounds of each comparison (default: %(default)s)")
+    parser.add_argument("--max-order", type=int, default=5, help="highest order (default: %(default)s)")
+    parser.add_argument("--skip-optima", action="store_true", help="compare times only")
+    options = parser.parse_args()
+    train_words, test_words, source = load_words()
+    print(f"{source}: {len(train_words[0])} words, {sum(map(len, train_words[1]))} letters to train on")
+    with threadpool_limits(1):
+        compare_kernels(train_words, options.max_order, options.rounds)
+        compare_threads(train_words, options.max_order, options.rounds)
+        if not options.skip_optima:
+            train(train_words, test_words, options.max_order, KNOWN if source.startswith("handwriting") else {})
+
+
+if __name__ == "__main__":
+    main()
