@@ -1,8 +1,9 @@
 """The pattern automaton: label patterns compiled to states, arcs and failure links.
 
-States are the empty pattern, every label and every proper prefix of a pattern (JMLR 15, section 2.2). Arcs are the edges of
-the trie of all patterns, so an arc *is* a prefix of a pattern, and every pattern has exactly one arc. After reading some
-labels the automaton is in the state that is their longest suffix among the states (Aho and Corasick, 1975).
+States are the empty pattern, every label and every proper prefix of a pattern (JMLR 15, section 2.2). Arcs are the
+edges of the trie of all patterns, so an arc *is* a prefix of a pattern, and every pattern has exactly one arc. After
+reading some labels the automaton is in the state that is their longest suffix among the states (Aho and Corasick,
+1975).
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class Slab(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Blocks of sequences and their slabs: one slab, or several consecutive ones of a single block of long sequences."""
+    """Blocks of sequences and their slabs: one slab, or several consecutive ones of a block of long sequences."""
 
     sequences: np.ndarray  # (B, W) int64   -1 for an empty lane
     slabs: list
@@ -284,7 +284,8 @@ def _piece(sequences, offsets, rows_per_slab=None) -> Piece:
     first = np.where(sequences >= 0, offsets[sequences], 0)
     length = np.where(sequences >= 0, offsets[sequences + 1] - offsets[sequences], 0)
     n_rows = length.max(axis=1)
-    cuts = [0, int(n_rows.max())] if rows_per_slab is None else [*range(0, int(n_rows[0]), rows_per_slab), int(n_rows[0])]
+    longest = int(n_rows.max())
+    cuts = [*range(0, longest, rows_per_slab or longest), longest]
     slabs = []
     for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
         here = np.clip(length - start, 0, stop - start)

@@ -1,11 +1,11 @@
 """Questions about a whole batch: partition functions, marginals, expected counts, best labels.
 
-A batch is cut into pieces that fit the cache; a piece goes through scores, kernels and adjoint on one thread. Pieces are dealt
-out to a number of chunks that depends on the data alone, and the chunks' sums are added in a fixed order, so that every
-``n_jobs`` gives the same bits. Threads live here and nowhere else.
+A batch is cut into pieces that fit the cache; a piece goes through scores, kernels and adjoint on one thread. Pieces
+are dealt out to a number of chunks that depends on the data alone, and the chunks' sums are added in a fixed order,
+so that every ``n_jobs`` gives the same bits. Threads live here and nowhere else.
 
-Long sequences are cut by position: the forward pass keeps one row of alpha per cut, and the backward pass runs the forward
-pass of each part again (checkpointing), so that memory does not grow with (length x states).
+Long sequences are cut by position: the forward pass keeps one row of alpha per cut, and the backward pass runs the
+forward pass of each part again (checkpointing), so that memory does not grow with (length x states).
 """
 
 from __future__ import annotations
@@ -167,10 +167,11 @@ class ChainModel:
         return ChainModel(wider, self.weights)  # patterns keep their relative order, so weights keep their places
 
     def log_score(self, batch: SequenceBatch, codes) -> np.ndarray:
-        """Return the log potential of the labelling ``codes`` of each sequence, -inf where it is forbidden; shape (n_sequences,)."""
+        """Return the log potential of the given labels of each sequence, -inf where forbidden; shape (n_sequences,)."""
         arcs = label_arcs(self.lattice, batch.offsets, codes)
         scores = np.empty(batch.n_tokens)
-        rows.label_scores(self.layout.rows(batch), self.layout.pairs, self.pair_weights, arcs, self.layout.arc_columns, scores)
+        layout = self.layout
+        rows.label_scores(layout.rows(batch), layout.pairs, self.pair_weights, arcs, layout.arc_columns, scores)
         scores += self.lattice.arc_score[arcs]
         sequence = np.repeat(np.arange(len(batch)), batch.lengths)
         return np.bincount(sequence, weights=scores, minlength=len(batch))
@@ -232,7 +233,8 @@ class _Run:
     def forward(self, piece: Piece):
         """Run the scaled forward passes of a piece and store log Z.
 
-        Returns the alpha in front of each slab, the lanes that went well, and the sequences to be done again in log space.
+        Returns the alpha in front of each slab, the lanes that went well, and the sequences to be done again in log
+        space.
         """
         filled = piece.sequences >= 0
         log_scale = np.zeros(filled.shape)

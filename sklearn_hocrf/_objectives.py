@@ -14,8 +14,8 @@ class NegativeLogLikelihood:
 
         f(w) = sum_n c_n [ log Z(x_n; w) - score(x_n, y_n; w) ],     gradient = expected counts - empirical counts
 
-    (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the layout: pairs by feature, then biases
-    by pattern. Values are in nats, summed over sequences.
+    (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the layout: pairs by feature, then
+    biases by pattern. Values are in nats, summed over sequences.
 
     Parameters
     ----------
@@ -36,7 +36,8 @@ class NegativeLogLikelihood:
         self.plan = Plan(layout, batch)
         self.batch = batch
         self.n_weights = layout.n_weights
-        self.sequence_weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
+        ones = np.ones(len(batch))
+        self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
         self.n_jobs = n_jobs
         self._empirical = layout.empirical_counts(self.plan.rows, batch.offsets, codes, self.sequence_weight)
 

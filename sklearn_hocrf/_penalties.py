@@ -27,8 +27,8 @@ class L2:
     def gap(self, gradient_norm) -> float:
         """Bound how far a convex objective plus this penalty lies above its minimum, from the norm of its gradient.
 
-        The sum is strongly convex with the smallest precision as modulus, so the gap is at most ``norm**2 / (2 modulus)``;
-        inf where some weight has no penalty.
+        The sum is strongly convex with the smallest precision as modulus, so the gap is at most ``norm**2 / (2
+        modulus)``; inf where some weight has no penalty.
         """
         weakest = float(self.precision.min()) if len(self.precision) else 1.0
         return np.inf if weakest == 0 else gradient_norm**2 / (2 * weakest)

@@ -1,8 +1,9 @@
 """From weights to scores: where each weight sits, and which tables the kernels need.
 
-A weight belongs to a label pattern alone (its bias) or to a pair of an observation feature and a pattern. Patterns that have
-pairs are *score columns*: for each token a row of scores, column by column, is one sparse product. The first L columns are
-the single labels, the emission scores; the others move the arcs whose labels end in the column's pattern.
+A weight belongs to a label pattern alone (its bias) or to a pair of an observation feature and a pattern. Patterns
+that have pairs are *score columns*: for each token a row of scores, column by column, is one sparse product. The
+first L columns are the single labels, the emission scores; the others move the arcs whose labels end in the column's
+pattern.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ __all__ = ["Lattice", "WeightLayout", "build_lattice", "build_layout", "label_ar
 class PairTable(NamedTuple):
     """The (feature, column) pairs that have a weight, by feature.   F ranked features, K pairs, C columns.
 
-    Features are numbered by rank: first those of the dense table, then the others in the order in which training meets them,
-    so that rare ones, which are most of them, are read in the order in which they lie in memory.
+    Features are numbered by rank: first those of the dense table, then the others in the order in which training
+    meets them, so that rare ones, which are most of them, are read in the order in which they lie in memory.
     """
 
     starts: np.ndarray  # (F + 1,) int64   range of each feature's pairs
@@ -43,7 +44,7 @@ class ArcColumns(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """All that the kernels need of one model.   L labels, P states, A arcs, Q slots: arcs with position-dependent scores."""
+    """All that the kernels need of one model.   L labels, P states, A arcs, Q slots: arcs whose score varies."""
 
     n_labels: int
     fail: np.ndarray  # (P,) int32
@@ -176,7 +177,8 @@ class WeightLayout:
     def weights(self, pattern_coef, coef) -> np.ndarray:
         """Return the weight vector of given coefficients; pairs and patterns that have no weight here are left out."""
         given = sparse.csr_array(coef)[self._pair_coordinates()] if self.n_pairs else []
-        return np.concatenate([np.asarray(given, dtype=np.float64).ravel(), np.asarray(pattern_coef)[self.bias_pattern]])
+        pairs = np.asarray(given, dtype=np.float64).ravel()
+        return np.concatenate([pairs, np.asarray(pattern_coef)[self.bias_pattern]])
 
     def _pair_coordinates(self):
         """Return pattern and feature of each pair."""
@@ -373,7 +375,7 @@ def _starts(group, n_groups) -> np.ndarray:
 
 
 def _slots(automaton, column_of_arc):
-    """Return (arc_slot, slot_arc, slot_up, slot_column) of the arcs that end in a column's pattern of order 1 or more."""
+    """Return (arc_slot, slot_arc, slot_up, slot_column) of the arcs that end in a column's pattern of order >= 1."""
     column = np.where(automaton.arc_length > 1, column_of_arc, -1)
     dynamic = column >= 0
     for length in range(2, int(automaton.arc_length.max()) + 1):

@@ -9,10 +9,10 @@ Those are p and the states below p in the failure tree with neither a y-arc of t
                                                            nothing         if c has a y-arc itself
                                                            partial(c, y)   otherwise
 
-and ``m(p, y) = partial(p, y)`` wherever the arc exists. The first kind of children would be most of the work; their sum is
-gathered from a binary tree of pair sums over p's children, so a label that few children know costs few additions. That
-keeps the network within (total pattern length) x (log of the alphabet) additions. Nothing is ever subtracted, so the same
-list runs in any semiring, and its transpose is the backward pass.
+and ``m(p, y) = partial(p, y)`` wherever the arc exists. The first kind of children would be most of the work; their
+sum is gathered from a binary tree of pair sums over p's children, so a label that few children know costs few
+additions. That keeps the network within (total pattern length) x (log of the alphabet) additions. Nothing is ever
+subtracted, so the same list runs in any semiring, and its transpose is the backward pass.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["SumNetwork", "build_sum_network"]
 class SumNetwork(NamedTuple):
     """Additions of the forward and backward pass.   P states, A arcs, I and J inner sums.
 
-    Forward values are ``[alpha (P) | inner sums (I)]``; sum i adds up the values ``terms[starts[i]:starts[i + 1]]``, all
-    of which come before it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, in the same way.
+    Forward values are ``[alpha (P) | inner sums (I)]``; sum i adds up the values ``terms[starts[i]:starts[i + 1]]``,
+    all of which come before it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, in the same way.
     """
 
     arc_value: np.ndarray  # (A,) int32   which forward value is m of the arc
@@ -161,8 +161,9 @@ class _FailureTree:
     def covers(self, pair, place, state):
         """Cover, for each pair (p, y), the children of p that are no exceptions by the fewest pair sums.
 
-        ``pair`` and ``place`` list the exceptions: pair number and place among the children of ``state[pair]``. Bottom-up: a
-        sibling that is no exception is a term; the parent of an exception is an exception. Returns pairs and terms.
+        ``pair`` and ``place`` list the exceptions: pair number and place among the children of ``state[pair]``.
+        Bottom-up: a sibling that is no exception is a term; the parent of an exception is an exception. Returns pairs
+        and terms.
         """
         pairs, terms = [], []
         for level, width in enumerate(self.widths):

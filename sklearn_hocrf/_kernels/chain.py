@@ -1,24 +1,24 @@
 """Forward and backward passes of a high-order chain over many sequences side by side, and Viterbi decoding.
 
-The sequences of a block occupy the *lanes* of every array, innermost, so that each addition of the sum network is a vector
-addition. With ``w`` the arc weights, ``e`` the exponentiated emission scores, ``S`` and ``R`` as in ``_sumnet``:
+The sequences of a block occupy the *lanes* of every array, innermost, so that each addition of the sum network is a
+vector addition. With ``w`` the arc weights, ``e`` the exponentiated emission scores, S and R as in ``_sumnet``:
 
     forward     m(j) = S alpha(j)                    alpha(j + 1) = e(j) * R (w m(j)) / scale(j)
     backward    b(j) = w R^T (e(j) beta(j + 1)) / scale(j)     beta(j) = S^T b(j)
     marginals   P(arc a is used at j) = m_a(j) b_a(j)
 
-Scaling by the row sum keeps every row of alpha at total 1. A state that is out of the running may yet be the only survivor
-of a later position, so a lane in which any reachable alpha falls below 1e-280 of its row is reported as *suspect* and is
-done again by the log-space twin (``chain_log``). Beta needs no such check: alpha . beta = 1 at every position, so what
-underflows in beta had a posterior probability below 1e-300.
+Scaling by the row sum keeps every row of alpha at total 1. A state that is out of the running may yet be the only
+survivor of a later position, so a lane in which any reachable alpha falls below 1e-280 of its row is reported as
+*suspect* and is done again by the log-space twin (``chain_log``). Beta needs no such check: alpha . beta = 1 at every
+position, so what underflows in beta had a posterior probability below 1e-300.
 
-Decoding runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The automaton
-is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the labels from j on in
-state p, and a walk from the left takes the best label in each state.
+Decoding runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The
+automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the
+labels from j on in state p, and a walk from the left takes the best label in each state.
 
-Shapes: B blocks, W = LANES lanes, R rows (positions of all blocks), C score columns (the first L are the labels), P states,
-A arcs, Q slots (arcs whose score varies with the position). Tables of lanes are two-dimensional, ``(R * C, W)`` and so on, and
-their rows are read and written as whole vectors; without JIT a vector is a numpy array of W numbers.
+Shapes: B blocks, W = LANES lanes, R rows (positions of all blocks), C score columns (the first L are the labels), P
+states, A arcs, Q slots (arcs whose score varies with the position). Tables of lanes are two-dimensional,
+``(R * C, W)`` and so on, and their rows are read and written as whole vectors; without JIT a vector is a numpy array.
 """
 
 import numpy as np
@@ -299,10 +299,10 @@ def forward(lattice, slab, scores, factors, alpha, inverse_scale, log_scale, sus
             scale = _load(inverse_scale, row)
             for state in range(after + 1, after + n_states):
                 _store(alpha, state, _multiply(_load(alpha, state), scale))
+        first, stop = (slab.rows[block] + block) * n_states, (slab.rows[block + 1] + block + 1) * n_states
         for lane in range(LANES):
             if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
-                for index in range((slab.rows[block] + block) * n_states, (slab.rows[block + 1] + block + 1) * n_states):
-                    alpha[index, lane] = 0.0
+                alpha[first:stop, lane] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -310,7 +310,8 @@ def backward(lattice, slab, scores, factors, alpha, inverse_scale, weight, beta,
     """Run the scaled backward pass and turn ``scores`` into marginals, in place.
 
     scores : (R * C, W)   in: weights; out: P(label) in the first L columns, P(pattern ends here) in the others
-    weight : (B, W)   by which each lane counts in ``counts``        beta : (P, W)   in and out, for parts of long sequences
+    weight : (B, W)   by which each lane counts in ``counts``
+    beta : (P, W)   in and out, for parts of long sequences
     counts : (A, W)   increased by the marginals of the arcs
     """
     n_states, n_arcs, n_slots = len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
@@ -451,7 +452,7 @@ def walk(lattice, slab, scores, dynamic, beta, state, codes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def label_arcs(lattice, offsets, codes, arcs):
-    """Write the arc that each token's label uses when the sequences are labelled with ``codes``: ``arcs`` (N,) int32."""
+    """Write the arc that each token uses when the sequences are labelled with ``codes``: ``arcs`` (N,) int32."""
     arc_of_label = np.empty(lattice.n_labels, dtype=np.int32)
     for sequence in range(len(offsets) - 1):
         current = 0

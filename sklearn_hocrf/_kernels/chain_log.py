@@ -1,7 +1,9 @@
 """Log-space twins of ``chain``: one sequence at a time, for the lanes that scaling cannot represent.
 
 Same recursions and the same sum network, in the semiring (logaddexp, +). Slower, and right for weights of any size;
-impossible is -inf. Shapes as in ``chain``; only lane 0 is used. scores : (R * C, W), dynamic : (R * Q, W)   from ``rows.slot_scores``.
+impossible is -inf. Shapes as in ``chain``; only lane 0 is used.
+
+    scores : (R * C, W)        dynamic : (R * Q, W)   from ``rows.slot_scores``
 """
 
 import numpy as np
@@ -69,7 +71,8 @@ def backward_log(lattice, scores, dynamic, alpha, log_z, weight, beta, counts):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _arc_log(lattice, dynamic, row, arc):
     slot = lattice.arc_slot[arc]
-    return lattice.arc_score[arc] if slot < 0 else lattice.arc_score[arc] + dynamic[row * len(lattice.slot_arc) + slot, 0]
+    score = lattice.arc_score[arc]
+    return score if slot < 0 else score + dynamic[row * len(lattice.slot_arc) + slot, 0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,11 +1,12 @@
 """Products of sparse token rows with (feature, column) weights, and their adjoints.
 
-Pairs are stored by feature: those of feature f are ``starts[f] .. starts[f + 1]``, each with the score column it adds to and a
-weight. Frequent features know most labels; these, the first H, are kept in a dense table of one padded row of label weights each,
-which is added to a token's scores as a whole, so that the time goes by features and not by pairs.
+Pairs are stored by feature: those of feature f are ``starts[f] .. starts[f + 1]``, each with the score column it adds
+to and a weight. Frequent features know most labels; these, the first H, are kept in a dense table of one padded row
+of label weights each, which is added to a token's scores as a whole, so that the time goes by features and not by
+pairs.
 
-Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = padded number of labels (a multiple of 8), R rows
-and W lanes of a slab of B blocks.
+Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = padded number of labels (a multiple of
+8), R rows and W lanes of a slab of B blocks.
 """
 
 import numpy as np
@@ -134,7 +135,7 @@ def slot_scores(lattice, n_columns, scores, dynamic):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gather(slab, n_columns, scores, weight, table):
-    """Copy the scores of a slab's lanes of weight > 0 to one row per token: ``scores`` (R * C, W), ``table`` (N, C) out."""
+    """Copy the lanes of weight > 0 to one row per token: ``scores`` (R * C, W), ``table`` (N, at most C) out."""
     for block in range(len(slab.length)):
         for lane in range(scores.shape[1]):
             if weight[block, lane] == 0.0:
