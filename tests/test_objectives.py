@@ -90,6 +90,15 @@ def test_which_weights_there_are(drawn):
     assert of_pairs == {(f, z): len(z) for f, z in pairs}
 
 
+@pytest.mark.parametrize(("min_feature_count", "kept"), [(1, {(0,), (1,), (0, 0), (0, 1)}), (2, {(0,)}), (3, set())])
+def test_pairs_seen_just_often_enough_are_kept(min_feature_count, kept):
+    model = oracle.Model(3, dict.fromkeys([(0,), (1,), (2,), (0, 0), (0, 1)], 0.0), {})
+    rows = [{0: 1.0}, {0: -0.5}, {0: 2.0}]
+    case = Case(model, [(0, 1)], [rows, [{}, {0: 1.0}]], [(0, 0, 1), (0, 1)])
+    layout, _ = prepare(case, np.array([1.0, 0.0]), min_feature_count=min_feature_count)
+    assert spread(layout, np.ones(layout.n_weights))[1].keys() == {(0, z) for z in kept}
+
+
 @given(training_data())
 def test_weights_go_to_coefficients_and_back(drawn):
     case, weights, options = drawn
