@@ -18,6 +18,8 @@ from scipy import sparse
 
 __all__ = ["Piece", "Rows", "SequenceBatch", "Slab", "TokenColumn", "cut_pieces", "freeze"]
 
+_LONG_ALONE = 512  # shorter sequences never run alone: a few empty lanes cost less than kernels for another width
+
 
 def freeze(array, dtype) -> np.ndarray:
     """Return ``array`` as a C-contiguous, read-only base-class array of ``dtype``, copied only where needed."""
@@ -257,12 +259,13 @@ def cut_pieces(offsets, lanes, slab_numbers, long_numbers, row_numbers, chosen=N
 
     for block in _blocks(chosen, lengths, lanes):
         n_rows = int(lengths[block[0]])
-        numbers = row_numbers * lanes
+        numbers = row_numbers * len(block)
         if n_rows * numbers > long_numbers:
             flush()
             pieces.append(_piece(block[None], offsets, max(long_numbers // (2 * numbers), int(np.sqrt(n_rows)) + 1)))
             continue
-        if waiting and (sum(int(lengths[b[0]]) for b in waiting) + n_rows) * numbers > slab_numbers:
+        waiting_rows = sum(int(lengths[b[0]]) for b in waiting)
+        if waiting and (len(waiting[0]) != len(block) or (waiting_rows + n_rows) * numbers > slab_numbers):
             flush()
         waiting.append(block)
     flush()
@@ -270,14 +273,17 @@ def cut_pieces(offsets, lanes, slab_numbers, long_numbers, row_numbers, chosen=N
 
 
 def _blocks(chosen, lengths, lanes):
-    """Yield the sequences of each block; one that is much longer than those after it runs alone."""
+    """Yield the sequences of each block; a long one that is much longer than those after it has a block of one lane."""
     start = 0
     while start < len(chosen):
         group = chosen[start : start + lanes]
-        if 4 * lengths[group].sum() < lanes * lengths[group[0]]:
+        longest = lengths[group[0]]
+        if longest >= _LONG_ALONE and 4 * lengths[group].sum() < lanes * longest:
             group = group[:1]
+            yield group
+        else:
+            yield np.pad(group, (0, lanes - len(group)), constant_values=-1)
         start += len(group)
-        yield np.pad(group, (0, lanes - len(group)), constant_values=-1)
 
 
 def _piece(sequences, offsets, rows_per_slab=None) -> Piece:

@@ -26,7 +26,6 @@ __all__ = ["ChainModel", "Expectations", "Plan"]
 _SLAB_NUMBERS = 1 << 16  # 512 KiB of doubles: about the L2 cache of a core
 _LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
 _MOST_CHUNKS = 16
-LANES = chain.LANES
 
 
 class Expectations(NamedTuple):
@@ -46,7 +45,7 @@ class Plan:
         self.n_sequences = len(batch)
         self.n_slots = len(layout.slot_tables[1])
         self.row_numbers = layout.automaton.n_states + layout.pairs.n_columns + self.n_slots + 1
-        pieces = cut_pieces(batch.offsets, LANES, _SLAB_NUMBERS, _LONG_NUMBERS, self.row_numbers)
+        pieces = cut_pieces(batch.offsets, chain.LANES, _SLAB_NUMBERS, _LONG_NUMBERS, self.row_numbers)
         self.chunks = _deal(pieces, self._n_chunks(batch))
 
     def _n_chunks(self, batch):
@@ -55,8 +54,8 @@ class Plan:
         return int(np.clip(work // (32 * max(self.layout.n_weights, 1)), 4, _MOST_CHUNKS))
 
     def alone(self, sequence) -> Piece:
-        """Return the piece of one sequence, in lane 0."""
-        return cut_pieces(self.offsets, LANES, 0, _LONG_NUMBERS, self.row_numbers, [sequence])[0]
+        """Return the piece of one sequence, in a block of one lane."""
+        return cut_pieces(self.offsets, 1, 0, _LONG_NUMBERS, self.row_numbers, [sequence])[0]
 
 
 def _deal(pieces, n_chunks):
@@ -99,7 +98,7 @@ class ChainModel:
             run = _ExpectationRun(self, plan, weight, log_z)
             for piece in chunk:
                 run.backward(piece)
-            return run.gradient, run.dense, run.counts.sum(axis=1)
+            return run.gradient, run.dense, run.arc_counts()
 
         for pair_part, dense_part, arc_part in _in_order(work, plan.chunks, n_jobs):
             pairs += pair_part
@@ -204,6 +203,15 @@ def _all_forbidden(sequence):
     return ValueError(f"sequence {sequence}: the model forbids every labelling of it")
 
 
+def _lanes(slab):
+    return slab.length.shape[1]
+
+
+def _width(slab):
+    """Return what tells a kernel whether to work on vectors or on single numbers."""
+    return chain.LANES if _lanes(slab) > 1 else None
+
+
 class _Tables:
     """Arrays for one slab at a time, cut out of memory that is reused."""
 
@@ -249,38 +257,39 @@ class _Run:
         return checkpoints, alive, np.sort(piece.sequences[filled & (suspect > 0)])
 
     def _score(self, slab):
-        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, LANES)
+        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, _lanes(slab))
         model = self.model
         rows.score_rows(self.plan.rows, self.layout.pairs, model.pair_weights, model.dense_table, slab, scores)
         return scores
 
     def _slot_scores(self, scores):
         n_columns = self.layout.pairs.n_columns
-        dynamic = self.tables("factors", len(scores) // n_columns * self.plan.n_slots, LANES)
+        dynamic = self.tables("factors", len(scores) // n_columns * self.plan.n_slots, scores.shape[1])
         rows.slot_scores(self.lattice, n_columns, scores, dynamic)
         return dynamic
 
     def _slab_tables(self, slab):
         """Return the tables of factors, alpha and inverse scales of a slab."""
-        n_rows, n_blocks = int(slab.rows[-1]), len(slab.length)
+        n_rows, (n_blocks, lanes) = int(slab.rows[-1]), slab.length.shape
         return (
-            self.tables("factors", n_rows * self.plan.n_slots, LANES),
-            self.tables("alpha", (n_rows + n_blocks) * self.layout.automaton.n_states, LANES),
-            self.tables("inverse_scale", n_rows, LANES),
+            self.tables("factors", n_rows * self.plan.n_slots, lanes),
+            self.tables("alpha", (n_rows + n_blocks) * self.layout.automaton.n_states, lanes),
+            self.tables("inverse_scale", n_rows, lanes),
         )
 
     def _forward_slab(self, slab, carry, log_scale, suspect):
         scores = self._score(slab)
         factors, alpha, inverse_scale = self._slab_tables(slab)
-        chain.exponentiate(self.lattice, slab, scores, factors, log_scale, suspect)
+        chain.exponentiate(_width(slab), self.lattice, slab, scores, factors, log_scale, suspect)
         n_states = self.layout.automaton.n_states
-        by_row = alpha.reshape(-1, n_states, LANES)
+        by_row = alpha.reshape(-1, n_states, _lanes(slab))
         firsts = slab.rows[:-1] + np.arange(len(slab.length))
         by_row[firsts] = 0.0
         by_row[firsts, 0] = 1.0
         if carry is not None:
             alpha[:n_states] = carry
-        chain.forward(self.lattice, slab, scores, factors, alpha, inverse_scale, log_scale, suspect)
+        lattice, width = self.lattice, _width(slab)
+        chain.forward(width, lattice, slab, scores, factors, alpha, inverse_scale, log_scale, suspect)
         return alpha[-n_states:]
 
     def _forward_log(self, piece):
@@ -311,13 +320,13 @@ class _BackwardRun(_Run):
     def __init__(self, model, plan, log_z, sequence_weight=None):
         super().__init__(model, plan, log_z)
         self.sequence_weight = sequence_weight
-        self.counts = np.zeros((self.layout.automaton.n_arcs, LANES))
+        self._counts_by_lanes = {}
 
     def backward(self, piece: Piece):
         checkpoints, alive, redone = self.forward(piece)
         if alive.any():
             weight = np.where(alive, self._weight(piece.sequences), 0.0)
-            beta = np.ones((self.layout.automaton.n_states, LANES))
+            beta = np.ones((self.layout.automaton.n_states, weight.shape[1]))
             for number in range(len(piece.slabs) - 1, -1, -1):
                 slab = piece.slabs[number]
                 if len(piece.slabs) > 1:  # the tables hold the last slab
@@ -328,9 +337,10 @@ class _BackwardRun(_Run):
             self._backward_log(sequence)
 
     def _backward_slab(self, slab, weight, beta):
-        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, LANES)
+        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, _lanes(slab))
         factors, alpha, inverse_scale = self._slab_tables(slab)
-        chain.backward(self.lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, self.counts)
+        lattice, counts = self.lattice, self._counts(_lanes(slab))
+        chain.backward(_width(slab), lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, counts)
         return scores
 
     def _backward_log(self, sequence):
@@ -342,9 +352,19 @@ class _BackwardRun(_Run):
         for slab, carry in zip(piece.slabs[::-1], checkpoints[::-1], strict=True):
             scores, dynamic, alpha, _ = self._forward_log_slab(slab, carry)
             chain_log.backward_log(
-                self.lattice, scores, dynamic, alpha, log_z, weight[0, 0], beta, self.counts
+                self.lattice, scores, dynamic, alpha, log_z, weight[0, 0], beta, self._counts(1)
             )
             self._receive(slab, scores, weight)
+
+    def _counts(self, lanes):
+        """Return the sums of arc marginals by lane, shape (A, lanes), for kernels to add to."""
+        if lanes not in self._counts_by_lanes:
+            self._counts_by_lanes[lanes] = np.zeros((self.layout.automaton.n_arcs, lanes))
+        return self._counts_by_lanes[lanes]
+
+    def arc_counts(self):
+        """Return how often each arc is used, weighted by sequence; shape (A,)."""
+        return sum(self._counts(lanes).sum(axis=1) for lanes in (1, chain.LANES))
 
     def _weight(self, sequences):
         if self.sequence_weight is None:
@@ -384,7 +404,7 @@ class _DecodeRun(_Run):
         self.codes = codes
 
     def decode(self, piece: Piece):
-        carry = np.zeros((self.layout.automaton.n_states, LANES))
+        carry = np.zeros((self.layout.automaton.n_states, piece.sequences.shape[1]))
         checkpoints = []
         for slab in piece.slabs[:0:-1]:
             checkpoints.append(carry)
@@ -404,7 +424,7 @@ class _DecodeRun(_Run):
         scores = self._score(slab)
         dynamic = self._slot_scores(scores)
         n_states, n_blocks = len(carry), len(slab.length)
-        beta = self.tables("alpha", (int(slab.rows[-1]) + n_blocks) * n_states, LANES)
-        beta.reshape(-1, n_states, LANES)[slab.rows[1:] + np.arange(n_blocks)] = carry
-        chain.backward_max(self.lattice, slab, scores, dynamic, beta)
+        beta = self.tables("alpha", (int(slab.rows[-1]) + n_blocks) * n_states, _lanes(slab))
+        beta.reshape(-1, n_states, _lanes(slab))[slab.rows[1:] + np.arange(n_blocks)] = carry
+        chain.backward_max(_width(slab), self.lattice, slab, scores, dynamic, beta)
         return scores, dynamic, beta

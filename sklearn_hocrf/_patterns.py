@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["PatternTable", "all_patterns", "given_patterns", "observed_patterns"]
+__all__ = ["PatternTable", "all_patterns", "given_patterns", "is_frequent", "observed_patterns"]
 
 _MOST_PATTERNS = 1_000_000
 
@@ -42,7 +42,7 @@ def observed_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence
     max_order : int
         Highest order; patterns have up to ``max_order + 1`` labels.
     min_count : float
-        Patterns of two or more labels that occur less often are left out.
+        Patterns of two or more labels that occur less often are left out; see :func:`is_frequent`.
     sequence_weight : ndarray of shape (n_sequences,) or None
         How often each sequence counts; a sequence of weight 0 counts for nothing.
 
@@ -62,7 +62,7 @@ def observed_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence
         ends = ends[ids[ends - 1] >= 0]
         # prefix numbers are lexicographic, so the keys of their extensions are too
         keys, first, inverse = np.unique(ids[ends - 1] * n_labels + codes[ends], return_index=True, return_inverse=True)
-        kept = np.bincount(inverse, weights=weight[ends], minlength=len(keys)) >= min_count
+        kept = is_frequent(np.bincount(inverse, weights=weight[ends], minlength=len(keys)), min_count)
         if not kept.any():
             break
         example = ends[first[kept]]
@@ -81,12 +81,14 @@ def all_patterns(n_labels, max_order) -> PatternTable:
     ValueError
         If there are more than a million.
     """
-    total = sum(n_labels**length for length in range(1, max_order + 2))
-    if total > _MOST_PATTERNS:
-        raise ValueError(
-            f"patterns='all' makes {total:,} patterns of {n_labels} labels up to max_order={max_order}, more than "
-            f'{_MOST_PATTERNS:,}; use patterns="observed" or a lower max_order'
-        )
+    total = 0
+    for length in range(1, max_order + 2):
+        total += n_labels**length
+        if total > _MOST_PATTERNS:
+            raise ValueError(
+                f"patterns='all' makes more than {_MOST_PATTERNS:,} patterns of {n_labels} labels up to "
+                f'max_order={max_order}; use patterns="observed" or a lower max_order'
+            )
     tables = [
         np.stack(np.unravel_index(np.arange(n_labels**length), (n_labels,) * length), axis=1).astype(np.int32)
         for length in range(1, max_order + 2)
@@ -100,6 +102,11 @@ def given_patterns(patterns: Iterable[Sequence[int]], n_labels) -> PatternTable:
     for pattern in patterns:
         by_length.setdefault(len(pattern), set()).add(tuple(pattern))
     return _stack([np.array(sorted(by_length[n]), dtype=np.int32) for n in sorted(by_length)])
+
+
+def is_frequent(counts, min_count) -> np.ndarray:
+    """Tell which weighted counts reach ``min_count``; up to 1, all that are positive do, however small the weights."""
+    return counts >= min_count if min_count > 1 else counts > 0
 
 
 def _stack(tables) -> PatternTable:

@@ -16,7 +16,7 @@ from scipy import sparse
 from ._automaton import PatternAutomaton, build_automaton
 from ._batch import Rows, SequenceBatch, freeze
 from ._kernels import chain, rows
-from ._patterns import PatternTable
+from ._patterns import PatternTable, is_frequent
 from ._sumnet import SumNetwork, build_sum_network
 
 __all__ = ["Lattice", "WeightLayout", "build_lattice", "build_layout", "label_arcs"]
@@ -253,7 +253,7 @@ def build_layout(
     feature_orders : tuple of int, or list of tuples of int
         Exact orders of the patterns with which features are conjoined: one tuple for all features, or one each.
     min_feature_count : float
-        Pairs that occur less often (weighted) get no weight.
+        Pairs that occur less often (weighted) get no weight; see :func:`~sklearn_hocrf._patterns.is_frequent`.
     fit_intercept : bool
         Whether the single labels have weights of their own.
     unsupported : bool
@@ -322,7 +322,7 @@ def _pairs_of_order(order, features, matrix, arcs, token_weight, layout, min_cou
         shape=(len(chosen), matrix.shape[0]),
     )
     counts = (indicator @ (matrix if features is None else matrix[:, features])).tocoo()
-    kept = counts.data >= min_count
+    kept = is_frequent(counts.data, min_count)
     columns = counts.col[kept] if features is None else features[counts.col[kept]]
     return columns, chosen[counts.row[kept]]
 

@@ -55,8 +55,8 @@ def build_sum_network(automaton: PatternAutomaton) -> SumNetwork:
     >>> from sklearn_hocrf._automaton import build_automaton
     >>> from sklearn_hocrf._patterns import given_patterns
     >>> network = build_sum_network(build_automaton(given_patterns([(0, 1)], 2), 2))
-    >>> network.n_additions  # alpha() + alpha(1), used by the arc (, 1), and that + alpha(0) for (, 0)
-    2
+    >>> network.n_additions  # alpha() + alpha(1) for the arc (, 1), alpha() + (alpha(0) + alpha(1)) for (, 0)
+    3
     """
     n_states = automaton.n_states
     node, term, rank, arc_value = _raw_network(automaton)

@@ -35,13 +35,14 @@ class HighOrderCRF(BaseSequenceLabeler):
         "observed": all patterns that occur in the training labels; "all": all there can be (refused above a million);
         or the given ones and all single labels.
     min_pattern_count : float, default=1
-        Observed patterns of two or more labels that occur less often are left out.
+        Observed patterns of two or more labels that occur less often, counted by ``sample_weight``, are left out. Up to
+        1, none is that occurs in a sequence of positive weight.
     feature_order : int or dict, default=0
         Orders of the patterns with which features are conjoined. An int k stands for orders 0 to k. A dict maps
         prefixes of feature names to an int k or to a tuple of exact orders; the longest prefix counts, and features
         that have none of them get order 0.
     min_feature_count : float, default=1
-        (Feature, pattern) pairs that occur less often in training get no weight.
+        (Feature, pattern) pairs that occur less often in training get no weight; counted in the same way.
     fit_intercept : bool, default=True
         Whether each single label has a weight of its own, penalised like the others.
     unsupported : bool, default=False

@@ -44,7 +44,8 @@ def naive_pairs(case, sequence_weight, unsupported, min_feature_count):
         for t, row in enumerate(rows):
             for f, z in allowed:
                 seen[f, z] += weight * (f in row and oracle.occurs(z, labels, t))
-    return {pair for pair, count in seen.items() if count > 0 and count >= min_feature_count}
+    threshold = min_feature_count if min_feature_count > 1 else 0
+    return {pair for pair, count in seen.items() if count > 0 and count >= threshold}
 
 
 def naive_biases(case, fit_intercept):

@@ -1,7 +1,6 @@
 """Pattern tables against naive Python."""
 
 import itertools
-import re
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ def naive_observed(labellings, n_labels, max_order, min_count, weights):
             for start in range(len(labels) - length + 1):
                 z = tuple(labels[start : start + length])
                 count[z] = count.get(z, 0.0) + weight
-    kept = {z for z, c in count.items() if c > 0 and c >= min_count and len(z) > 1}
+    kept = {z for z, c in count.items() if c > 0 and (c >= min_count or min_count <= 1) and len(z) > 1}
     return by_order(kept | {(y,) for y in range(n_labels)})
 
 
@@ -103,11 +102,9 @@ def test_all(n_labels, max_order):
 
 
 def test_all_refuses_more_than_a_million():
-    n_patterns = sum(26**k for k in range(1, 6))
-    with pytest.raises(ValueError, match=re.escape(str(n_patterns)) + "|" + re.escape(f"{n_patterns:,}")):
-        all_patterns(26, 4)
-    with pytest.raises(ValueError, match=r"1e6|1,000,000|1000000|million"):
-        all_patterns(26, 400)
+    for max_order in 4, 400, 100_000:
+        with pytest.raises(ValueError, match=rf"1,000,000 patterns of 26 labels up to max_order={max_order};"):
+            all_patterns(26, max_order)
 
 
 @given(st.integers(1, 4), st.data())

@@ -16,8 +16,11 @@ Decoding runs the same transposed network in the (max, +) semiring, on log score
 automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the
 labels from j on in state p, and a walk from the left takes the best label in each state.
 
-Shapes: B blocks, W = LANES lanes, R rows (positions of all blocks), C score columns (the first L are the labels), P
-states, A arcs, Q slots (arcs whose score varies with the position). Tables of lanes are two-dimensional,
+Blocks are LANES wide, and each kernel is compiled for vectors of that many numbers. A long sequence that has no
+company runs in a block of one lane: with ``width=None`` the same kernels are compiled for single numbers.
+
+Shapes: B blocks, W = LANES or 1 lanes, R rows (positions of all blocks), C score columns (the first L are the labels),
+P states, A arcs, Q slots (arcs whose score varies with the position). Tables of lanes are two-dimensional,
 ``(R * C, W)`` and so on, and their rows are read and written as whole vectors; without JIT a vector is a numpy array.
 """
 
@@ -34,7 +37,7 @@ LOG_TINY = np.log(TINY)
 
 
 class _Lanes(types.Type):
-    """W float64 in vector registers."""
+    """LANES float64 in vector registers."""
 
     def __init__(self):
         super().__init__(name=f"Lanes{LANES}")
@@ -51,14 +54,23 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, numba_type, _VECTOR)
 
 
-def _constant(number):
-    return ir.Constant(_VECTOR, [number] * LANES)
+def _lanes_of(width):
+    """Return the type of a row of lanes: one number where the width is None."""
+    return types.float64 if width == types.none else _LANES_TYPE
 
 
-def _pointer(context, builder, array_type, array, row):
-    data = make_array(array_type)(context, builder, array).data
-    offset = builder.mul(row, ir.Constant(row.type, LANES))
-    return builder.bitcast(builder.gep(data, [offset]), _VECTOR.as_pointer())
+def _constant(kind, number):
+    return ir.Constant(kind, [number] * LANES if isinstance(kind, ir.VectorType) else number)
+
+
+def _pointer(context, builder, signature, args):
+    """Return where a row of a table (the first two arguments) begins, as a pointer to lanes."""
+    data = make_array(signature.args[0])(context, builder, args[0]).data
+    row = context.cast(builder, args[1], signature.args[1], types.intp)
+    kind = signature.args[2] if signature.return_type == types.void else signature.return_type
+    if kind == types.float64:
+        return builder.gep(data, [row])
+    return builder.bitcast(builder.gep(data, [builder.mul(row, ir.Constant(row.type, LANES))]), _VECTOR.as_pointer())
 
 
 def _splat(builder, number):
@@ -68,14 +80,13 @@ def _splat(builder, number):
 
 
 @intrinsic
-def _load(typing_context, table, row):
+def _load(typing_context, table, row, width):
     """Return row ``row`` of a table of lanes."""
 
     def generate(context, builder, signature, args):
-        row = context.cast(builder, args[1], signature.args[1], types.intp)
-        return builder.load(_pointer(context, builder, signature.args[0], args[0], row), align=8)
+        return builder.load(_pointer(context, builder, signature, args), align=8)
 
-    return _LANES_TYPE(table, row), generate
+    return _lanes_of(width)(table, row, width), generate
 
 
 @intrinsic
@@ -83,21 +94,20 @@ def _store(typing_context, table, row, lanes):
     """Write row ``row`` of a table of lanes."""
 
     def generate(context, builder, signature, args):
-        row = context.cast(builder, args[1], signature.args[1], types.intp)
-        builder.store(args[2], _pointer(context, builder, signature.args[0], args[0], row), align=8)
+        builder.store(args[2], _pointer(context, builder, signature, args), align=8)
         return context.get_dummy_value()
 
-    return types.void(table, row, _LANES_TYPE), generate
+    return types.void(table, row, lanes), generate
 
 
 @intrinsic
-def _fill(typing_context, number):
+def _fill(typing_context, number, width):
     """Return lanes that all hold ``number``."""
 
     def generate(context, builder, signature, args):
-        return _splat(builder, args[0])
+        return args[0] if signature.return_type == types.float64 else _splat(builder, args[0])
 
-    return _LANES_TYPE(types.float64), generate
+    return _lanes_of(width)(types.float64, width), generate
 
 
 def _binary(operation):
@@ -105,7 +115,7 @@ def _binary(operation):
         def generate(context, builder, signature, args):
             return operation(builder, *args)
 
-        return _LANES_TYPE(_LANES_TYPE, _LANES_TYPE), generate
+        return left(left, left), generate
 
     return typer
 
@@ -136,7 +146,7 @@ def _multiply_add(typing_context, left, right, addend):
     def generate(context, builder, signature, args):
         return _fused(builder, *args)
 
-    return _LANES_TYPE(_LANES_TYPE, _LANES_TYPE, _LANES_TYPE), generate
+    return left(left, left, left), generate
 
 
 @intrinsic
@@ -144,9 +154,9 @@ def _where_positive(typing_context, condition, yes, no):
     """Return ``yes`` in the lanes where ``condition`` > 0, else ``no``."""
 
     def generate(context, builder, signature, args):
-        return builder.select(builder.fcmp_ordered(">", args[0], _constant(0.0)), args[1], args[2])
+        return builder.select(builder.fcmp_ordered(">", args[0], _constant(args[0].type, 0.0)), args[1], args[2])
 
-    return _LANES_TYPE(_LANES_TYPE, _LANES_TYPE, _LANES_TYPE), generate
+    return condition(condition, condition, condition), generate
 
 
 _LOG2_E = 1.4426950408889634
@@ -159,31 +169,32 @@ def _exp(typing_context, lanes):
     """Return exp(lanes) for arguments in [-700, 700], to 1e-15: exp(x) = 2**n exp(r) with \\|r\\| <= ln(2) / 2."""
 
     def generate(context, builder, signature, args):
-        x = args[0]
-        shifted = builder.fadd(builder.fmul(x, _constant(_LOG2_E)), _constant(_ROUNDER))
-        n = builder.fsub(shifted, _constant(_ROUNDER))
-        r = builder.fsub(x, builder.fmul(n, _constant(_LN2_HIGH)))
-        r = builder.fsub(r, builder.fmul(n, _constant(_LN2_LOW)))
+        x, kind = args[0], args[0].type
+        integer = _BITS if isinstance(kind, ir.VectorType) else _BITS.element
+        rounder = _constant(kind, _ROUNDER)
+        shifted = builder.fadd(builder.fmul(x, _constant(kind, _LOG2_E)), rounder)
+        n = builder.fsub(shifted, rounder)
+        r = builder.fsub(x, builder.fmul(n, _constant(kind, _LN2_HIGH)))
+        r = builder.fsub(r, builder.fmul(n, _constant(kind, _LN2_LOW)))
         factorials = np.cumprod([1.0, *range(1, 14)])
-        result = _constant(1 / factorials[-1])
+        result = _constant(kind, 1 / factorials[-1])
         for factorial in factorials[-2::-1]:  # Horner's rule for the Taylor series
-            result = _fused(builder, result, r, _constant(1 / factorial))
-        shift = ir.Constant(_BITS, [52] * LANES)
-        exponent = builder.shl(builder.bitcast(shifted, _BITS), shift)
-        return builder.bitcast(builder.add(builder.bitcast(result, _BITS), exponent), _VECTOR)
+            result = _fused(builder, result, r, _constant(kind, 1 / factorial))
+        exponent = builder.shl(builder.bitcast(shifted, integer), _constant(integer, 52))
+        return builder.bitcast(builder.add(builder.bitcast(result, integer), exponent), kind)
 
-    return _LANES_TYPE(_LANES_TYPE), generate
+    return lanes(lanes), generate
 
 
 if config.DISABLE_JIT:  # the same operations on rows of numpy arrays
-    def _load(table, row):
+    def _load(table, row, width):
         return table[row].copy()
 
     def _store(table, row, lanes):
         table[row] = lanes
 
-    def _fill(number):
-        return np.full(LANES, number)
+    def _fill(number, width):
+        return np.full(LANES if width else 1, number)
 
     def _multiply_add(left, right, addend):
         return left * right + addend
@@ -195,7 +206,7 @@ if config.DISABLE_JIT:  # the same operations on rows of numpy arrays
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def exponentiate(lattice, slab, scores, factors, log_scale, suspect):
+def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
     """Turn scores into weights, in place.
 
     scores : (R * C, W)   log scores in; the first L columns become exp(score - row maximum), 0 beyond a lane's end
@@ -205,45 +216,45 @@ def exponentiate(lattice, slab, scores, factors, log_scale, suspect):
     """
     n_labels, n_slots = lattice.n_labels, len(lattice.slot_arc)
     n_columns = len(scores) // slab.rows[-1]
-    alive = np.empty((1, LANES))
-    dynamic = np.empty((n_slots, LANES))
-    zero, one = _fill(0.0), _fill(1.0)
-    lowest_safe, minus = _fill(LOG_TINY), _fill(-1.0)
-    log_shift = _fill(lattice.log_shift)
+    alive = np.empty((1, scores.shape[1]))
+    dynamic = np.empty((n_slots, scores.shape[1]))
+    zero, one = _fill(0.0, width), _fill(1.0, width)
+    lowest_safe, minus = _fill(LOG_TINY, width), _fill(-1.0, width)
+    log_shift = _fill(lattice.log_shift, width)
     for block in range(len(slab.length)):
-        block_scale, block_suspect = _load(log_scale, block), _load(suspect, block)
+        block_scale, block_suspect = _load(log_scale, block, width), _load(suspect, block, width)
         for row in range(slab.rows[block], slab.rows[block + 1]):
-            for lane in range(LANES):
+            for lane in range(scores.shape[1]):
                 alive[0, lane] = 1.0 if row - slab.rows[block] < slab.length[block, lane] else 0.0
-            lives = _load(alive, 0)
+            lives = _load(alive, 0, width)
             first = row * n_columns
-            shift = _load(scores, first)
+            shift = _load(scores, first, width)
             lowest = shift
             for column in range(1, n_labels):
-                score = _load(scores, first + column)
+                score = _load(scores, first + column, width)
                 shift, lowest = _largest(score, shift), _smallest(score, lowest)
             minus_shift = _multiply(minus, shift)
             # margin of safety, > 0 if all is well; scores beyond it are cut off for _exp and their lane is suspect
-            margin = _add(_add(lowest, minus_shift), _fill(-LOG_TINY))
+            margin = _add(_add(lowest, minus_shift), _fill(-LOG_TINY, width))
             for column in range(n_labels):
-                score = _add(_load(scores, first + column), minus_shift)
+                score = _add(_load(scores, first + column, width), minus_shift)
                 _store(scores, first + column, _multiply(lives, _exp(_largest(score, lowest_safe))))
             block_scale = _add(block_scale, _multiply(lives, _add(shift, log_shift)))
             for slot in range(n_slots):
                 total = zero
                 if lattice.slot_column[slot] >= 0:
-                    total = _load(scores, first + lattice.slot_column[slot])
+                    total = _load(scores, first + lattice.slot_column[slot], width)
                 if lattice.slot_up[slot] >= 0:
-                    total = _add(total, _load(dynamic, lattice.slot_up[slot]))
+                    total = _add(total, _load(dynamic, lattice.slot_up[slot], width))
                 _store(dynamic, slot, total)
                 constant = lattice.arc_score[lattice.slot_arc[slot]] - lattice.log_shift
                 if constant == -np.inf:
                     _store(factors, row * n_slots + slot, zero)
                     continue
-                total = _add(total, _fill(constant))
-                margin = _smallest(_add(total, _fill(-LOG_TINY)), margin)
-                margin = _smallest(_add(_multiply(minus, total), _fill(-LOG_TINY)), margin)
-                total = _smallest(_largest(total, lowest_safe), _fill(-LOG_TINY))
+                total = _add(total, _fill(constant, width))
+                margin = _smallest(_add(total, _fill(-LOG_TINY, width)), margin)
+                margin = _smallest(_add(_multiply(minus, total), _fill(-LOG_TINY, width)), margin)
+                total = _smallest(_largest(total, lowest_safe), _fill(-LOG_TINY, width))
                 _store(factors, row * n_slots + slot, _multiply(lives, _exp(total)))
             block_suspect = _largest(block_suspect, _multiply(lives, _where_positive(margin, zero, one)))
         _store(log_scale, block, block_scale)
@@ -251,7 +262,7 @@ def exponentiate(lattice, slab, scores, factors, log_scale, suspect):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward(lattice, slab, scores, factors, alpha, inverse_scale, log_scale, suspect):
+def forward(width, lattice, slab, scores, factors, alpha, inverse_scale, log_scale, suspect):
     """Run the scaled forward pass of the blocks of a slab.
 
     scores, factors : from ``exponentiate``
@@ -260,53 +271,55 @@ def forward(lattice, slab, scores, factors, alpha, inverse_scale, log_scale, sus
     """
     n_states, n_slots = len(lattice.fail), len(lattice.slot_arc)
     n_columns = len(scores) // slab.rows[-1]
-    values = np.empty((n_states + len(lattice.starts) - 1, LANES))
-    totals, lows = np.empty((1, LANES)), np.empty((1, LANES))
-    zero, infinite = _fill(0.0), _fill(np.inf)
+    values = np.empty((n_states + len(lattice.starts) - 1, scores.shape[1]))
+    totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
+    zero, infinite = _fill(0.0, width), _fill(np.inf, width)
     for block in range(len(slab.length)):
         for row in range(slab.rows[block], slab.rows[block + 1]):
             here = (row + block) * n_states
             after = here + n_states
-            _sum_network(lattice.starts, lattice.terms, alpha, here, n_states, values)
+            _sum_network(width, lattice.starts, lattice.terms, alpha, here, n_states, values)
             total, low = zero, infinite
             _store(alpha, after, zero)
             for state in range(1, n_states):
                 weighted, mass = zero, zero
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
-                    weight = lattice.arc_weight[arc]
+                    if lattice.arc_score[arc] == -np.inf:
+                        continue
                     slot = lattice.arc_slot[arc]
-                    value = _load(values, lattice.arc_value[arc])
+                    value = _load(values, lattice.arc_value[arc], width)
                     if slot >= 0:
-                        weighted = _multiply_add(_load(factors, row * n_slots + slot), value, weighted)
-                        mass = _add(mass, value)
-                    elif weight > 0.0:
-                        weighted = _multiply_add(_fill(weight), value, weighted)
-                        mass = _add(mass, value)
-                product = _multiply(weighted, _load(scores, row * n_columns + lattice.state_label[state]))
+                        weight = _load(factors, row * n_slots + slot, width)
+                    else:
+                        weight = _fill(lattice.arc_weight[arc], width)
+                    weighted = _multiply_add(weight, value, weighted)
+                    mass = _add(mass, value)
+                product = _multiply(weighted, _load(scores, row * n_columns + lattice.state_label[state], width))
                 _store(alpha, after + state, product)
                 total = _add(total, product)
                 low = _smallest(_where_positive(mass, product, infinite), low)
             _store(totals, 0, total)
             _store(lows, 0, low)
-            for lane in range(LANES):
+            for lane in range(scores.shape[1]):
                 inverse_scale[row, lane] = 0.0
                 if row - slab.rows[block] < slab.length[block, lane]:
-                    if not lows[0, lane] >= TINY * totals[0, lane] or not totals[0, lane] > 0.0:
+                    # not TINY * total alone: in a row of small total that would itself underflow
+                    if not lows[0, lane] >= TINY * max(1.0, totals[0, lane]) or not totals[0, lane] > 0.0:
                         suspect[block, lane] = 1.0
-                    if totals[0, lane] > 0.0:
+                    if suspect[block, lane] == 0.0:
                         inverse_scale[row, lane] = 1.0 / totals[0, lane]
                         log_scale[block, lane] += np.log(totals[0, lane])
-            scale = _load(inverse_scale, row)
+            scale = _load(inverse_scale, row, width)
             for state in range(after + 1, after + n_states):
-                _store(alpha, state, _multiply(_load(alpha, state), scale))
+                _store(alpha, state, _multiply(_load(alpha, state, width), scale))
         first, stop = (slab.rows[block] + block) * n_states, (slab.rows[block + 1] + block + 1) * n_states
-        for lane in range(LANES):
+        for lane in range(scores.shape[1]):
             if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
                 alpha[first:stop, lane] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward(lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, counts):
+def backward(width, lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, counts):
     """Run the scaled backward pass and turn ``scores`` into marginals, in place.
 
     scores : (R * C, W)   in: weights; out: P(label) in the first L columns, P(pattern ends here) in the others
@@ -316,76 +329,76 @@ def backward(lattice, slab, scores, factors, alpha, inverse_scale, weight, beta,
     """
     n_states, n_arcs, n_slots = len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
     n_columns = len(scores) // slab.rows[-1]
-    values = np.empty((n_states + len(lattice.starts) - 1, LANES))
-    adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, LANES))
+    values = np.empty((n_states + len(lattice.starts) - 1, scores.shape[1]))
+    adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, scores.shape[1]))
     first_beta = len(adjoints) - n_states
-    marginals = np.empty((lattice.n_labels, LANES))
-    slots = np.empty((n_slots, LANES))
-    zero = _fill(0.0)
+    marginals = np.empty((lattice.n_labels, scores.shape[1]))
+    slots = np.empty((n_slots, scores.shape[1]))
+    zero = _fill(0.0, width)
     for block in range(len(slab.length) - 1, -1, -1):
-        lane_weight = _load(weight, block)
+        lane_weight = _load(weight, block, width)
         for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
             here = (row + block) * n_states
             after = here + n_states
-            for lane in range(LANES):
+            for lane in range(scores.shape[1]):
                 if slab.last[block, lane] == row - slab.rows[block]:
                     for state in range(n_states):
                         beta[state, lane] = 1.0
-            _sum_network(lattice.starts, lattice.terms, alpha, here, n_states, values)
+            _sum_network(width, lattice.starts, lattice.terms, alpha, here, n_states, values)
             for label in range(lattice.n_labels):
                 _store(marginals, label, zero)
-            scale = _load(inverse_scale, row)
+            scale = _load(inverse_scale, row, width)
             for state in range(1, n_states):
                 label = lattice.state_label[state]
-                mass = _load(alpha, after + state)
+                mass = _load(alpha, after + state, width)
                 # a state out of reach has no use for its beta, which may be infinite
-                reach = _where_positive(mass, _load(beta, state), zero)
-                _store(marginals, label, _multiply_add(mass, reach, _load(marginals, label)))
-                flow = _multiply(_multiply(reach, _load(scores, row * n_columns + label)), scale)
+                reach = _where_positive(mass, _load(beta, state, width), zero)
+                _store(marginals, label, _multiply_add(mass, reach, _load(marginals, label, width)))
+                flow = _multiply(_multiply(reach, _load(scores, row * n_columns + label, width)), scale)
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
                     slot = lattice.arc_slot[arc]
-                    value = _load(values, lattice.arc_value[arc])
+                    value = _load(values, lattice.arc_value[arc], width)
                     if slot < 0:
-                        adjoint = _multiply(_fill(lattice.arc_weight[arc]), flow)
+                        adjoint = _multiply(_fill(lattice.arc_weight[arc], width), flow)
                     else:
-                        adjoint = _multiply(_load(factors, row * n_slots + slot), flow)
+                        adjoint = _multiply(_load(factors, row * n_slots + slot, width), flow)
                         _store(slots, slot, _multiply(adjoint, value))
                     _store(adjoints, arc, adjoint)
                     used = _multiply(_multiply(adjoint, value), lane_weight)
-                    _store(counts, arc, _add(_load(counts, arc), used))
+                    _store(counts, arc, _add(_load(counts, arc, width), used))
             for node in range(len(lattice.back_starts) - 1):
                 start = lattice.back_starts[node]
-                total = _load(adjoints, lattice.back_terms[start])
+                total = _load(adjoints, lattice.back_terms[start], width)
                 for term in range(start + 1, lattice.back_starts[node + 1]):
-                    total = _add(total, _load(adjoints, lattice.back_terms[term]))
+                    total = _add(total, _load(adjoints, lattice.back_terms[term], width))
                 _store(adjoints, n_arcs + node, total)
             for state in range(n_states):
-                _store(beta, state, _load(adjoints, first_beta + state))
+                _store(beta, state, _load(adjoints, first_beta + state, width))
             for label in range(lattice.n_labels):
-                _store(scores, row * n_columns + label, _load(marginals, label))
+                _store(scores, row * n_columns + label, _load(marginals, label, width))
             for slot in range(n_slots - 1, -1, -1):  # longest arcs first: an arc's pattern is a suffix of longer arcs
                 up, column = lattice.slot_up[slot], lattice.slot_column[slot]
                 if up >= 0:
-                    _store(slots, up, _add(_load(slots, up), _load(slots, slot)))
+                    _store(slots, up, _add(_load(slots, up, width), _load(slots, slot, width)))
                 if column >= 0:
-                    _store(scores, row * n_columns + column, _load(slots, slot))
+                    _store(scores, row * n_columns + column, _load(slots, slot, width))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sum_network(starts, terms, alpha, first, n_states, values):
+def _sum_network(width, starts, terms, alpha, first, n_states, values):
     """Evaluate the sum network: ``values`` is (P + I, W), its first P rows are copied from ``alpha[first:]``."""
     for state in range(n_states):
-        _store(values, state, _load(alpha, first + state))
+        _store(values, state, _load(alpha, first + state, width))
     for node in range(len(starts) - 1):
         start = starts[node]
-        total = _add(_load(values, terms[start]), _load(values, terms[start + 1]))
+        total = _add(_load(values, terms[start], width), _load(values, terms[start + 1], width))
         for term in range(start + 2, starts[node + 1]):
-            total = _add(total, _load(values, terms[term]))
+            total = _add(total, _load(values, terms[term], width))
         _store(values, n_states + node, total)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward_max(lattice, slab, scores, dynamic, beta):
+def backward_max(width, lattice, slab, scores, dynamic, beta):
     """Fill ``beta`` ((R + B) * P, W): the best score from each position on, 0 at a lane's end.
 
     scores : (R * C, W)        dynamic : (R * Q, W)   from ``rows.slot_scores``
@@ -393,32 +406,33 @@ def backward_max(lattice, slab, scores, dynamic, beta):
     """
     n_states, n_arcs, n_slots = len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
     n_columns = len(scores) // slab.rows[-1]
-    adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, LANES))
+    adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, scores.shape[1]))
     first_beta = len(adjoints) - n_states
     for block in range(len(slab.length)):
         for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
             here = (row + block) * n_states
             after = here + n_states
-            for lane in range(LANES):
+            for lane in range(scores.shape[1]):
                 if slab.last[block, lane] == row - slab.rows[block]:
                     for state in range(n_states):
                         beta[after + state, lane] = 0.0
             for state in range(1, n_states):
-                best = _add(_load(beta, after + state), _load(scores, row * n_columns + lattice.state_label[state]))
+                score = _load(scores, row * n_columns + lattice.state_label[state], width)
+                best = _add(_load(beta, after + state, width), score)
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
-                    adjoint = _add(best, _fill(lattice.arc_score[arc]))
+                    adjoint = _add(best, _fill(lattice.arc_score[arc], width))
                     slot = lattice.arc_slot[arc]
                     if slot >= 0:
-                        adjoint = _add(adjoint, _load(dynamic, row * n_slots + slot))
+                        adjoint = _add(adjoint, _load(dynamic, row * n_slots + slot, width))
                     _store(adjoints, arc, adjoint)
             for node in range(len(lattice.back_starts) - 1):
                 start = lattice.back_starts[node]
-                most = _load(adjoints, lattice.back_terms[start])
+                most = _load(adjoints, lattice.back_terms[start], width)
                 for term in range(start + 1, lattice.back_starts[node + 1]):
-                    most = _largest(most, _load(adjoints, lattice.back_terms[term]))
+                    most = _largest(most, _load(adjoints, lattice.back_terms[term], width))
                 _store(adjoints, n_arcs + node, most)
             for state in range(n_states):
-                _store(beta, here + state, _load(adjoints, first_beta + state))
+                _store(beta, here + state, _load(adjoints, first_beta + state, width))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -431,7 +445,7 @@ def walk(lattice, slab, scores, dynamic, beta, state, codes):
     n_columns = len(scores) // slab.rows[-1]
     arc_of_label = np.empty(lattice.n_labels, dtype=np.int32)
     for block in range(len(slab.length)):
-        for lane in range(LANES):
+        for lane in range(scores.shape[1]):
             current = state[block, lane]
             for position in range(slab.length[block, lane]):
                 row = slab.rows[block] + position

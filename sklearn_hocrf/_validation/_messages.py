@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from scipy import sparse
 
 from .._batch import SequenceBatch
 from .._labels import place
@@ -38,6 +39,8 @@ def refuse_non_sequence(sequence, n) -> None:
         )
     if isinstance(sequence, SequenceBatch):
         raise TypeError(f"X[{n}] (sequence {n}) is a SequenceBatch: pass a whole batch as X, not a list of batches")
+    if sparse.issparse(sequence):  # before the next test: sparse arrays of scipy before 1.17 may lack __getitem__
+        return
     if not hasattr(sequence, "__getitem__") or not hasattr(sequence, "__iter__"):
         raise TypeError(
             f"X[{n}] (sequence {n}) is {short(sequence)} ({type(sequence).__name__}), where a sequence of tokens "
