@@ -1,0 +1,75 @@
+"""How good label sequences and segments are, and whether one system is better than another.
+
+Labels come as lists of sequences (lists or arrays), as ``predict`` returns them; segments are found in runs of equal
+labels, in BIO and BIOES tags, or given as (start, stop, label). Scores of tokens and segments follow scikit-learn's
+conventions for averages and for divisions by zero; scores of BIO and BIOES segments equal those of seqeval.
+
+The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like; for other parameters there is
+``make_scorer``, as in ``make_scorer(segment_f1_score, ignore=["O"])``.
+
+Examples
+--------
+>>> from sklearn.model_selection import cross_val_score
+>>> from sklearn_hocrf import HighOrderCRF, metrics
+>>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]] * 3
+>>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]] * 3
+>>> cross_val_score(HighOrderCRF(), X, y, cv=3, scoring=metrics.segment_f1_scorer)
+array([1., 1., 1.])
+"""
+
+from sklearn.metrics import make_scorer
+
+from ._randomization import RandomizationTest, randomization_test
+from ._reports import segment_classification_report, token_classification_report
+from ._segment_scores import (
+    segment_f1_score,
+    segment_precision_recall_f1,
+    segment_precision_score,
+    segment_recall_score,
+)
+from ._segments import extract_segments
+from ._token_scores import (
+    PrecisionRecallF1,
+    sequence_accuracy_score,
+    token_accuracy_score,
+    token_f1_score,
+    token_precision_recall_f1,
+    token_precision_score,
+    token_recall_score,
+)
+
+__all__ = [
+    "PrecisionRecallF1",
+    "RandomizationTest",
+    "bio_f1_scorer",
+    "bioes_f1_scorer",
+    "extract_segments",
+    "randomization_test",
+    "segment_classification_report",
+    "segment_f1_score",
+    "segment_f1_scorer",
+    "segment_precision_recall_f1",
+    "segment_precision_score",
+    "segment_precision_scorer",
+    "segment_recall_score",
+    "segment_recall_scorer",
+    "sequence_accuracy_score",
+    "sequence_accuracy_scorer",
+    "token_accuracy_score",
+    "token_accuracy_scorer",
+    "token_classification_report",
+    "token_f1_score",
+    "token_f1_scorer",
+    "token_precision_recall_f1",
+    "token_precision_score",
+    "token_recall_score",
+]
+
+token_accuracy_scorer = make_scorer(token_accuracy_score)
+token_f1_scorer = make_scorer(token_f1_score)  # macro average
+sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
+segment_f1_scorer = make_scorer(segment_f1_score)  # runs of equal labels, micro average, as the next two
+segment_precision_scorer = make_scorer(segment_precision_score)
+segment_recall_scorer = make_scorer(segment_recall_score)
+bio_f1_scorer = make_scorer(segment_f1_score, encoding="bio")
+bioes_f1_scorer = make_scorer(segment_f1_score, encoding="bioes")

@@ -1,0 +1,261 @@
+"""Counts of items, and the ratios made of them.
+
+An item is a token or a segment. Every metric of this package is a function of sums over sequences: of the items that
+are right, of those predicted and of those that are true, by label. Whoever has the counts of each sequence can so tell
+the metric for any weights of the sequences, or any mixture of two systems, without looking at labels again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import UndefinedMetricWarning
+
+from ._reading import read_pair, refuse_other_number, sorted_union
+from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens
+
+__all__ = [
+    "Counts",
+    "check_average",
+    "check_zero_division",
+    "count_segments",
+    "count_sequences_as_items",
+    "count_tokens",
+    "count_tokens_as_items",
+    "ratio",
+    "warn_undefined",
+]
+
+AVERAGES = ("micro", "macro", "weighted", None)
+
+
+class Counts(NamedTuple):
+    """Items of each sequence by label.   n sequences, L labels."""
+
+    correct: sparse.csr_array  # (n, L) float64   items that are both predicted and true
+    predicted: sparse.csr_array  # (n, L) float64
+    true: sparse.csr_array  # (n, L) float64
+    labels: list  # (L,)
+
+    def totals(self, sample_weight=None) -> np.ndarray:
+        """Return sums over sequences: correct, predicted and true, of shape (3, L)."""
+        weight = _check_sample_weight(sample_weight, self.true.shape[0])
+        return np.stack([weight @ matrix for matrix in self[:3]])
+
+    def with_labels(self, labels) -> Counts:
+        """Return the same counts, with a column for each of ``labels``."""
+        codes = _codes_in(labels, self.labels)
+        matrices = []
+        for matrix in self[:3]:
+            coo = matrix.tocoo()
+            matrices.append(_matrix(coo.row, codes[coo.col], coo.shape[0], len(labels), coo.data))
+        return Counts(*matrices, labels)
+
+
+def _check_sample_weight(sample_weight, n_sequences):
+    if sample_weight is None:
+        return np.ones(n_sequences)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_sequences,):
+        raise ValueError(f"sample_weight has shape {weight.shape}, but there are {n_sequences} sequences")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise ValueError(f"sample_weight must be finite and not negative, but sequence {bad[0]} has {weight[bad[0]]}")
+    return weight
+
+
+def _matrix(rows, codes, n_rows, n_labels, data=None):
+    """Add up items by row and label; the code -1 stands for labels that are left out."""
+    kept = codes >= 0
+    data = np.ones(len(rows)) if data is None else data
+    return sparse.csr_array((data[kept], (rows[kept], codes[kept])), shape=(n_rows, n_labels))
+
+
+def _codes_in(labels, old_labels):
+    """Return for each old label its place in ``labels``, or -1."""
+    number = {label: code for code, label in enumerate(labels)}
+    return np.array([number.get(label, -1) for label in old_labels], dtype=np.int64)
+
+
+def _scored_labels(labels, ignore, *found):
+    """Return the labels that take part: those given, else all that were found, without those to be ignored."""
+    ignore = _check_labels("ignore", ignore)
+    union = sorted_union(*found) if labels is None else _check_labels("labels", labels)
+    if labels is not None and not union:
+        raise ValueError("labels must have at least one label")
+    return [label for label in union if label not in ignore]
+
+
+def _check_labels(name, labels):
+    if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
+        raise TypeError(f"{name} must be a list of labels, got {labels!r:.60}")
+    labels = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"{name} has a label more than once: {labels!r:.60}")
+    return labels
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def count_tokens(y_true, y_pred, *, labels=None, ignore=()) -> Counts:
+    """Count tokens by label."""
+    true, predicted = read_pair(y_true, y_pred)
+    scored = _scored_labels(labels, ignore, true.labels, predicted.labels)
+    true_codes = _take(_codes_in(scored, true.labels), true.codes)
+    predicted_codes = _take(_codes_in(scored, predicted.labels), predicted.codes)
+    n_sequences = len(true.lengths)
+    rows = np.repeat(np.arange(n_sequences), true.lengths)
+    hits = true_codes == predicted_codes  # of labels that are not scored, too: their code -1 is dropped
+    return Counts(
+        _matrix(rows[hits], true_codes[hits], n_sequences, len(scored)),
+        _matrix(rows, predicted_codes, n_sequences, len(scored)),
+        _matrix(rows, true_codes, n_sequences, len(scored)),
+        scored,
+    )
+
+
+def count_segments(y_true, y_pred, *, encoding="runs", strict=True, labels=None, ignore=()) -> Counts:
+    """Count segments by label; one is correct if there is a true one with the same start, stop and label."""
+    true, predicted = _read_segment_pair(y_true, y_pred, encoding, strict)
+    scored = _scored_labels(labels, ignore, _labels_used(true), _labels_used(predicted))
+    true = true._replace(label=_take(_codes_in(scored, true.labels), true.label))
+    predicted = predicted._replace(label=_take(_codes_in(scored, predicted.labels), predicted.label))
+    common_sequence, common_label = _common(true, predicted)
+    shape = true.n_sequences, len(scored)
+    return Counts(
+        _matrix(common_sequence, common_label, *shape),
+        _matrix(predicted.sequence, predicted.label, *shape),
+        _matrix(true.sequence, true.label, *shape),
+        scored,
+    )
+
+
+def _read_segment_pair(y_true, y_pred, encoding, strict):
+    check_encoding(encoding, strict)
+    if encoding == "segments":
+        true, predicted = read_segments(y_true, "y_true"), read_segments(y_pred, "y_pred")
+        refuse_other_number(true.n_sequences, predicted.n_sequences)
+        return true, predicted
+    true_tokens, predicted_tokens = read_pair(y_true, y_pred)
+    return (
+        segments_of_tokens(true_tokens, encoding, strict, "y_true"),
+        segments_of_tokens(predicted_tokens, encoding, strict, "y_pred"),
+    )
+
+
+def _take(values, index):
+    return values[index] if len(values) else np.zeros(0, dtype=np.int64)
+
+
+def _labels_used(table: SegmentTable):
+    return [table.labels[code] for code in np.unique(table.label).tolist()]
+
+
+def _common(true, predicted):
+    """Return sequence and label of the segments that both tables have; neither has one twice."""
+    both = np.concatenate([np.stack(true[:4]), np.stack(predicted[:4])], axis=1)
+    both = both[:, np.lexsort(both)]
+    repeated = (both[:, 1:] == both[:, :-1]).all(axis=0)
+    return both[0, 1:][repeated], both[3, 1:][repeated]
+
+
+def count_tokens_as_items(y_true, y_pred) -> Counts:
+    """Count tokens without regard to labels, so that the precision is the accuracy."""
+    counts = count_tokens(y_true, y_pred)
+    return Counts(*(sparse.csr_array(matrix.sum(axis=1).reshape(-1, 1)) for matrix in counts[:3]), [None])
+
+
+def count_sequences_as_items(y_true, y_pred, *, encoding=None, strict=True) -> Counts:
+    """Count sequences without an error, so that the precision is the sequence accuracy."""
+    if encoding is None:
+        counts = count_tokens(y_true, y_pred)
+    else:
+        counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict)
+    correct, predicted, true = (matrix.sum(axis=1) for matrix in counts[:3])
+    right = ((correct == predicted) & (correct == true)).astype(np.float64)
+    one = sparse.csr_array(np.ones((len(right), 1)))
+    return Counts(sparse.csr_array(right.reshape(-1, 1)), one, one, [None])
+
+
+# --- ratios -----------------------------------------------------------------------------------------------------------
+
+
+def check_average(average) -> None:
+    """Raise unless there is such an average."""
+    if not (average is None or isinstance(average, str)) or average not in AVERAGES:
+        raise ValueError(f'average must be "micro", "macro", "weighted" or None, got {average!r}')
+
+
+def check_zero_division(zero_division) -> float:
+    """Return the value of ratios whose denominator is 0."""
+    if isinstance(zero_division, str) and zero_division == "warn":
+        return 0.0
+    if isinstance(zero_division, (int, float, np.number)) and (zero_division in (0, 1) or np.isnan(zero_division)):
+        return float(zero_division)
+    raise ValueError(f'zero_division must be "warn", 0, 1 or nan, got {zero_division!r}')
+
+
+def _fraction(totals, quantity):
+    correct, predicted, true = totals
+    if quantity == "precision":
+        return correct, predicted
+    if quantity == "recall":
+        return correct, true
+    return 2 * correct, predicted + true
+
+
+def ratio(totals, quantity, average, undefined, present=None) -> np.ndarray:
+    """Return precision, recall or F1 of counts.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (3, ..., L)
+        Correct, predicted and true items by label.
+    quantity : {"precision", "recall", "f1"}
+    average : {"micro", "macro", "weighted", None}
+    undefined : float
+        Value of 0 / 0.
+    present : ndarray of shape (..., L), bool, or None
+        Labels that take part in averages; None: all.
+
+    Returns
+    -------
+    value : ndarray of shape (...), or (..., L) without an average
+    """
+    if average == "micro":
+        totals, present = totals.sum(axis=-1, keepdims=True), None
+    above, below = _fraction(totals, quantity)
+    value = np.full(below.shape, float(undefined))
+    np.divide(above, below, out=value, where=below != 0)
+    if average is None:
+        return value
+    present = np.ones(value.shape, dtype=bool) if present is None else present
+    usable = present & ~np.isnan(value)
+    weight = np.where(usable, totals[2] if average == "weighted" else 1.0, 0.0)
+    # no true item at all: the plain mean, as scikit-learn has it
+    weight = np.where(weight.sum(axis=-1, keepdims=True) > 0, weight, usable)
+    total = weight.sum(axis=-1)
+    mean = np.where(present.any(axis=-1), np.nan, float(undefined))  # where there is nothing to average
+    np.divide((weight * np.where(usable, value, 0.0)).sum(axis=-1), total, out=mean, where=total > 0)
+    return mean
+
+
+def warn_undefined(totals, quantities, average, items) -> None:
+    """Warn of ratios 0 / 0, in scikit-learn's words; to be called by what a public function calls."""
+    if average == "micro":
+        totals = totals.sum(axis=-1, keepdims=True)
+    lacking = {"precision": "predicted", "recall": "true", "f1": "true nor predicted"}
+    for quantity in quantities:
+        _, below = _fraction(totals, quantity)
+        if not len(below) or (below == 0).any():
+            where = "due to" if len(below) == 1 else "in labels with"
+            warnings.warn(
+                f"{'F-score' if quantity == 'f1' else quantity.capitalize()} is ill-defined and being set to 0.0 "
+                f"{where} no {lacking[quantity]} {items}. Use `zero_division` parameter to control this behavior.",
+                UndefinedMetricWarning,
+                stacklevel=4,
+            )

@@ -1,0 +1,130 @@
+"""Label sequences as users have them, read into flat arrays of codes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from .._labels import flatten_labels, place
+
+__all__ = [
+    "CodedLabels",
+    "code_values",
+    "read_pair",
+    "read_sequences",
+    "read_tokens",
+    "refuse_other_number",
+    "sorted_union",
+]
+
+
+class CodedLabels(NamedTuple):
+    """The labels of all tokens as codes.   N tokens, L distinct labels."""
+
+    codes: np.ndarray  # (N,) int64   index into ``labels``
+    labels: list  # (L,)   distinct labels, in no particular order
+    offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+
+def read_sequences(y, name, items="labels") -> list:
+    """Return y as a list of sequences; ``name`` and ``items`` are for error messages."""
+    if hasattr(y, "__array__"):
+        y = np.asarray(y)
+    if isinstance(y, (str, bytes)) or not _is_ordered_collection(y):
+        raise TypeError(f"{name} must be a list of sequences of {items}, not a {type(y).__name__}")
+    return [_read_sequence(sequence, f"{name}[{n}] (sequence {n})", items) for n, sequence in enumerate(y)]
+
+
+def _read_sequence(sequence, where, items):
+    if hasattr(sequence, "__array__"):
+        sequence = np.asarray(sequence)
+    if isinstance(sequence, (str, bytes)) or not _is_ordered_collection(sequence):
+        raise TypeError(
+            f"{where} is {sequence!r:.60} ({type(sequence).__name__}), where a sequence of {items} belongs; one "
+            "sequence alone must be wrapped in a list"
+        )
+    return sequence
+
+
+def _is_ordered_collection(value):
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
+
+
+def read_tokens(y, name) -> CodedLabels:
+    """Read one label for each token."""
+    sequences = read_sequences(y, name)
+    for n, labels in enumerate(sequences):
+        if isinstance(labels, np.ndarray) and labels.ndim > 1:
+            raise ValueError(
+                f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token"
+            )
+    offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
+    np.cumsum([len(labels) for labels in sequences], out=offsets[1:])
+    codes, labels = code_values(flatten_labels(sequences), name, lambda t: place(offsets, t))
+    return CodedLabels(codes, labels, offsets)
+
+
+def read_pair(y_true, y_pred) -> tuple[CodedLabels, CodedLabels]:
+    """Read two labellings of the same tokens."""
+    true, predicted = read_tokens(y_true, "y_true"), read_tokens(y_pred, "y_pred")
+    refuse_other_number(len(true.lengths), len(predicted.lengths))
+    different = np.flatnonzero(true.lengths != predicted.lengths)
+    if len(different):
+        n = int(different[0])
+        raise ValueError(f"sequence {n} has {true.lengths[n]} labels in y_true, but {predicted.lengths[n]} in y_pred")
+    return true, predicted
+
+
+def refuse_other_number(n_true, n_predicted):
+    """Raise unless y_true and y_pred have the same number of sequences."""
+    if n_true != n_predicted:
+        raise ValueError(f"y_true has {n_true} sequences, but y_pred has {n_predicted}")
+
+
+def code_values(values, name, where) -> tuple[np.ndarray, list]:
+    """Return a code for each label and the distinct labels; ``where`` says where a label is, for error messages."""
+    if isinstance(values, np.ndarray):
+        distinct, codes = np.unique(values, return_inverse=True)
+        labels, codes = distinct.tolist(), codes.astype(np.int64)
+    else:
+        table: defaultdict = defaultdict(count().__next__)
+        try:
+            codes = np.fromiter((table[value] for value in values), dtype=np.int64, count=len(values))
+        except TypeError:
+            _refuse_unhashable(values, name, where)
+            raise
+        labels = list(table)
+    for code, label in enumerate(labels):
+        if isinstance(label, (float, np.floating)) and np.isnan(label):
+            raise ValueError(f"{name} contains NaN ({where(int(np.argmax(codes == code)))})")
+    return codes, labels
+
+
+def _refuse_unhashable(values, name, where):
+    for t, value in enumerate(values):
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(
+                f"a label must be hashable, but {value!r:.60} of {name} ({where(t)}) is a {type(value).__name__}"
+            ) from None
+
+
+def sorted_union(*collections) -> list:
+    """Return the distinct labels of all collections, sorted."""
+    union = set().union(*collections)
+    try:
+        return sorted(union)
+    except TypeError as error:
+        examples = {type(label): label for label in union}
+        some = " and ".join(f"{label!r:.60} ({kind.__name__})" for kind, label in list(examples.items())[:2])
+        raise TypeError(f"the labels of y_true and y_pred must be sortable together, but {some} are not") from error

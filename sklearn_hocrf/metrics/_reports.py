@@ -1,0 +1,167 @@
+"""Tables of precision, recall and F1 by label, laid out as scikit-learn's ``classification_report``."""
+
+from __future__ import annotations
+
+from ._counts import count_segments, count_tokens
+from ._token_scores import all_scores
+
+__all__ = ["segment_classification_report", "token_classification_report"]
+
+AVERAGES = ("micro", "macro", "weighted")
+COLUMNS = ("precision", "recall", "f1-score", "support")
+
+
+def token_classification_report(
+    y_true, y_pred, *, labels=None, ignore=(), digits=2, output_dict=False, zero_division="warn", sample_weight=None
+):
+    """Return a table of precision, recall, F1 and support of each token label, and of their averages.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
+    labels, ignore : list of labels
+        The labels to score (None: all that occur), and labels not to score.
+    digits : int, default=2
+        Number of decimals of the text.
+    output_dict : bool, default=False
+        Whether to return a dict instead of text, with values that are not rounded.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens.
+
+    Returns
+    -------
+    report : str or dict
+        The dict maps str(label), "macro avg" and "weighted avg" to dicts of "precision", "recall", "f1-score" and
+        "support", and "accuracy" to a number. If some label is not scored, "micro avg" takes the place of "accuracy".
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`token_precision_recall_f1`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import token_classification_report
+    >>> y_true, y_pred = [["A", "A", "O"], ["B", "O"]], [["A", "O", "O"], ["B", "B"]]
+    >>> print(token_classification_report(y_true, y_pred, ignore=["O"]))
+                  precision    recall  f1-score   support
+    <BLANKLINE>
+               A       1.00      0.50      0.67         2
+               B       0.50      1.00      0.67         1
+    <BLANKLINE>
+       micro avg       0.67      0.67      0.67         3
+       macro avg       0.75      0.75      0.67         3
+    weighted avg       0.83      0.67      0.67         3
+    <BLANKLINE>
+    """
+    counts = count_tokens(y_true, y_pred, labels=labels, ignore=ignore)
+    by_label = all_scores(counts, None, zero_division, sample_weight, "tokens")
+    averages = _averages(counts, zero_division, sample_weight)
+    n_tokens = sum(len(labels) for labels in y_true)
+    all_scored = counts.totals()[1:].sum() == 2 * n_tokens  # then the micro average is the accuracy
+    return _report(by_label, averages, all_scored, digits, output_dict)
+
+
+def segment_classification_report(
+    y_true,
+    y_pred,
+    *,
+    encoding="runs",
+    strict=True,
+    labels=None,
+    ignore=(),
+    digits=2,
+    output_dict=False,
+    zero_division="warn",
+    sample_weight=None,
+):
+    """Return a table of precision, recall, F1 and support of exact segments of each label, and of their averages.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
+    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+        How labels say where segments are, see :func:`extract_segments`.
+    strict : bool, default=True
+        Treatment of tags that break the rules, see :func:`extract_segments`.
+    labels, ignore : list of labels
+        The labels of segments to score (None: all that occur), and labels not to score.
+    digits : int, default=2
+        Number of decimals of the text.
+    output_dict : bool, default=False
+        Whether to return a dict instead of text, with values that are not rounded.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its segments.
+
+    Returns
+    -------
+    report : str or dict
+        The dict maps str(label), "micro avg", "macro avg" and "weighted avg" to dicts of "precision", "recall",
+        "f1-score" and "support".
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`segment_precision_recall_f1`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import segment_classification_report
+    >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
+    >>> y_pred = [["B-PER", "I-PER", "B-LOC", "I-LOC"]]
+    >>> print(segment_classification_report(y_true, y_pred, encoding="bio"))
+                  precision    recall  f1-score   support
+    <BLANKLINE>
+             LOC       0.00      0.00      0.00         1
+             PER       1.00      1.00      1.00         1
+    <BLANKLINE>
+       micro avg       0.50      0.50      0.50         2
+       macro avg       0.50      0.50      0.50         2
+    weighted avg       0.50      0.50      0.50         2
+    <BLANKLINE>
+    """
+    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    by_label = all_scores(counts, None, zero_division, sample_weight, "segments")
+    averages = _averages(counts, zero_division, sample_weight)
+    return _report(by_label, averages, False, digits, output_dict)
+
+
+def _averages(counts, zero_division, sample_weight):
+    """Return the rows of the averages, without warnings: those of the labels say all."""
+    quiet = 0 if isinstance(zero_division, str) else zero_division
+    return {f"{average} avg": all_scores(counts, average, quiet, sample_weight, "")[:4] for average in AVERAGES}
+
+
+def _report(by_label, averages, has_accuracy, digits, output_dict):
+    rows = {str(label): values for label, *values in zip(by_label.labels, *by_label[:4], strict=True)}
+    if output_dict:
+        report = {name: dict(zip(COLUMNS, map(float, row), strict=True)) for name, row in (rows | averages).items()}
+        if has_accuracy:
+            accuracy = report.pop("micro avg")["precision"]
+            report = {**{name: report[name] for name in rows}, "accuracy": accuracy} | report
+        return report
+    width = max(len(name) for name in (*rows, *averages, " " * digits))
+    lines = [_line("", COLUMNS, width), ""]
+    lines += [_line(name, _cells(row, digits), width) for name, row in rows.items()]
+    lines.append("")
+    for name, row in averages.items():
+        cells = _cells(row, digits)
+        if has_accuracy and name == "micro avg":
+            name, cells = "accuracy", ["", "", *cells[2:]]
+        lines.append(_line(name, cells, width))
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row, digits):
+    *ratios, support = row
+    return [*(f"{value:.{digits}f}" for value in ratios), str(support)]
+
+
+def _line(name, cells, width):
+    return f"{name:>{width}} " + "".join(f" {cell:>9}" for cell in cells)

@@ -1,0 +1,240 @@
+"""Scores over exact segments: one counts as right if start, stop and label are."""
+
+from __future__ import annotations
+
+from ._counts import count_segments
+from ._token_scores import all_scores, one_score
+
+__all__ = ["segment_f1_score", "segment_precision_recall_f1", "segment_precision_score", "segment_recall_score"]
+
+
+def segment_precision_recall_f1(
+    y_true,
+    y_pred,
+    *,
+    encoding="runs",
+    strict=True,
+    labels=None,
+    ignore=(),
+    average=None,
+    zero_division="warn",
+    sample_weight=None,
+):
+    """Return precision, recall, F1 and support of exact segments.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        Token labels (lists or arrays of shape (n_tokens,)), or with ``encoding="segments"`` lists of
+        (start, stop, label). Sequences may be empty.
+    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+        How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
+        tags such as "B-PER" say "bio" or "bioes".
+    strict : bool, default=True
+        Treatment of tags that break the rules, see :func:`extract_segments`.
+    labels : list of labels, default=None
+        The labels of segments to score ("PER", not "B-PER"), in this order; None: all that occur in ``y_true`` or
+        ``y_pred``, sorted.
+    ignore : list of labels, default=()
+        Labels of segments not to score: runs of "O", say.
+    average : {"micro", "macro", "weighted"} or None, default=None
+        None: one value for each label. "micro": ratios of counts summed over labels. "macro": mean over labels.
+        "weighted": mean over labels weighted by their support.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Means leave
+        nan out.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its segments.
+
+    Returns
+    -------
+    scores : PrecisionRecallF1
+        Named tuple of ``precision``, ``recall``, ``f1``, ``support`` (arrays of shape (n_labels,), or numbers if
+        averaged) and ``labels``.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, for tags and segments that are none, and if a parameter has no such value.
+    TypeError
+        For what are no sequences of labels or segments, and for labels that cannot be sorted together.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import segment_precision_recall_f1
+    >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
+    >>> y_pred = [["B-PER", "I-PER", "B-LOC", "I-LOC"]]
+    >>> scores = segment_precision_recall_f1(y_true, y_pred, encoding="bio")
+    >>> scores.labels, scores.f1, scores.support
+    (['LOC', 'PER'], array([0., 1.]), array([1, 1]))
+    >>> y_true, y_pred = [[(0, 2, "PER"), (3, 4, "LOC")]], [[(0, 2, "PER"), (2, 4, "LOC")]]
+    >>> segment_precision_recall_f1(y_true, y_pred, encoding="segments", average="micro").f1
+    0.5
+    """
+    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    return all_scores(counts, average, zero_division, sample_weight, "segments")
+
+
+def segment_precision_score(
+    y_true,
+    y_pred,
+    *,
+    encoding="runs",
+    strict=True,
+    labels=None,
+    ignore=(),
+    average="micro",
+    zero_division="warn",
+    sample_weight=None,
+):
+    """Return the precision of exact segments: correct / predicted.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
+    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+        How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
+        tags such as "B-PER" say "bio" or "bioes".
+    strict : bool, default=True
+        Treatment of tags that break the rules, see :func:`extract_segments`.
+    labels, ignore : list of labels
+        The labels to score (None: all that occur), and labels not to score. They are labels of segments: "PER".
+    average : {"micro", "macro", "weighted"} or None, default="micro"
+        As for :func:`segment_precision_recall_f1`.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its segments.
+
+    Returns
+    -------
+    precision : float, or ndarray of shape (n_labels,) with ``average=None``
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`segment_precision_recall_f1`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import segment_precision_score
+    >>> y_true, y_pred = [["author", "author", "date"]], [["author", "date", "date"]]
+    >>> segment_precision_score(y_true, y_pred)
+    0.0
+    >>> y_true, y_pred = [["B-PER", "I-PER", "B-LOC"]], [["B-PER", "I-PER", "O"]]
+    >>> segment_precision_score(y_true, y_pred, encoding="bio")
+    1.0
+    """
+    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    return one_score(counts, "precision", average, zero_division, sample_weight, "segments")
+
+
+def segment_recall_score(
+    y_true,
+    y_pred,
+    *,
+    encoding="runs",
+    strict=True,
+    labels=None,
+    ignore=(),
+    average="micro",
+    zero_division="warn",
+    sample_weight=None,
+):
+    """Return the recall of exact segments: correct / true.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
+    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+        How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
+        tags such as "B-PER" say "bio" or "bioes".
+    strict : bool, default=True
+        Treatment of tags that break the rules, see :func:`extract_segments`.
+    labels, ignore : list of labels
+        The labels to score (None: all that occur), and labels not to score. They are labels of segments: "PER".
+    average : {"micro", "macro", "weighted"} or None, default="micro"
+        As for :func:`segment_precision_recall_f1`.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its segments.
+
+    Returns
+    -------
+    recall : float, or ndarray of shape (n_labels,) with ``average=None``
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`segment_precision_recall_f1`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import segment_recall_score
+    >>> y_true, y_pred = [["author", "author", "date"]], [["author", "date", "date"]]
+    >>> segment_recall_score(y_true, y_pred)
+    0.0
+    >>> y_true, y_pred = [["B-PER", "I-PER", "B-LOC"]], [["B-PER", "I-PER", "O"]]
+    >>> segment_recall_score(y_true, y_pred, encoding="bio")
+    0.5
+    """
+    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    return one_score(counts, "recall", average, zero_division, sample_weight, "segments")
+
+
+def segment_f1_score(
+    y_true,
+    y_pred,
+    *,
+    encoding="runs",
+    strict=True,
+    labels=None,
+    ignore=(),
+    average="micro",
+    zero_division="warn",
+    sample_weight=None,
+):
+    """Return the F1 of exact segments: 2 correct / (predicted + true).
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
+    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+        How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
+        tags such as "B-PER" say "bio" or "bioes".
+    strict : bool, default=True
+        Treatment of tags that break the rules, see :func:`extract_segments`.
+    labels, ignore : list of labels
+        The labels to score (None: all that occur), and labels not to score. They are labels of segments: "PER".
+    average : {"micro", "macro", "weighted"} or None, default="micro"
+        As for :func:`segment_precision_recall_f1`.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its segments.
+
+    Returns
+    -------
+    f1 : float, or ndarray of shape (n_labels,) with ``average=None``
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`segment_precision_recall_f1`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import segment_f1_score
+    >>> y_true, y_pred = [["author", "author", "date"]], [["author", "date", "date"]]
+    >>> segment_f1_score(y_true, y_pred)
+    0.0
+    >>> y_true, y_pred = [["B-PER", "I-PER", "B-LOC"]], [["B-PER", "I-PER", "O"]]
+    >>> segment_f1_score(y_true, y_pred, encoding="bio")
+    0.6666666666666666
+    """
+    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    return one_score(counts, "f1", average, zero_division, sample_weight, "segments")

@@ -1,0 +1,294 @@
+"""Scores over tokens and over whole sequences."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._counts import (
+    check_average,
+    check_zero_division,
+    count_sequences_as_items,
+    count_tokens,
+    count_tokens_as_items,
+    ratio,
+    warn_undefined,
+)
+
+__all__ = [
+    "PrecisionRecallF1",
+    "all_scores",
+    "one_score",
+    "sequence_accuracy_score",
+    "token_accuracy_score",
+    "token_f1_score",
+    "token_precision_recall_f1",
+    "token_precision_score",
+    "token_recall_score",
+]
+
+
+class PrecisionRecallF1(NamedTuple):
+    """Precision, recall and F1, of each label or averaged.   L labels."""
+
+    precision: float | np.ndarray  # correct / predicted; (L,) float64 with ``average=None``
+    recall: float | np.ndarray  # correct / true
+    f1: float | np.ndarray  # 2 correct / (predicted + true)
+    support: int | float | np.ndarray  # number of true items, weighted if there are weights
+    labels: list  # (L,)   the labels that take part
+
+
+def one_score(counts, quantity, average, zero_division, sample_weight, items):
+    """Return what a public score function returns, and warn on its behalf."""
+    check_average(average)
+    undefined = check_zero_division(zero_division)
+    totals = counts.totals(sample_weight)
+    if isinstance(zero_division, str):
+        warn_undefined(totals, [quantity], average, items)
+    value = ratio(totals, quantity, average, undefined)
+    return value if average is None else float(value)
+
+
+def all_scores(counts, average, zero_division, sample_weight, items) -> PrecisionRecallF1:
+    """Return precision, recall, F1 and support, and warn on behalf of a public function."""
+    check_average(average)
+    undefined = check_zero_division(zero_division)
+    totals = counts.totals(sample_weight)
+    quantities = ["precision", "recall", "f1"]
+    if isinstance(zero_division, str):
+        warn_undefined(totals, quantities, average, items)
+    values = [ratio(totals, quantity, average, undefined) for quantity in quantities]
+    support = totals[2] if sample_weight is not None else totals[2].astype(np.int64)
+    if average is None:
+        return PrecisionRecallF1(*values, support, counts.labels)
+    return PrecisionRecallF1(*map(float, values), support.sum().item(), counts.labels)
+
+
+def _accuracy(counts, sample_weight, items):
+    correct, total, _ = counts.totals(sample_weight)[:, 0]
+    if total == 0:
+        raise ValueError(f"there are no {items}, or all have weight 0, so there is no accuracy")
+    return float(correct / total)
+
+
+def token_accuracy_score(y_true, y_pred, *, sample_weight=None):
+    """Return the share of tokens with the right label.
+
+    For the accuracy of tokens whose true label is not, say, "O", take the recall:
+    ``token_recall_score(y_true, y_pred, average="micro", ignore=["O"])``.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens.
+
+    Returns
+    -------
+    accuracy : float
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, or if there are no tokens.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import token_accuracy_score
+    >>> token_accuracy_score([["N", "V"], ["N", "V", "N"]], [["N", "V"], ["N", "N", "N"]])
+    0.8
+    """
+    return _accuracy(count_tokens_as_items(y_true, y_pred), sample_weight, "tokens")
+
+
+def sequence_accuracy_score(y_true, y_pred, *, encoding=None, strict=True, sample_weight=None):
+    """Return the share of sequences without an error.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        True and predicted labels, or segments. Empty sequences are right.
+    encoding : {"runs", "bio", "bioes", "segments"} or None, default=None
+        None: all labels must be right. Otherwise all segments must be, as :func:`extract_segments` finds them.
+    strict : bool, default=True
+        Treatment of tags that break the rules, see :func:`extract_segments`.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence.
+
+    Returns
+    -------
+    accuracy : float
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, or if there are no sequences.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import sequence_accuracy_score
+    >>> sequence_accuracy_score([["N", "V"], ["N", "V", "N"]], [["N", "V"], ["N", "N", "N"]])
+    0.5
+    """
+    counts = count_sequences_as_items(y_true, y_pred, encoding=encoding, strict=strict)
+    return _accuracy(counts, sample_weight, "sequences")
+
+
+def token_precision_recall_f1(
+    y_true, y_pred, *, labels=None, ignore=(), average=None, zero_division="warn", sample_weight=None
+):
+    """Return precision, recall, F1 and support of token labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
+    labels : list of labels, default=None
+        The labels to score, in this order; None: all that occur in ``y_true`` or ``y_pred``, sorted.
+    ignore : list of labels, default=()
+        Labels not to score, as ``["O"]``.
+    average : {"micro", "macro", "weighted"} or None, default=None
+        None: one value for each label. "micro": ratios of counts summed over labels. "macro": mean over labels.
+        "weighted": mean over labels weighted by their support.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Means leave
+        nan out.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens.
+
+    Returns
+    -------
+    scores : PrecisionRecallF1
+        Named tuple of ``precision``, ``recall``, ``f1``, ``support`` (arrays of shape (n_labels,), or numbers if
+        averaged) and ``labels``.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or a parameter has no such value.
+    TypeError
+        For what are no sequences of labels, and for labels that cannot be sorted together.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import token_precision_recall_f1
+    >>> y_true, y_pred = [["A", "A", "O"], ["B", "O"]], [["A", "O", "O"], ["B", "B"]]
+    >>> scores = token_precision_recall_f1(y_true, y_pred, ignore=["O"])
+    >>> scores.labels, scores.precision, scores.recall
+    (['A', 'B'], array([1. , 0.5]), array([0.5, 1. ]))
+    """
+    counts = count_tokens(y_true, y_pred, labels=labels, ignore=ignore)
+    return all_scores(counts, average, zero_division, sample_weight, "tokens")
+
+
+def token_precision_score(
+    y_true, y_pred, *, labels=None, ignore=(), average="macro", zero_division="warn", sample_weight=None
+):
+    """Return the precision of token labels: correct / predicted.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
+    labels, ignore : list of labels
+        The labels to score (None: all that occur), and labels not to score.
+    average : {"macro", "micro", "weighted"} or None, default="macro"
+        As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens.
+
+    Returns
+    -------
+    precision : float, or ndarray of shape (n_labels,) with ``average=None``
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`token_precision_recall_f1`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import token_precision_score
+    >>> token_precision_score([["A", "A", "O"], ["B", "O"]], [["A", "O", "O"], ["B", "B"]], ignore=["O"])
+    0.75
+    """
+    counts = count_tokens(y_true, y_pred, labels=labels, ignore=ignore)
+    return one_score(counts, "precision", average, zero_division, sample_weight, "tokens")
+
+
+def token_recall_score(
+    y_true, y_pred, *, labels=None, ignore=(), average="macro", zero_division="warn", sample_weight=None
+):
+    """Return the recall of token labels: correct / true.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
+    labels, ignore : list of labels
+        The labels to score (None: all that occur), and labels not to score.
+    average : {"macro", "micro", "weighted"} or None, default="macro"
+        As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens.
+
+    Returns
+    -------
+    recall : float, or ndarray of shape (n_labels,) with ``average=None``
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`token_precision_recall_f1`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import token_recall_score
+    >>> token_recall_score([["A", "A", "O"], ["B", "O"]], [["A", "O", "O"], ["B", "B"]], ignore=["O"])
+    0.75
+    """
+    counts = count_tokens(y_true, y_pred, labels=labels, ignore=ignore)
+    return one_score(counts, "recall", average, zero_division, sample_weight, "tokens")
+
+
+def token_f1_score(
+    y_true, y_pred, *, labels=None, ignore=(), average="macro", zero_division="warn", sample_weight=None
+):
+    """Return the F1 of token labels: 2 correct / (predicted + true).
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
+    labels, ignore : list of labels
+        The labels to score (None: all that occur), and labels not to score.
+    average : {"macro", "micro", "weighted"} or None, default="macro"
+        As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens.
+
+    Returns
+    -------
+    f1 : float, or ndarray of shape (n_labels,) with ``average=None``
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`token_precision_recall_f1`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import token_f1_score
+    >>> token_f1_score([["A", "A", "O"], ["B", "O"]], [["A", "O", "O"], ["B", "B"]], ignore=["O"])
+    0.6666666666666666
+    """
+    counts = count_tokens(y_true, y_pred, labels=labels, ignore=ignore)
+    return one_score(counts, "f1", average, zero_division, sample_weight, "tokens")

@@ -1,0 +1,614 @@
+"""Scores against scikit-learn and seqeval, segments against plain loops, and the randomisation test against itself."""
+
+import functools
+import itertools
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from hypothesis import example, given
+from hypothesis import strategies as st
+from seqeval import metrics as seqeval_metrics
+from seqeval.scheme import IOB2, IOBES
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+
+from sklearn_hocrf import HighOrderCRF, metrics
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+
+QUANTITIES = ("precision", "recall", "f1")
+TOKEN_SCORES = {quantity: getattr(metrics, f"token_{quantity}_score") for quantity in QUANTITIES}
+SEGMENT_SCORES = {quantity: getattr(metrics, f"segment_{quantity}_score") for quantity in QUANTITIES}
+TYPES = ("PER", "A-B", "L")
+TAGS = {
+    "bio": ["O", "B", "I", *(f"{prefix}-{label}" for prefix in "BI" for label in TYPES)],
+    "bioes": ["O", "B", "I", "E", "S", *(f"{prefix}-{label}" for prefix in "BIES" for label in TYPES)],
+}
+SCHEMES = {"bio": IOB2, "bioes": IOBES}
+# undefined ratios are part of most examples here; what warns and what does not has tests of its own
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+
+
+def labellings(labels, n_systems=2, max_sequences=5, max_length=6):
+    """Draw the labels of several systems for the same tokens."""
+
+    def of_lengths(lengths):
+        sequence = [st.lists(st.sampled_from(labels), min_size=length, max_size=length) for length in lengths]
+        return st.tuples(*[st.tuples(*sequence).map(list)] * n_systems)
+
+    return st.lists(st.integers(0, max_length), min_size=1, max_size=max_sequences).flatmap(of_lengths)
+
+
+def flat(y):
+    return list(itertools.chain.from_iterable(y))
+
+
+def object_array(sequences):
+    array = np.empty(len(sequences), dtype=object)
+    array[:] = [np.array(sequence) for sequence in sequences]
+    return array
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+@given(
+    labellings("ABCD"),
+    st.sampled_from([None, ["A"], ["D", "B"], ["A", "X"]]),
+    st.sampled_from(["micro", "macro", "weighted", None]),
+    st.sampled_from([0, 1, np.nan, "warn"]),
+    st.integers(0, 2**31),
+)
+def test_token_scores_are_those_of_scikit_learn(pair, labels, average, zero_division, seed):
+    y_true, y_pred = pair
+    if not flat(y_true):
+        return
+    weight = np.random.default_rng(seed).integers(0, 4, len(y_true)).astype(float) if seed % 2 else None
+    expected = sklearn.metrics.precision_recall_fscore_support(
+        flat(y_true),
+        flat(y_pred),
+        labels=labels,
+        average=average,
+        zero_division=zero_division,
+        sample_weight=None if weight is None else np.repeat(weight, [len(labels) for labels in y_true]),
+    )
+    params = {"labels": labels, "average": average, "zero_division": zero_division, "sample_weight": weight}
+    found = metrics.token_precision_recall_f1(y_true, y_pred, **params)
+    for value, reference in zip(found[: 4 if average is None else 3], expected, strict=False):
+        np.testing.assert_allclose(value, reference, rtol=1e-14)
+    for quantity, score in TOKEN_SCORES.items():
+        np.testing.assert_array_equal(score(y_true, y_pred, **params), getattr(found, quantity))
+    assert found.labels == (sorted(set(flat(y_true) + flat(y_pred))) if labels is None else labels)
+
+
+@given(labellings("ABC"))
+def test_accuracies(pair):
+    y_true, y_pred = pair
+    equal = [true == predicted for true, predicted in zip(y_true, y_pred, strict=True)]
+    assert metrics.sequence_accuracy_score(y_true, y_pred) == np.mean(equal)
+    if flat(y_true):
+        expected = sklearn.metrics.accuracy_score(flat(y_true), flat(y_pred))
+        assert metrics.token_accuracy_score(y_true, y_pred) == pytest.approx(expected, abs=1e-15)
+        assert metrics.token_f1_score(y_true, y_pred, average="micro") == pytest.approx(expected, abs=1e-15)
+
+
+def test_ignored_labels_are_not_scored_but_still_wrong_elsewhere():
+    y_true, y_pred = [["A", "O", "O"], ["B", "A"]], [["A", "A", "O"], ["O", "A"]]
+    scores = metrics.token_precision_recall_f1(y_true, y_pred, ignore=["O"])
+    assert scores.labels == ["A", "B"]
+    np.testing.assert_array_equal(scores.precision, [2 / 3, 0])
+    np.testing.assert_array_equal(scores.recall, [1, 0])
+    np.testing.assert_array_equal(scores.support, [2, 1])
+    assert metrics.token_f1_score(y_true, y_pred, labels=["A", "B"], average="micro") == pytest.approx(4 / 6)
+    assert metrics.token_f1_score(y_true, y_pred, ignore=["O"], average="micro") == pytest.approx(4 / 6)
+    assert metrics.token_recall_score(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"], average=None).tolist() == [
+        1,
+        0.5,
+    ]
+
+
+def test_sample_weight_counts_a_sequence_as_often_as_it_says():
+    y_true, y_pred = [["A", "B"], ["B"], ["A"]], [["A", "A"], ["B"], ["B"]]
+    repeated = [y_true[n] for n in (0, 0, 1)], [y_pred[n] for n in (0, 0, 1)]
+    weight = [2, 1, 0]
+    for score in (metrics.token_accuracy_score, metrics.sequence_accuracy_score):
+        assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
+    for score in (*TOKEN_SCORES.values(), *SEGMENT_SCORES.values()):
+        assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
+    scores = metrics.token_precision_recall_f1(y_true, y_pred, sample_weight=weight)
+    np.testing.assert_array_equal(scores.support, [2.0, 3.0])
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
+
+
+@given(labellings("AB", n_systems=1))
+def test_runs_are_those_of_groupby(systems):
+    (y,) = systems
+    expected = []
+    for labels in y:
+        segments, start = [], 0
+        for label, run in itertools.groupby(labels):
+            stop = start + len(list(run))
+            segments.append((start, stop, label))
+            start = stop
+        expected.append(segments)
+    assert metrics.extract_segments(y) == expected
+    assert metrics.extract_segments(expected, encoding="segments") == expected
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@given(data=st.data())
+def test_strict_tags_are_those_of_seqeval(encoding, data):
+    y_true, y_pred = data.draw(labellings(TAGS[encoding]))
+    assert_like_seqeval(y_true, y_pred, {"encoding": encoding}, {"mode": "strict", "scheme": SCHEMES[encoding]})
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@given(data=st.data())
+def test_lenient_tags_are_those_of_seqeval(encoding, data):
+    y_true, y_pred = data.draw(labellings(TAGS[encoding]))
+    assert_like_seqeval(y_true, y_pred, {"encoding": encoding, "strict": False}, {})
+
+
+def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy's, where seqeval averages nothing
+        labels = metrics.segment_precision_recall_f1(y_true, y_pred, **params).labels
+        for average in ("micro", "macro", "weighted", None) if labels else ("micro",):
+            for quantity, score in SEGMENT_SCORES.items():
+                expected = getattr(seqeval_metrics, f"{quantity}_score")(
+                    y_true, y_pred, average=average, **seqeval_params
+                )
+                np.testing.assert_allclose(score(y_true, y_pred, average=average, **params), expected, atol=1e-14)
+        if labels:
+            report = seqeval_metrics.classification_report(y_true, y_pred, output_dict=True, **seqeval_params)
+            ours = metrics.segment_classification_report(y_true, y_pred, output_dict=True, **params)
+            assert list(ours) == list(report)
+            for name, row in report.items():
+                assert ours[name] == pytest.approx(row, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "strict", "expected"),
+    [
+        ("bio", True, [(2, 4, "X"), (5, 6, "X")]),
+        ("bio", False, [(0, 1, "X"), (2, 4, "X"), (4, 5, "Y"), (5, 6, "X")]),
+    ],
+)
+def test_broken_tags(encoding, strict, expected):
+    tags = ["I-X", "O", "B-X", "I-X", "I-Y", "B-X"]
+    assert metrics.extract_segments([tags], encoding=encoding, strict=strict) == [expected]
+
+
+def test_segments_do_not_cross_sequences():
+    assert metrics.extract_segments([["A"], [], ["A", "A"], []]) == [[(0, 1, "A")], [], [(0, 2, "A")], []]
+    assert metrics.extract_segments([["B-A"], ["I-A"]], encoding="bio") == [[(0, 1, "A")], []]
+    assert metrics.extract_segments([["B-A"], ["E-A"]], encoding="bioes") == [[], []]
+
+
+@given(labellings("ABO"))
+def test_all_encodings_of_the_same_segments_agree(pair):
+    """Runs other than O, written as BIO tags, BIOES tags and segments; in runs O must be ignored."""
+    runs = [[[run for run in runs if run[2] != "O"] for runs in metrics.extract_segments(y)] for y in pair]
+    written = {
+        "runs": pair,
+        "segments": runs,
+        "bio": [write_tags(y, segments, "BII") for y, segments in zip(pair, runs, strict=True)],
+        "bioes": [write_tags(y, segments, "BIES") for y, segments in zip(pair, runs, strict=True)],
+    }
+    for encoding, y in written.items():
+        assert [metrics.extract_segments(one, encoding=encoding) for one in y] == (
+            runs if encoding != "runs" else [metrics.extract_segments(one) for one in pair]
+        )
+        for score in SEGMENT_SCORES.values():
+            for average in ("micro", "macro"):
+                params = {"encoding": encoding, "ignore": ["O"], "average": average}
+                expected = score(*runs, encoding="segments", average=average)
+                assert score(*y, **params) == pytest.approx(expected, abs=1e-15)
+
+
+def write_tags(y, segments, prefixes):
+    tags = [["O"] * len(labels) for labels in y]
+    begin, inside, end, *single = prefixes
+    for n, of_sequence in enumerate(segments):
+        for start, stop, label in of_sequence:
+            middle = [f"{inside}-{label}"] * (stop - start - 2)
+            last = [f"{end}-{label}"] if stop - start > 1 else []
+            first = single[0] if single and not last else begin
+            tags[n][start:stop] = [f"{first}-{label}", *middle, *last]
+    return tags
+
+
+def test_a_segment_is_right_only_with_both_ends_and_label():
+    true = [[(0, 2, "A"), (3, 5, "B"), (5, 9, "A")]]
+    for wrong in ((0, 2, "B"), (0, 1, "A"), (1, 2, "A"), (0, 3, "A")):
+        predicted = [[wrong, (3, 5, "B"), (5, 9, "A")]]
+        assert metrics.segment_f1_score(true, predicted, encoding="segments") == pytest.approx(2 / 3)
+    assert metrics.segment_f1_score(true, true, encoding="segments") == 1
+    # the same place in another sequence is another place
+    assert metrics.segment_f1_score([[(0, 1, "A")], []], [[], [(0, 1, "A")]], encoding="segments") == 0
+
+
+def test_segments_may_overlap_and_need_no_order():
+    true, predicted = [[(0, 3, "A"), (1, 2, "B")]], [[(1, 2, "B"), (0, 3, "A")]]
+    assert metrics.segment_f1_score(true, predicted, encoding="segments") == 1
+
+
+def test_sequence_accuracy_of_segments():
+    y_true, y_pred = [["B-A", "I-A"], ["O"], ["O", "B-A"]], [["B-A", "I-A"], ["I-A"], ["O", "O"]]
+    assert metrics.sequence_accuracy_score(y_true, y_pred) == pytest.approx(1 / 3)
+    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio") == pytest.approx(2 / 3)
+    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio", strict=False) == pytest.approx(1 / 3)
+    true, predicted = [[(0, 2, "A")], []], [[(0, 2, "A"), (2, 3, "A")], []]
+    assert metrics.sequence_accuracy_score(true, predicted, encoding="segments") == 0.5
+
+
+# --- reports ----------------------------------------------------------------------------------------------------------
+
+
+@given(labellings(["A", "B", "a long name of a label"]), st.sampled_from([None, ["B"], ["A", "X"]]), st.integers(0, 4))
+@example(([["A"]], [["A"]]), None, 14)
+def test_token_report_is_that_of_scikit_learn(pair, labels, digits):
+    y_true, y_pred = pair
+    if not flat(y_true):
+        return
+    params = {"labels": labels, "digits": digits, "zero_division": 0}
+    assert metrics.token_classification_report(y_true, y_pred, **params) == sklearn.metrics.classification_report(
+        flat(y_true), flat(y_pred), **params
+    )
+    ours = metrics.token_classification_report(y_true, y_pred, output_dict=True, **params)
+    expected = sklearn.metrics.classification_report(flat(y_true), flat(y_pred), output_dict=True, **params)
+    assert list(ours) == list(expected)
+    for name, row in expected.items():
+        assert ours[name] == pytest.approx(row, abs=1e-14)
+
+
+def test_report_of_numbers_and_weights():
+    y_true, y_pred = [np.array([0, 1, 1]), np.array([2])], [np.array([0, 1, 0]), np.array([2])]
+    report = metrics.token_classification_report(y_true, y_pred, sample_weight=[0.5, 2.0])
+    expected = sklearn.metrics.classification_report(
+        [0, 1, 1, 2], [0, 1, 0, 2], sample_weight=[0.5, 0.5, 0.5, 2], digits=2
+    )
+    assert report == expected
+
+
+# --- division by zero -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.UndefinedMetricWarning")
+def test_warnings_are_those_of_scikit_learn():
+    y_true, y_pred = [["A", "B"]], [["A", "A"]]
+    with pytest.warns(UndefinedMetricWarning, match="Precision is ill-defined .* in labels with no predicted") as seen:
+        metrics.token_precision_score(y_true, y_pred)
+    assert [warning.filename for warning in seen] == [__file__]
+    with pytest.warns(UndefinedMetricWarning, match="Recall is ill-defined .* no true tokens"):
+        metrics.token_recall_score(y_pred, y_true)
+    with pytest.warns(UndefinedMetricWarning, match="F-score is ill-defined .* due to no true nor predicted segments"):
+        metrics.segment_f1_score([["O"]], [["O"]], encoding="bio")
+    with pytest.warns(UndefinedMetricWarning) as seen:
+        metrics.token_classification_report(y_true, y_pred)
+    assert [warning.filename for warning in seen] == [__file__]
+    # one of the two denominators is not 0, a value is given, or averages are fine
+    metrics.token_f1_score(y_true, y_pred)
+    metrics.token_precision_score(y_true, y_pred, zero_division=1)
+    metrics.token_precision_score(y_true, y_pred, average="micro")
+
+
+@pytest.mark.parametrize(("zero_division", "expected"), [("warn", 0.0), (0, 0.0), (1.0, 1.0), (np.nan, np.nan)])
+@pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
+def test_nothing_to_score(zero_division, expected, average):
+    for y_true in ([["O", "O"]], [[]], []):
+        value = metrics.segment_f1_score(y_true, y_true, encoding="bio", average=average, zero_division=zero_division)
+        np.testing.assert_equal(value, expected)
+    assert metrics.segment_f1_score([["O"]], [["O"]], encoding="bio", average=None).shape == (0,)
+    assert "weighted avg" in metrics.segment_classification_report([["O"]], [["O"]], encoding="bio")
+
+
+def test_accuracy_of_nothing_is_an_error():
+    with pytest.raises(ValueError, match="no tokens"):
+        metrics.token_accuracy_score([[]], [[]])
+    with pytest.raises(ValueError, match="no sequences"):
+        metrics.sequence_accuracy_score([], [])
+    with pytest.raises(ValueError, match="weight 0"):
+        metrics.token_accuracy_score([["A"]], [["A"]], sample_weight=[0])
+    assert metrics.sequence_accuracy_score([[]], [[]]) == 1
+
+
+# --- inputs -----------------------------------------------------------------------------------------------------------
+
+
+def test_all_forms_of_labels_give_the_same():
+    true, predicted = [["A", "B"], ["B", "B"]], [["A", "A"], ["B", "B"]]
+    forms = [
+        lambda y: y,
+        lambda y: tuple(map(tuple, y)),
+        lambda y: [np.array(labels) for labels in y],
+        lambda y: [np.array(labels, dtype=object) for labels in y],
+        object_array,
+        np.array,
+    ]
+    for one, other in itertools.product(forms, repeat=2):
+        y_true, y_pred = one(true), other(predicted)
+        assert metrics.token_accuracy_score(y_true, y_pred) == 0.75
+        assert metrics.segment_f1_score(y_true, y_pred) == pytest.approx(2 / 5)
+        assert metrics.sequence_accuracy_score(y_true, y_pred) == 0.5
+        assert metrics.extract_segments(y_true) == [[(0, 1, "A"), (1, 2, "B")], [(0, 2, "B")]]
+
+
+def test_labels_of_any_kind():
+    y_true, y_pred = [[("N", 1), ("N", 2)], []], [[("N", 1), ("N", 1)], []]
+    assert metrics.token_precision_recall_f1(y_true, y_pred).labels == [("N", 1), ("N", 2)]
+    ints = [[3, 1]], [np.array([1, 1])]
+    assert metrics.token_precision_recall_f1(*ints).labels == [1, 3]
+    assert metrics.token_f1_score(*ints, labels=np.array([1])) == pytest.approx(2 / 3)
+    segments = [np.array([[0, 2, 7], [2, 3, 8]])], [[(0, 2, 7), (2, 4, 8)]]
+    assert metrics.segment_precision_recall_f1(*segments, encoding="segments").f1.tolist() == [1, 0]
+
+
+GOOD = [["A", "B"], ["A"]]
+BAD_LABELS = [
+    ([["A", "B"], ["A", "B"]], ValueError, "sequence 1 has 1 labels in y_true, but 2 in y_pred"),
+    ([["A", "B"]], ValueError, "y_true has 2 sequences, but y_pred has 1"),
+    (["A", "B"], TypeError, r"y_pred\[0\] \(sequence 0\) is 'A' \(str\)"),
+    (np.array(["A", "B"]), TypeError, r"y_pred\[0\] \(sequence 0\)"),
+    ([["A", "B"], 3], TypeError, r"y_pred\[1\] \(sequence 1\) is 3 \(int\)"),
+    ([["A", "B"], {"A"}], TypeError, r"y_pred\[1\] \(sequence 1\)"),
+    ("AB", TypeError, "y_pred must be a list of sequences of labels, not a str"),
+    (None, TypeError, "y_pred must be a list of sequences of labels, not a NoneType"),
+    ([["A", "B"], np.array([["A"]])], ValueError, r"y_pred\[1\] \(sequence 1\) has 2 dimensions"),
+    ([["A", ["B"]], ["A"]], TypeError, r"\['B'\] of y_pred \(sequence 0, position 1\) is a list"),
+    ([["A", 1], ["A"]], TypeError, "must be sortable together"),
+    ([["A", "B"], [float("nan")]], ValueError, r"y_pred contains NaN \(sequence 1, position 0\)"),
+    ([np.array([1.0, 2.0]), np.array([np.nan])], ValueError, r"y_pred contains NaN \(sequence 1, position 0\)"),
+]
+
+
+@pytest.mark.parametrize(("y_pred", "error", "message"), BAD_LABELS)
+@pytest.mark.parametrize(
+    "score", [metrics.token_accuracy_score, metrics.token_f1_score, metrics.segment_f1_score], ids=lambda f: f.__name__
+)
+def test_bad_labels(score, y_pred, error, message):
+    with pytest.raises(error, match=message):
+        score(GOOD, y_pred)
+
+
+@pytest.mark.parametrize(
+    ("tag", "encoding"),
+    [("PER", "bio"), ("E-PER", "bio"), ("O-PER", "bio"), ("BPER", "bio"), ("", "bioes"), (3, "bio")],
+)
+def test_bad_tags(tag, encoding):
+    with pytest.raises(ValueError, match=rf"{tag!r} of y_pred \(sequence 1, position 1\) is no tag of this encoding"):
+        metrics.segment_f1_score([["O"], ["O", "O"]], [["O"], ["O", tag]], encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("segment", "error", "message"),
+    [
+        ((0, 2), TypeError, r"\(0, 2\) of y_pred \(sequence 1, position 1\) is no segment"),
+        ("ABC", TypeError, r"'ABC' of y_pred \(sequence 1, position 1\) is no segment"),
+        (5, TypeError, r"5 of y_pred \(sequence 1, position 1\) is no segment"),
+        ((0, 2.0, "A"), TypeError, "start and stop must be integers"),
+        ((2, 2, "A"), ValueError, "0 <= start < stop"),
+        ((-1, 2, "A"), ValueError, "0 <= start < stop"),
+        ((0, 1, "A"), ValueError, r"the segment \(0, 1, 'A'\) twice \(sequence 1, position 1\)"),
+        ((0, 1, ["A"]), TypeError, r"\['A'\] of y_pred \(sequence 1, position 1\) is a list"),
+    ],
+)
+def test_bad_segments(segment, error, message):
+    with pytest.raises(error, match=message):
+        metrics.segment_f1_score([[], []], [[], [(0, 1, "A"), segment]], encoding="segments")
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"average": "samples"}, ValueError, "average must be"),
+        ({"average": ["micro"]}, ValueError, "average must be"),
+        ({"zero_division": 2}, ValueError, "zero_division must be"),
+        ({"zero_division": "raise"}, ValueError, "zero_division must be"),
+        ({"labels": []}, ValueError, "at least one label"),
+        ({"labels": ["A", "A"]}, ValueError, "more than once"),
+        ({"labels": "A"}, TypeError, "labels must be a list"),
+        ({"ignore": "A"}, TypeError, "ignore must be a list"),
+        ({"sample_weight": [1]}, ValueError, "2 sequences"),
+        ({"sample_weight": [1, -1]}, ValueError, "sequence 1 has -1"),
+        ({"sample_weight": [np.inf, 1]}, ValueError, "sequence 0 has inf"),
+        ({"encoding": "iob"}, ValueError, "encoding must be one of"),
+        ({"strict": "yes"}, TypeError, "strict must be"),
+    ],
+)
+def test_bad_parameters(params, error, message):
+    with pytest.raises(error, match=message):
+        metrics.segment_precision_recall_f1(GOOD, GOOD, **params)
+    if not params.keys() & {"encoding", "strict"}:
+        with pytest.raises(error, match=message):
+            metrics.token_f1_score(GOOD, GOOD, **params)
+
+
+# --- approximate randomisation test -----------------------------------------------------------------------------------
+
+
+def exact_p_value(y_true, a, b, metric):
+    """Return the share of all 2^n swaps whose absolute difference is at least the observed one."""
+    observed = abs(metric(y_true, a) - metric(y_true, b))
+    differences = []
+    for swap in itertools.product([False, True], repeat=len(y_true)):
+        one = [b[n] if s else a[n] for n, s in enumerate(swap)]
+        other = [a[n] if s else b[n] for n, s in enumerate(swap)]
+        differences.append(abs(metric(y_true, one) - metric(y_true, other)))
+    return np.mean(np.array(differences) >= observed - 1e-12)
+
+
+SYSTEMS = np.random.default_rng(3)
+TRUE = [list(SYSTEMS.choice(["B-A", "I-A", "B-B", "O"], size=6)) for _ in range(10)]
+SYSTEM_A, SYSTEM_B = (
+    [[tag if SYSTEMS.random() < share else str(SYSTEMS.choice(["B-A", "O"])) for tag in tags] for tags in TRUE]
+    for share in (0.9, 0.6)
+)
+TESTED = [
+    (metrics.token_accuracy_score, {}),
+    (metrics.sequence_accuracy_score, {}),
+    (metrics.sequence_accuracy_score, {"encoding": "bio"}),
+    *((score, {"average": average}) for score in TOKEN_SCORES.values() for average in ("micro", "macro", "weighted")),
+    (metrics.token_f1_score, {"ignore": ["O"], "average": "micro"}),
+    (metrics.token_precision_score, {"labels": ["B-B", "I-A", "X"], "zero_division": 1}),
+    (metrics.token_precision_score, {"labels": ["B-B", "O"], "zero_division": np.nan}),
+    *(
+        (score, {"encoding": "bio", "average": average})
+        for score in SEGMENT_SCORES.values()
+        for average in ("micro", "macro")
+    ),
+    (metrics.segment_f1_score, {}),
+    (metrics.segment_f1_score, {"encoding": "bio", "strict": False, "labels": ["B"]}),
+]
+
+
+@pytest.mark.parametrize(("metric", "params"), TESTED, ids=str)
+def test_adding_up_counts_equals_calling_the_metric(metric, params):
+    fast = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, metric, n_trials=60, random_state=5, **params)
+    called = functools.partial(metric, **params)  # not one of the functions that are known to be sums of counts
+    slow = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, called, n_trials=60, random_state=5)
+    assert fast == pytest.approx(slow, abs=1e-14)
+    assert fast.score_a == pytest.approx(called(TRUE, SYSTEM_A), abs=1e-15)
+    assert fast.score_b == pytest.approx(called(TRUE, SYSTEM_B), abs=1e-15)
+    assert fast.difference == fast.score_a - fast.score_b
+
+
+@given(labellings("AB", n_systems=3, max_length=3), st.integers(0, 2**31))
+def test_labels_of_one_system_only(systems, seed):
+    """Macro averages are over the labels that occur, which swaps may change."""
+    y_true, a, b = systems
+    a = [["C" if label == "B" else label for label in labels] for labels in a]
+    for metric, params in ((metrics.token_f1_score, {}), (metrics.segment_recall_score, {"average": "macro"})):
+        fast = metrics.randomization_test(y_true, a, b, metric, n_trials=5, random_state=seed, **params)
+        slow = metrics.randomization_test(
+            y_true, a, b, functools.partial(metric, **params), n_trials=5, random_state=seed
+        )
+        assert fast == pytest.approx(slow, abs=1e-14)
+
+
+@pytest.mark.parametrize("metric", [metrics.token_accuracy_score, metrics.segment_f1_score], ids=lambda f: f.__name__)
+def test_p_value_is_near_that_of_all_swaps(metric):
+    systems = TRUE[:8], SYSTEM_A[:8], SYSTEM_B[:8]
+    exact = exact_p_value(*systems, metric)
+    n_trials = 20_000
+    result = metrics.randomization_test(*systems, metric, n_trials=n_trials, random_state=0)
+    assert abs(result.p_value - exact) < 5 * np.sqrt(exact * (1 - exact) / n_trials) + 1 / n_trials
+    assert 0.001 < exact < 0.7  # else this would test little
+
+
+def test_p_value_by_its_definition():
+    """One sequence: every swap gives the observed absolute difference, so n_c = n_trials."""
+    result = metrics.randomization_test([["A"]], [["A"]], [["B"]], metrics.token_accuracy_score, n_trials=99)
+    assert result == (1.0, 0.0, 1.0, 1.0)
+    many = [["A"]] * 100
+    result = metrics.randomization_test(many, many, [["B"]] * 100, metrics.token_accuracy_score, random_state=0)
+    assert result.p_value == 1 / 1000  # no trial reaches it
+    other_way = metrics.randomization_test(many, [["B"]] * 100, many, metrics.token_accuracy_score, random_state=0)
+    assert (other_way.difference, other_way.p_value) == (-1.0, 1 / 1000)
+    same = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_A, metrics.token_f1_score)
+    assert (same.difference, same.p_value) == (0.0, 1.0)
+
+
+def test_equal_differences_tie_in_spite_of_rounding():
+    """Of 3 discordant sequences and any number of equal ones, all swaps give +-1 or +-3 tokens: p is exactly 1."""
+    y_true = [["A"]] * 10
+    a, b = [["A"]] * 2 + [["B"]] + [["A"]] * 7, [["B"]] * 2 + [["A"]] * 8
+    result = metrics.randomization_test(y_true, a, b, metrics.token_accuracy_score, random_state=1)
+    assert result.p_value == 1
+
+
+def test_swaps_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch):
+    args = TRUE, SYSTEM_A, SYSTEM_B, metrics.segment_f1_score
+    whole = metrics.randomization_test(*args, random_state=2)
+    monkeypatch.setattr("sklearn_hocrf.metrics._randomization.BLOCK", 7 * len(TRUE))
+    assert metrics.randomization_test(*args, random_state=2) == whole
+    assert metrics.randomization_test(*args, random_state=np.random.RandomState(2)) == whole
+
+
+@pytest.mark.parametrize(
+    ("args", "params", "error", "message"),
+    [
+        ((metrics.token_f1_score,), {"average": None}, ValueError, "single one"),
+        ((metrics.token_f1_score,), {"encoding": "bio"}, TypeError, "token_f1_score has no parameter 'encoding'"),
+        ((metrics.token_f1_score,), {"sample_weight": [1] * 10}, TypeError, "no sample_weight"),
+        ((metrics.token_f1_score,), {"n_trials": 0}, ValueError, "n_trials"),
+        ((metrics.token_f1_score,), {"n_trials": 9.5}, ValueError, "n_trials"),
+        (("f1",), {}, TypeError, "metric must be a function"),
+        ((lambda true, predicted: np.nan,), {}, ValueError, "the metric is nan"),
+    ],
+)
+def test_bad_randomization_tests(args, params, error, message):
+    with pytest.raises(error, match=message):
+        metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, *args, **params)
+
+
+def test_bad_systems_are_named():
+    with pytest.raises(ValueError, match="y_true has 10 sequences, but y_pred has 9") as error:
+        metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], metrics.token_f1_score)
+    assert error.value.__notes__ == ["y_pred is y_pred_b"]
+    with pytest.raises(ValueError, match="10 sequences"):
+        metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], lambda true, predicted: 0.0)
+    with pytest.raises(ValueError, match="no sequences"):
+        metrics.randomization_test([], [], [], metrics.token_f1_score)
+
+
+# --- scorers ----------------------------------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+WORDS = [[str(word) for word in RNG.choice(list("abcd"), size=RNG.integers(1, 6))] for _ in range(16)]
+LABELS = [["B-X" if word < "b" else "I-X" if word < "c" else "O" for word in sequence] for sequence in WORDS]
+X = [[{"word": word, "noise": str(RNG.integers(3))} for word in sequence] for sequence in WORDS]
+SCORERS = {name: getattr(metrics, name) for name in metrics.__all__ if name.endswith("_scorer")}
+
+
+def test_every_scorer_in_cross_validation():
+    scoring = {name: scorer for name, scorer in SCORERS.items() if name != "bioes_f1_scorer"}
+    assert len(scoring) >= 7
+    for y in (LABELS, [np.array(labels) for labels in LABELS], object_array(LABELS)):
+        crf = HighOrderCRF(sigma_reg=0.1)
+        found = cross_validate(crf, X, y, cv=2, scoring=scoring, error_score="raise")
+        half = len(X) // 2
+        predicted = crf.fit(X[half:], y[half:]).predict(X[:half])
+        for name, scorer in scoring.items():
+            assert found[f"test_{name}"][0] == scorer._score_func(y[:half], predicted, **scorer._kwargs)
+        expected = seqeval_metrics.f1_score(LABELS[:half], list(map(list, predicted)), mode="strict", scheme=IOB2)
+        assert found["test_bio_f1_scorer"][0] == pytest.approx(expected)
+    single = [["S-X" if label != "O" else "O" for label in labels] for labels in LABELS]
+    assert cross_val_score(HighOrderCRF(), X, single, cv=2, scoring=metrics.bioes_f1_scorer).min() > 0.8
+
+
+def test_scorers_pickle():
+    crf = HighOrderCRF().fit(X, LABELS)
+    for scorer in (*SCORERS.values(),):
+        if scorer is not metrics.bioes_f1_scorer:
+            assert pickle.loads(pickle.dumps(scorer))(crf, X, LABELS) == scorer(crf, X, LABELS)
+
+
+@pytest.mark.needs_jit  # worker processes compile, or load, the kernels anew
+def test_grid_search_with_worker_processes():
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
+    grid = {"highordercrf__sigma_reg": [0.01, 1.0]}
+    searches = [
+        GridSearchCV(pipe, grid, cv=2, scoring=metrics.bio_f1_scorer, n_jobs=n_jobs, error_score="raise").fit(
+            WORDS, LABELS
+        )
+        for n_jobs in (1, 2)
+    ]
+    first, second = (search.cv_results_["mean_test_score"] for search in searches)
+    np.testing.assert_array_equal(first, second)
+    assert first[1] > first[0]
+    assert searches[0].score(WORDS, LABELS) == 1
+
+
+def test_scores_by_cross_validation_weights():
+    """scikit-learn hands sample_weight on to scorers where it is asked to."""
+    weight = np.arange(len(X), dtype=float)
+    crf = HighOrderCRF(sigma_reg=0.1).fit(X, LABELS)
+    found = metrics.token_accuracy_scorer(crf, X, LABELS, sample_weight=weight)
+    assert found == pytest.approx(crf.score(X, LABELS, sample_weight=weight))
+    assert metrics.token_accuracy_scorer(crf, X, LABELS) == pytest.approx(crf.score(X, LABELS))
