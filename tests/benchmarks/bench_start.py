@@ -17,11 +17,12 @@ from common import print_table, with_spread
 
 TIMED = """
 import time
-start = time.perf_counter()
+start = time.perf_counter(), time.process_time()
 {imports}
-imported = time.perf_counter()
+imported = time.perf_counter(), time.process_time()
 {statements}
-print(imported - start, time.perf_counter() - imported)
+used = time.perf_counter(), time.process_time()
+print(*(b - a for times in ((start, imported), (imported, used)) for a, b in zip(*times)))
 """
 IMPORTS = {
     "scikit-learn": "import sklearn",
@@ -42,7 +43,11 @@ crf.predict_marginals(X), crf.score(X, y), crf.log_likelihood(X, y)
 
 
 def run(imports, statements="", cache=None):
-    """Return the seconds of imports and of further statements in a new process, and those of the process as a whole."""
+    """Run statements in a new process.
+
+    Returns seconds: on the wall and of the processor for the imports, the same for the further statements, and on the
+    wall for the process as a whole.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     if cache is not None:
         environment["NUMBA_CACHE_DIR"] = cache
@@ -67,7 +72,7 @@ class FirstFit:
 
     def track_cold_start(self):
         with tempfile.TemporaryDirectory() as cache:
-            return sum(run(OURS, TOY, cache)[:2])
+            return run(OURS, TOY, cache)[-1]
 
     def setup_cache(self):
         cache = tempfile.mkdtemp()
@@ -75,7 +80,7 @@ class FirstFit:
         return cache
 
     def track_warm_start(self, cache):
-        return sum(run(OURS, TOY, cache)[:2])
+        return run(OURS, TOY, cache)[-1]
 
 
 def main():
@@ -83,22 +88,25 @@ def main():
     parser.add_argument("--rounds", type=int, default=9, help="rounds of the imports (default: %(default)s)")
     options = parser.parse_args()
 
-    for statements in IMPORTS.values():
-        run(statements)  # files into the system's cache
-    seconds = np.array([[run(statements)[0] for statements in IMPORTS.values()] for _ in range(options.rounds)])
+    for imports in IMPORTS.values():
+        run(imports)  # files into the system's cache
+    seconds = np.array([[run(imports)[:2] for imports in IMPORTS.values()] for _ in range(options.rounds)])
+    extra = seconds - seconds[:, :1]
     print("imports, each in a new process, seconds: median [least most]")
-    rows = zip(IMPORTS, map(with_spread, seconds.T), map(with_spread, (seconds - seconds[:, :1]).T), strict=True)
-    print_table(["", "seconds", "more than scikit-learn"], list(rows))
+    columns = [map(with_spread, column.T) for column in (*np.moveaxis(seconds, 2, 0), *np.moveaxis(extra, 2, 0))]
+    heads = ["", "wall", "processor", "more than scikit-learn: wall", "processor"]
+    print_table(heads, list(zip(IMPORTS, *columns, strict=True)))
 
     rows = []
     for name, statements in {"fit, predict": TOY, "and marginals, score, likelihood": TOY + MORE}.items():
         with tempfile.TemporaryDirectory() as cache:
-            cold = run(OURS, statements, cache)
+            cold = np.array([run(OURS, statements, cache)])
             warm = np.array([run(OURS, statements, cache) for _ in range(options.rounds)])
-        rows.append((name, "empty", *(f"{value:.2f}" for value in cold)))
-        rows.append((name, "warm", *(with_spread(column, ".2f") for column in warm.T)))
+        for state, times in ("empty", cold), ("warm", warm):
+            rows.append((name, state, *(with_spread(column, ".2f") for column in times.T)))
     print("\nfirst use in a new process, seconds")
-    print_table(["", "kernel cache", "import", "use", "whole process"], rows)
+    heads = ["", "kernel cache", "import: wall", "processor", "use: wall", "processor", "whole process: wall"]
+    print_table(heads, rows)
 
 
 if __name__ == "__main__":

@@ -50,8 +50,8 @@ def print_table(heads, rows):
     rows = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for row in [heads, *rows]:
-        first, *others = (cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
-        print("  ".join([first, *others]), flush=True)
+        others = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        print("  ".join([row[0].ljust(widths[0]), *others]), flush=True)
 
 
 def peak_mebibytes():

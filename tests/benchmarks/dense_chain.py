@@ -1,38 +1,46 @@
-"""The peer of the sum network: forward and backward passes over all |P| x |Y| transitions of the pattern automaton.
+"""The peers of the sum network: all |P| x |Y| transitions of the pattern automaton, in two forms.
 
-A transition (p, y) leads to delta(p, y) with the weight of ``arc(p, y)`` (arc resolution). Blocks, lanes, scaling, emission
-scores and vector instructions are those of ``sklearn_hocrf._kernels.chain``; the only difference is that
+A transition (p, y) leads to delta(p, y) with the weight of ``arc(p, y)`` (arc resolution). Blocks, lanes, scaling,
+emission scores and vector instructions are those of ``sklearn_hocrf._kernels.chain``.
 
-    m(a) = sum of alpha(p) over all transitions (p, y) that use arc a         where chain evaluates the sum network
-    beta(p) = sum over all labels y of b(arc(p, y))                           where chain evaluates its transpose
+*By transition* is the usual automaton with a table of weights, as kernels of its own:
 
-so a transition costs one vector addition in each direction, and one more where the backward pass needs m again. That is
-the kindest form of a dense kernel: weights and counts are touched once per arc and not once per transition, and long sums
-have two accumulators. There are no position-dependent arc scores (observation features of order >= 1).
+    forward     alpha(q)  = sum over the transitions (p, y) into q of weight(p, y) alpha(p)
+    backward    beta(p)   = sum over all labels y of weight(p, y) g(delta(p, y)),     g(q) = emission(q) beta(q)
+    counts      m(a)      = sum of alpha(p) over the transitions that use arc a
+
+*By arc* already takes the step from transitions to arcs, and lacks only the network that shares partial sums: the
+kernels of ``chain`` with each m(a) written out as a sum over states, and each beta(p) as a sum over labels. Its weights
+are read once per arc, which no table of transitions offers; it is the strictest comparison.
+
+There are no position-dependent arc scores (observation features of order >= 1).
 
 Shapes as in ``chain``: B blocks, W lanes, R rows, C score columns, P states, A arcs, L labels.
 """
 
+import copy
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 from numba import njit
 
 from sklearn_hocrf._batch import freeze
-from sklearn_hocrf._inference import ChainModel, _ExpectationRun
 from sklearn_hocrf._kernels import chain
-from sklearn_hocrf._kernels.chain import LANES, TINY, _add, _fill, _load, _multiply, _multiply_add, _smallest, _store
-from sklearn_hocrf._kernels.chain import _where_positive as _where
+from sklearn_hocrf._kernels.chain import _add, _fill, _load, _multiply, _multiply_add, _store, _where_positive
+from sklearn_hocrf._sumnet import SumNetwork
 
-# no cache=True: the disk cache would not notice a change of the primitives in the other file
+# no cache=True below: the disk cache would not notice a change of the vector instructions in the other file
 
 
 class Transitions(NamedTuple):
-    """All transitions of an automaton.   P states, L labels, A arcs."""
+    """All transitions of an automaton, by (p, y) and by arc, which is also by target.   P states, L labels, A arcs."""
 
-    arc: np.ndarray  # (P * L,) int32   arc(p, y), by state and label
-    starts: np.ndarray  # (A + 1,) int32   range of each arc's transitions in ``sources``
-    sources: np.ndarray  # (P * L,) int32   the states p, by arc
+    arc: np.ndarray  # (P * L,) int32   arc(p, y)
+    target: np.ndarray  # (P * L,) int32   delta(p, y)
+    starts: np.ndarray  # (A + 1,) int32   range of each arc in ``source``
+    source: np.ndarray  # (P * L,) int32   the states p
+    arc_of_source: np.ndarray  # (P * L,) int32   the arcs
 
 
 def all_transitions(automaton) -> Transitions:
@@ -41,138 +49,40 @@ def all_transitions(automaton) -> Transitions:
     arc[automaton.arc_source, automaton.arc_label] = np.arange(automaton.n_arcs)
     for state in np.argsort(automaton.state_length, kind="stable")[1:]:  # suffixes are shorter, hence resolved before
         arc[state] = np.where(arc[state] < 0, arc[automaton.fail[state]], arc[state])
-    by_arc = np.argsort(arc.ravel(), kind="stable")
-    starts = np.searchsorted(arc.ravel()[by_arc], np.arange(automaton.n_arcs + 1))
-    return Transitions(*(freeze(x, np.int32) for x in (arc.ravel(), starts, by_arc // automaton.n_labels)))
+    arc = arc.ravel()
+    order = np.argsort(arc, kind="stable")
+    starts = np.searchsorted(arc[order], np.arange(automaton.n_arcs + 1))
+    tables = (arc, automaton.arc_target[arc], starts, order // automaton.n_labels, arc[order])
+    return Transitions(*(freeze(table, np.int32) for table in tables))
 
 
-@njit(nogil=True, error_model="numpy")
-def _sum_of(table, first, terms, start, stop):
-    """Return the sum of the rows ``first + terms[start:stop]``."""
-    one, other = _fill(0.0), _fill(0.0)
-    for term in range(start, stop - 1, 2):
-        one = _add(one, _load(table, first + terms[term]))
-        other = _add(other, _load(table, first + terms[term + 1]))
-    if (stop - start) % 2:
-        one = _add(one, _load(table, first + terms[stop - 1]))
-    return _add(one, other)
+class ByArc:
+    """A likelihood by the kernels of the package, without shared partial sums."""
+
+    def __init__(self, objective):
+        automaton = objective.layout.automaton
+        transitions = all_transitions(automaton)
+        n_sources = np.diff(transitions.starts)
+        inner = np.flatnonzero(n_sources > 1)
+        arc_value = transitions.source[transitions.starts[:-1]].copy()
+        arc_value[inner] = automaton.n_states + np.arange(len(inner))
+        tables = (
+            arc_value,
+            np.cumsum([0, *n_sources[inner]]),
+            transitions.source[np.repeat(n_sources > 1, n_sources)],
+            np.arange(automaton.n_states + 1) * automaton.n_labels,
+            transitions.arc,
+        )
+        self.objective = copy.copy(objective)
+        self.objective.layout = copy.copy(objective.layout)
+        self.objective.layout.network = SumNetwork(*(freeze(table, np.int32) for table in tables))
+
+    def value_gradient(self, w):
+        return self.objective.value_gradient(w)
 
 
-@njit(nogil=True, error_model="numpy")
-def forward(lattice, transitions, slab, scores, alpha, inverse_scale, log_scale, suspect):
-    """Run the scaled forward pass of the blocks of a slab; arguments as for ``chain.forward``."""
-    n_states = len(lattice.fail)
-    n_columns = len(scores) // slab.rows[-1]
-    totals, lows = np.empty((1, LANES)), np.empty((1, LANES))
-    zero, infinite = _fill(0.0), _fill(np.inf)
-    for block in range(len(slab.length)):
-        for row in range(slab.rows[block], slab.rows[block + 1]):
-            here = (row + block) * n_states
-            after = here + n_states
-            total, low = zero, infinite
-            _store(alpha, after, zero)
-            for state in range(1, n_states):
-                weighted, mass = zero, zero
-                for arc in range(lattice.into[state], lattice.into[state + 1]):
-                    weight = lattice.arc_weight[arc]
-                    if weight > 0.0:
-                        value = _sum_of(
-                            alpha, here, transitions.sources, transitions.starts[arc], transitions.starts[arc + 1]
-                        )
-                        weighted = _multiply_add(_fill(weight), value, weighted)
-                        mass = _add(mass, value)
-                product = _multiply(weighted, _load(scores, row * n_columns + lattice.state_label[state]))
-                _store(alpha, after + state, product)
-                total = _add(total, product)
-                low = _smallest(_where(mass, product, infinite), low)
-            _store(totals, 0, total)
-            _store(lows, 0, low)
-            for lane in range(LANES):
-                inverse_scale[row, lane] = 0.0
-                if row - slab.rows[block] < slab.length[block, lane]:
-                    if not lows[0, lane] >= TINY * totals[0, lane] or not totals[0, lane] > 0.0:
-                        suspect[block, lane] = 1.0
-                    if totals[0, lane] > 0.0:
-                        inverse_scale[row, lane] = 1.0 / totals[0, lane]
-                        log_scale[block, lane] += np.log(totals[0, lane])
-            scale = _load(inverse_scale, row)
-            for state in range(after + 1, after + n_states):
-                _store(alpha, state, _multiply(_load(alpha, state), scale))
-        for lane in range(LANES):
-            if suspect[block, lane] > 0.0:
-                for index in range((slab.rows[block] + block) * n_states, (slab.rows[block + 1] + block + 1) * n_states):
-                    alpha[index, lane] = 0.0
-
-
-@njit(nogil=True, error_model="numpy")
-def backward(lattice, transitions, slab, scores, alpha, inverse_scale, weight, beta, counts):
-    """Run the scaled backward pass and turn ``scores`` into marginals; arguments as for ``chain.backward``."""
-    n_states, n_arcs, n_labels = len(lattice.fail), len(lattice.arc_slot), lattice.n_labels
-    n_columns = len(scores) // slab.rows[-1]
-    adjoints = np.empty((n_arcs, LANES))
-    marginals = np.empty((n_labels, LANES))
-    zero = _fill(0.0)
-    for block in range(len(slab.length) - 1, -1, -1):
-        lane_weight = _load(weight, block)
-        for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
-            here = (row + block) * n_states
-            after = here + n_states
-            for lane in range(LANES):
-                if slab.last[block, lane] == row - slab.rows[block]:
-                    for state in range(n_states):
-                        beta[state, lane] = 1.0
-            for label in range(n_labels):
-                _store(marginals, label, zero)
-            scale = _load(inverse_scale, row)
-            for state in range(1, n_states):
-                label = lattice.state_label[state]
-                mass = _load(alpha, after + state)
-                reach = _where(mass, _load(beta, state), zero)
-                _store(marginals, label, _multiply_add(mass, reach, _load(marginals, label)))
-                flow = _multiply(_multiply(reach, _load(scores, row * n_columns + label)), scale)
-                for arc in range(lattice.into[state], lattice.into[state + 1]):
-                    value = _sum_of(
-                        alpha, here, transitions.sources, transitions.starts[arc], transitions.starts[arc + 1]
-                    )
-                    adjoint = _multiply(_fill(lattice.arc_weight[arc]), flow)
-                    _store(adjoints, arc, adjoint)
-                    used = _multiply(_multiply(adjoint, value), lane_weight)
-                    _store(counts, arc, _add(_load(counts, arc), used))
-            for state in range(n_states):
-                total = _sum_of(adjoints, 0, transitions.arc, state * n_labels, (state + 1) * n_labels)
-                _store(beta, state, total)
-            for label in range(n_labels):
-                _store(scores, row * n_columns + label, _load(marginals, label))
-
-
-class _DenseRun(_ExpectationRun):
-    """Forward and backward passes of one chunk, by the dense kernels."""
-
-    transitions: Transitions
-
-    def _forward_slab(self, slab, carry, log_scale, suspect):
-        scores = self._score(slab)
-        factors, alpha, inverse_scale = self._slab_tables(slab)
-        chain.exponentiate(self.lattice, slab, scores, factors, log_scale, suspect)
-        n_states = self.layout.automaton.n_states
-        by_row = alpha.reshape(-1, n_states, LANES)
-        firsts = slab.rows[:-1] + np.arange(len(slab.length))
-        by_row[firsts] = 0.0
-        by_row[firsts, 0] = 1.0
-        if carry is not None:
-            alpha[:n_states] = carry
-        forward(self.lattice, self.transitions, slab, scores, alpha, inverse_scale, log_scale, suspect)
-        return alpha[-n_states:]
-
-    def _backward_slab(self, slab, weight, beta):
-        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, LANES)
-        _, alpha, inverse_scale = self._slab_tables(slab)
-        backward(self.lattice, self.transitions, slab, scores, alpha, inverse_scale, weight, beta, self.counts)
-        return scores
-
-
-class DenseLikelihood:
-    """The same function as a given NegativeLogLikelihood, by the dense kernels, on one thread."""
+class ByTransition:
+    """A likelihood by the dense kernels of this module, on one thread."""
 
     def __init__(self, objective):
         if objective.plan.n_slots:
@@ -180,26 +90,109 @@ class DenseLikelihood:
         self.objective = objective
         self.transitions = all_transitions(objective.layout.automaton)
 
-    def expectations(self, w):
-        """Return log Z of each sequence and the expected counts of all weights' features."""
-        objective, layout = self.objective, self.objective.layout
-        model = ChainModel(layout, w)
-        log_z = np.zeros(objective.plan.n_sequences)
-        pairs, dense = np.zeros(layout.n_pairs), layout.dense_table()
-        arcs = np.zeros(layout.automaton.n_arcs)
-        for chunk in objective.plan.chunks:
-            run = _DenseRun(model, objective.plan, objective.sequence_weight, log_z)
-            run.transitions = self.transitions
-            for piece in chunk:
-                run.backward(piece)
-            pairs += run.gradient
-            dense += run.dense
-            arcs += run.counts.sum(axis=1)
-        layout.add_dense(dense, pairs)
-        return log_z, np.concatenate([pairs, layout.sum_over_suffixes(arcs)])
-
     def value_gradient(self, w):
-        """Return value and gradient."""
-        log_z, counts = self.expectations(w)
-        empirical = self.objective._empirical
-        return float(self.objective.sequence_weight @ log_z - empirical @ w), counts - empirical
+        def run_forward(width, lattice, slab, scores, factors, alpha, *others):
+            weight = lattice.arc_weight[self.transitions.arc_of_source]
+            forward(width, lattice, self.transitions, weight, slab, scores, alpha, *others)
+
+        def run_backward(width, lattice, slab, scores, factors, alpha, *others):
+            weight = lattice.arc_weight[self.transitions.arc]
+            backward(width, lattice, self.transitions, weight, slab, scores, alpha, *others)
+
+        with mock.patch.multiple(chain, forward=run_forward, backward=run_backward):
+            return self.objective.value_gradient(w)
+
+
+@njit(nogil=True, error_model="numpy")
+def forward(width, lattice, transitions, weight, slab, scores, alpha, inverse_scale, log_scale, suspect):
+    """Run the scaled forward pass of the blocks of a slab, as ``chain.forward``, but without its check for underflow.
+
+    weight : (P * L,)   of the transitions by arc
+    """
+    n_states, n_columns = len(lattice.fail), len(scores) // slab.rows[-1]
+    lanes = scores.shape[1]
+    totals = np.empty((1, lanes))
+    zero = _fill(0.0, width)
+    for block in range(len(slab.length)):
+        for row in range(slab.rows[block], slab.rows[block + 1]):
+            here = (row + block) * n_states
+            after = here + n_states
+            total = zero
+            _store(alpha, after, zero)
+            for state in range(1, n_states):
+                first = transitions.starts[lattice.into[state]]
+                stop = transitions.starts[lattice.into[state + 1]]
+                one, other = zero, zero  # two sums, so that one addition need not wait for the other
+                for t in range(first + 1, stop, 2):
+                    one = _multiply_add(
+                        _fill(weight[t - 1], width), _load(alpha, here + transitions.source[t - 1], width), one
+                    )
+                    other = _multiply_add(
+                        _fill(weight[t], width), _load(alpha, here + transitions.source[t], width), other
+                    )
+                if (stop - first) % 2:
+                    last = _load(alpha, here + transitions.source[stop - 1], width)
+                    one = _multiply_add(_fill(weight[stop - 1], width), last, one)
+                score = _load(scores, row * n_columns + lattice.state_label[state], width)
+                product = _multiply(_add(one, other), score)
+                _store(alpha, after + state, product)
+                total = _add(total, product)
+            _store(totals, 0, total)
+            for lane in range(lanes):
+                inverse_scale[row, lane] = 0.0
+                if row - slab.rows[block] < slab.length[block, lane]:
+                    inverse_scale[row, lane] = 1.0 / totals[0, lane]
+                    log_scale[block, lane] += np.log(totals[0, lane])
+            scale = _load(inverse_scale, row, width)
+            for state in range(after + 1, after + n_states):
+                _store(alpha, state, _multiply(_load(alpha, state, width), scale))
+
+
+@njit(nogil=True, error_model="numpy")
+def backward(width, lattice, transitions, weight, slab, scores, alpha, inverse_scale, lane_weight, beta, counts):
+    """Run the scaled backward pass and turn ``scores`` into marginals, as ``chain.backward``.
+
+    weight : (P * L,)   of the transitions by (p, y)
+    """
+    n_states, n_labels, n_columns = len(lattice.fail), lattice.n_labels, len(scores) // slab.rows[-1]
+    lanes = scores.shape[1]
+    flows = np.empty((n_states, lanes))
+    marginals = np.empty((n_labels, lanes))
+    zero = _fill(0.0, width)
+    for block in range(len(slab.length) - 1, -1, -1):
+        counted = _load(lane_weight, block, width)
+        for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
+            here = (row + block) * n_states
+            after = here + n_states
+            for lane in range(lanes):
+                if slab.last[block, lane] == row - slab.rows[block]:
+                    for state in range(n_states):
+                        beta[state, lane] = 1.0
+            for label in range(n_labels):
+                _store(marginals, label, zero)
+            scale = _load(inverse_scale, row, width)
+            for state in range(1, n_states):
+                label = lattice.state_label[state]
+                mass = _load(alpha, after + state, width)
+                reach = _where_positive(mass, _load(beta, state, width), zero)
+                _store(marginals, label, _multiply_add(mass, reach, _load(marginals, label, width)))
+                flow = _multiply(_multiply(reach, _load(scores, row * n_columns + label, width)), scale)
+                _store(flows, state, flow)
+                flow = _multiply(flow, counted)
+                for arc in range(lattice.into[state], lattice.into[state + 1]):
+                    one, other = zero, zero
+                    first, stop = transitions.starts[arc], transitions.starts[arc + 1]
+                    for t in range(first + 1, stop, 2):
+                        one = _add(one, _load(alpha, here + transitions.source[t - 1], width))
+                        other = _add(other, _load(alpha, here + transitions.source[t], width))
+                    if (stop - first) % 2:
+                        one = _add(one, _load(alpha, here + transitions.source[stop - 1], width))
+                    used = _multiply(_multiply(_fill(lattice.arc_weight[arc], width), flow), _add(one, other))
+                    _store(counts, arc, _add(_load(counts, arc, width), used))
+            for state in range(n_states):
+                total = zero
+                for t in range(state * n_labels, (state + 1) * n_labels):
+                    total = _multiply_add(_fill(weight[t], width), _load(flows, transitions.target[t], width), total)
+                _store(beta, state, total)
+            for label in range(n_labels):
+                _store(scores, row * n_columns + label, _load(marginals, label, width))

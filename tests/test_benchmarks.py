@@ -1,0 +1,81 @@
+"""The benchmarks run, and what they compare with gives the same answers."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import random_case, to_batch, to_codes, to_layout
+
+from sklearn_hocrf._objectives import NegativeLogLikelihood
+
+BENCHMARKS = Path(__file__).parent / "benchmarks"
+NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Import a module of the benchmarks, and forget all of them afterwards."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module
+    for name in NAMES:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_modules_import(load, name):
+    assert load(name).__doc__
+
+
+def small_objective():
+    rng = np.random.default_rng(0)
+    case = random_case(rng, 3, [7, 1, 5, 0, 9], 3, 12, 1.0, [(0,), (0,)])
+    layout, weights = to_layout(case)
+    batch = to_batch(case.sequences, len(case.feature_orders))
+    return NegativeLogLikelihood(layout, batch, to_codes(case.labels)), weights
+
+
+def test_transitions(load):
+    objective, _ = small_objective()
+    automaton = objective.layout.automaton
+    transitions = load("dense_chain").all_transitions(automaton)
+    names = {0: ()}  # of the states, as tuples of labels
+    for arc in np.argsort(automaton.arc_length, kind="stable"):
+        source, target = automaton.arc_source[arc], automaton.arc_target[arc]
+        if automaton.arc_length[arc] == automaton.state_length[target]:
+            names[target] = (*names[source], int(automaton.arc_label[arc]))
+    assert len(set(names.values())) == automaton.n_states
+    number = {name: state for state, name in names.items()}
+    for state, name in names.items():
+        for label in range(automaton.n_labels):
+            text = (*name, label)
+            longest = next(text[i:] for i in range(len(text) + 1) if text[i:] in number)
+            assert transitions.target[state * automaton.n_labels + label] == number[longest]
+    arcs = np.repeat(np.arange(automaton.n_arcs), np.diff(transitions.starts))
+    np.testing.assert_array_equal(arcs, transitions.arc_of_source)
+    of_source = transitions.source * automaton.n_labels + automaton.arc_label[arcs]
+    np.testing.assert_array_equal(arcs, transitions.arc[of_source])
+
+
+@pytest.mark.parametrize("form", ["ByArc", "ByTransition"])
+def test_dense_automaton_is_the_same_function(load, form):
+    objective, weights = small_objective()
+    value, gradient = objective.value_gradient(weights)
+    dense = getattr(load("dense_chain"), form)(objective)
+    assert_same(dense.value_gradient(weights), value, gradient)
+    assert_same(objective.value_gradient(weights), value, gradient)  # as it was before
+
+
+def assert_same(found, value, gradient):
+    assert found[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(found[1], gradient, rtol=1e-10, atol=1e-12)
+
+
+def test_turns_are_taken(load):
+    calls = []
+    clock = iter(range(100))
+    cases = [lambda: calls.append("a"), lambda: calls.append("b")]
+    seconds = load("common").take_turns(cases, 2, clock=lambda: next(clock))
+    assert calls == ["a", "b"] * 3
+    np.testing.assert_array_equal(seconds, np.ones((2, 2)))
