@@ -198,10 +198,14 @@ class SequenceBatch:
 
 
 class Rows(NamedTuple):
-    """The feature rows of all tokens, for kernels."""
+    """The feature rows of all tokens, for kernels: where to find the weights of each entry.
+
+    Looking the place up by feature number in the kernel would cost a cache miss per entry.
+    """
 
     indptr: np.ndarray  # (N + 1,) int64
-    indices: np.ndarray  # (nnz,) int32
+    first: np.ndarray  # (nnz,) uint32   first pair of the entry's feature; its row of the dense table where stop is 0
+    stop: np.ndarray  # (nnz,) uint32   end of its pairs
     values: np.ndarray  # (nnz,) float64, or empty where all values are 1
 
 

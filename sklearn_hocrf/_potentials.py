@@ -186,15 +186,24 @@ class WeightLayout:
         return self.column_pattern[self.pairs.columns], features
 
     def rows(self, batch) -> Rows:
-        """Return the rows of a batch with features as ranks, those without any pair left out."""
-        indices = self._rank[batch.indices]
+        """Return the rows of a batch for kernels; features without any pair are left out."""
+        ranks = self._rank[batch.indices]
         values = np.empty(0) if batch.values is None else batch.values
         indptr = batch.indptr
-        kept = indices >= 0
+        kept = ranks >= 0
         if not kept.all():
             indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
-            indices, values = indices[kept], values[kept] if len(values) else values
-        return Rows(freeze(indptr, np.int64), freeze(indices, np.int32), freeze(values, np.float64))
+            ranks, values = ranks[kept], values[kept] if len(values) else values
+        starts = self.pairs.starts.astype(np.uint32)
+        first, stop = starts[:-1].copy(), starts[1:].copy()
+        first[: self.pairs.n_dense] = np.arange(self.pairs.n_dense)
+        stop[: self.pairs.n_dense] = 0
+        return Rows(
+            freeze(indptr, np.int64),
+            freeze(first[ranks], np.uint32),
+            freeze(stop[ranks], np.uint32),
+            freeze(values, np.float64),
+        )
 
     def extended(self, patterns, columns) -> WeightLayout:
         """Return a layout for more patterns, with score columns, but no weights, for the label tuples ``columns``.

@@ -70,12 +70,12 @@ def score_rows(rows, pairs, weights, dense, slab, scores):
                 line[:] = 0.0
                 dense_line[:] = 0.0
                 for entry in range(rows.indptr[token], rows.indptr[token + 1]):
-                    feature = rows.indices[entry]
+                    first_pair, stop = rows.first[entry], rows.stop[entry]
                     value = rows.values[entry] if len(rows.values) else 1.0
-                    if feature < pairs.n_dense:
-                        _add_scaled(dense_line, 0, dense, feature, value)
+                    if stop == 0:
+                        _add_scaled(dense_line, 0, dense, first_pair, value)
                     else:
-                        for pair in range(pairs.starts[feature], pairs.starts[feature + 1]):
+                        for pair in range(first_pair, stop):
                             line[pairs.columns[pair]] += value * weights[pair]
                 first = (slab.rows[block] + position) * n_columns
                 for label in range(pairs.n_labels):
@@ -105,12 +105,12 @@ def add_expectations(rows, pairs, slab, marginals, weight, gradient, dense):
                 for label in range(pairs.n_labels):
                     dense_line[0, label] = line[label]
                 for entry in range(rows.indptr[token], rows.indptr[token + 1]):
-                    feature = rows.indices[entry]
+                    first_pair, stop = rows.first[entry], rows.stop[entry]
                     value = rows.values[entry] if len(rows.values) else 1.0
-                    if feature < pairs.n_dense:
-                        _add_scaled(dense, feature, dense_line, 0, value)
+                    if stop == 0:
+                        _add_scaled(dense, first_pair, dense_line, 0, value)
                     else:
-                        for pair in range(pairs.starts[feature], pairs.starts[feature + 1]):
+                        for pair in range(first_pair, stop):
                             gradient[pair] += value * line[pairs.columns[pair]]
 
 
@@ -156,9 +156,9 @@ def label_scores(rows, pairs, weights, arcs, arc_columns, scores):
             active[arc_columns.columns[index]] = True
         total = 0.0
         for entry in range(rows.indptr[token], rows.indptr[token + 1]):
-            feature = rows.indices[entry]
+            first_pair, stop = _pairs_of(rows, pairs, entry)
             value = rows.values[entry] if len(rows.values) else 1.0
-            for pair in range(pairs.starts[feature], pairs.starts[feature + 1]):
+            for pair in range(first_pair, stop):
                 if active[pairs.columns[pair]]:
                     total += value * weights[pair]
         scores[token] = total
@@ -175,10 +175,19 @@ def label_counts(rows, pairs, token_weight, arcs, arc_columns, counts):
         for index in range(first_column, last_column):
             active[arc_columns.columns[index]] = True
         for entry in range(rows.indptr[token], rows.indptr[token + 1]):
-            feature = rows.indices[entry]
+            first_pair, stop = _pairs_of(rows, pairs, entry)
             value = rows.values[entry] if len(rows.values) else 1.0
-            for pair in range(pairs.starts[feature], pairs.starts[feature + 1]):
+            for pair in range(first_pair, stop):
                 if active[pairs.columns[pair]]:
                     counts[pair] += value * token_weight[token]
         for index in range(first_column, last_column):
             active[arc_columns.columns[index]] = False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pairs_of(rows, pairs, entry):
+    """Return the range of the pairs of an entry's feature, whether it is dense or not."""
+    first, stop = np.int64(rows.first[entry]), np.int64(rows.stop[entry])
+    if stop == 0:
+        return pairs.starts[first], pairs.starts[first + 1]
+    return first, stop
