@@ -4,8 +4,14 @@ Labels come as lists of sequences (lists or arrays), as ``predict`` returns them
 labels, in BIO and BIOES tags, or given as (start, stop, label). Scores of tokens and segments follow scikit-learn's
 conventions for averages and for divisions by zero; scores of BIO and BIOES segments equal those of seqeval.
 
-The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like; for other parameters there is
-``make_scorer``, as in ``make_scorer(segment_f1_score, ignore=["O"])``.
+The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
+
+* ``token_accuracy_scorer``, ``token_f1_scorer`` (macro average), ``sequence_accuracy_scorer``;
+* ``segment_f1_scorer``, ``segment_precision_scorer``, ``segment_recall_scorer``: exact runs of equal labels, "O" among
+  them, micro average;
+* ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, strict, micro average.
+
+For other parameters there is ``make_scorer``, as in ``make_scorer(segment_f1_score, ignore=["O"])``.
 
 Examples
 --------
@@ -66,9 +72,9 @@ __all__ = [
 ]
 
 token_accuracy_scorer = make_scorer(token_accuracy_score)
-token_f1_scorer = make_scorer(token_f1_score)  # macro average
+token_f1_scorer = make_scorer(token_f1_score)
 sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
-segment_f1_scorer = make_scorer(segment_f1_score)  # runs of equal labels, micro average, as the next two
+segment_f1_scorer = make_scorer(segment_f1_score)
 segment_precision_scorer = make_scorer(segment_precision_score)
 segment_recall_scorer = make_scorer(segment_recall_score)
 bio_f1_scorer = make_scorer(segment_f1_score, encoding="bio")

@@ -48,11 +48,11 @@ class Counts(NamedTuple):
     def with_labels(self, labels) -> Counts:
         """Return the same counts, with a column for each of ``labels``."""
         codes = _codes_in(labels, self.labels)
-        matrices = []
-        for matrix in self[:3]:
-            coo = matrix.tocoo()
-            matrices.append(_matrix(coo.row, codes[coo.col], coo.shape[0], len(labels), coo.data))
-        return Counts(*matrices, labels)
+        entries = [matrix.tocoo() for matrix in self[:3]]
+        correct, predicted, true = (
+            _matrix(coo.row, codes[coo.col], coo.shape[0], len(labels), coo.data) for coo in entries
+        )
+        return Counts(correct, predicted, true, labels)
 
 
 def _check_sample_weight(sample_weight, n_sequences):
@@ -64,6 +64,8 @@ def _check_sample_weight(sample_weight, n_sequences):
     bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
     if len(bad):
         raise ValueError(f"sample_weight must be finite and not negative, but sequence {bad[0]} has {weight[bad[0]]}")
+    if n_sequences and not weight.any():
+        raise ValueError("sample_weight is 0 for all sequences")
     return weight
 
 
@@ -166,7 +168,8 @@ def _common(true, predicted):
 def count_tokens_as_items(y_true, y_pred) -> Counts:
     """Count tokens without regard to labels, so that the precision is the accuracy."""
     counts = count_tokens(y_true, y_pred)
-    return Counts(*(sparse.csr_array(matrix.sum(axis=1).reshape(-1, 1)) for matrix in counts[:3]), [None])
+    correct, predicted, true = (sparse.csr_array(matrix.sum(axis=1).reshape(-1, 1)) for matrix in counts[:3])
+    return Counts(correct, predicted, true, [None])
 
 
 def count_sequences_as_items(y_true, y_pred, *, encoding=None, strict=True) -> Counts:

@@ -83,7 +83,7 @@ def extract_segments(y, *, encoding="runs", strict=True):
         table = read_segments(y, "y")
     else:
         table = segments_of_tokens(read_tokens(y, "y"), encoding, strict, "y")
-    segments: list[list] = [[] for _ in range(table.n_sequences)]
+    segments = [[] for _ in range(table.n_sequences)]
     for n, start, stop, label in zip(*(column.tolist() for column in table[:4]), strict=True):
         segments[n].append((start, stop, table.labels[label]))
     return segments
@@ -169,7 +169,8 @@ def read_segments(y, name) -> SegmentTable:
     label, labels = code_values([row[3] for row in rows], name, lambda i: place(offsets, i))
     _refuse_repeated(rows, offsets, name)
     numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    return SegmentTable(*numbers.T, label, labels, len(sequences))
+    sequence, start, stop = numbers.T
+    return SegmentTable(sequence, start, stop, label, labels, len(sequences))
 
 
 def _read_segment(segment, where, name):
@@ -184,7 +185,7 @@ def _read_segment(segment, where, name):
 
 
 def _refuse_repeated(rows, offsets, name):
-    seen: set = set()
+    seen = set()
     for i, row in enumerate(rows):
         if row in seen:
             raise ValueError(f"{name} has the segment {row[1:]!r:.60} twice ({place(offsets, i)})")

@@ -58,17 +58,17 @@ def all_scores(counts, average, zero_division, sample_weight, items) -> Precisio
     quantities = ["precision", "recall", "f1"]
     if isinstance(zero_division, str):
         warn_undefined(totals, quantities, average, items)
-    values = [ratio(totals, quantity, average, undefined) for quantity in quantities]
+    precision, recall, f1 = (ratio(totals, quantity, average, undefined) for quantity in quantities)
     support = totals[2] if sample_weight is not None else totals[2].astype(np.int64)
     if average is None:
-        return PrecisionRecallF1(*values, support, counts.labels)
-    return PrecisionRecallF1(*map(float, values), support.sum().item(), counts.labels)
+        return PrecisionRecallF1(precision, recall, f1, support, counts.labels)
+    return PrecisionRecallF1(float(precision), float(recall), float(f1), support.sum().item(), counts.labels)
 
 
 def _accuracy(counts, sample_weight, items):
     correct, total, _ = counts.totals(sample_weight)[:, 0]
     if total == 0:
-        raise ValueError(f"there are no {items}, or all have weight 0, so there is no accuracy")
+        raise ValueError(f"there are no {items} with a weight above 0, so there is no accuracy")
     return float(correct / total)
 
 
