@@ -374,7 +374,7 @@ def build_lattice(layout: WeightLayout, weights=None) -> Lattice:
 def _are_dense(pair_feature, pair_column, n_features, n_labels):
     """Tell which features have pairs with a good part of the labels, and with nothing else."""
     counts = np.bincount(pair_feature, minlength=n_features)
-    dense = (counts >= 4) & (3 * counts >= n_labels)
+    dense = (counts >= 4) & (5 * counts >= n_labels)
     dense[pair_feature[pair_column >= n_labels]] = False
     return dense
 
