@@ -76,7 +76,7 @@ class Training(NamedTuple):
 
     @property
     def per_iteration(self):
-        return np.diff(self.seconds)
+        return np.diff(self.seconds, prepend=0.0)
 
     def seconds_to(self, objective):
         """Return the seconds after which the objective was as low as the given one."""
@@ -135,8 +135,8 @@ def train_crfsuite(chunks, max_iter):
     class TimedTrainer(pycrfsuite.Trainer):
         def message(self, message):
             super().message(message)
-            if message.startswith("Seconds required for this iteration"):
-                moments.append(clock())
+            if message.startswith(("L-BFGS optimization", "Seconds required for this iteration")):
+                moments.append(clock())  # features are generated before the first of these
 
     settings = {"c1": 0, "c2": 1, "max_iterations": max_iter}
     trainer = TimedTrainer(algorithm="lbfgs", params=settings, verbose=False)
@@ -144,7 +144,6 @@ def train_crfsuite(chunks, max_iter):
         trainer.append(tokens, labels)
     with tempfile.TemporaryDirectory() as folder:
         model = str(Path(folder, "model"))
-        started = clock()
         trainer.train(model)
         fitted = clock()
         tagger = pycrfsuite.Tagger()
@@ -154,7 +153,7 @@ def train_crfsuite(chunks, max_iter):
     iterations = trainer.logparser.iterations
     objective = np.array([iteration["loss"] for iteration in iterations])
     n_weights = trainer.logparser.featgen_num_features
-    return Training(np.array(moments) - started, objective, fitted - start, n_weights, y_pred, predicted - fitted)
+    return Training(np.array(moments[1:]) - moments[0], objective, fitted - start, n_weights, y_pred, predicted - fitted)
 
 
 class Gradient:
