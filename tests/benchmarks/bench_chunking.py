@@ -153,7 +153,8 @@ def train_crfsuite(chunks, max_iter):
     iterations = trainer.logparser.iterations
     objective = np.array([iteration["loss"] for iteration in iterations])
     n_weights = trainer.logparser.featgen_num_features
-    return Training(np.array(moments[1:]) - moments[0], objective, fitted - start, n_weights, y_pred, predicted - fitted)
+    seconds = np.array(moments[1:]) - moments[0]
+    return Training(seconds, objective, fitted - start, n_weights, y_pred, predicted - fitted)
 
 
 class Gradient:
