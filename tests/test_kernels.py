@@ -125,6 +125,22 @@ def test_accumulated_underflow(name):
     assert np.isfinite(counts).all()
 
 
+@pytest.mark.parametrize("bias", [600.0, 640.0])
+def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias, twin_passes):
+    """At the first position no label comes before: the arc (1, 0), with the highest score of all, has no mass there."""
+    patterns = {(0,): 0.0, (1,): 0.0, (0, 0): bias, (1, 0): 0.0, (1, 1): bias}
+    features = {(0, z): 2 * bias if z == (1, 0) else 0.0 for z in patterns if len(z) == 2}
+    rows = [{0: 1.0}, {}, {}]
+    case = Case(oracle.Model(2, patterns, features), [(1,)], [rows], [(0, 0, 0)])
+    chain, batch = to_chain_model(case)
+    _, marginals, counts, _ = answers(chain, batch)
+    np.testing.assert_allclose(marginals, oracle.marginals(case.model, rows), atol=1e-12)
+    expected, _ = oracle.expected_counts(case.model, rows)
+    np.testing.assert_allclose(chain.layout.pattern_coef(counts), [expected[z] for z in patterns], atol=1e-12)
+    assert chain.pattern_marginals(batch, [(1, 0)])[0, 0] == 0
+    assert twin_passes.calls == 0
+
+
 def test_golden_underflow_takes_the_twin(twin_passes):
     known, case = golden_case("underflow")
     chain, batch = to_chain_model(case)

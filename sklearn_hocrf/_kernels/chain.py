@@ -361,7 +361,9 @@ def backward(width, lattice, slab, scores, factors, alpha, inverse_scale, weight
                     if slot < 0:
                         adjoint = _multiply(_fill(lattice.arc_weight[arc], width), flow)
                     else:
+                        # a factor may be huge; where nothing uses the arc, the product may be infinite
                         adjoint = _multiply(_load(factors, row * n_slots + slot, width), flow)
+                        adjoint = _where_positive(value, adjoint, zero)
                         _store(slots, slot, _multiply(adjoint, value))
                     _store(adjoints, arc, adjoint)
                     used = _multiply(_multiply(adjoint, value), lane_weight)
