@@ -124,18 +124,6 @@ class SequenceBatch:
         """Return the stacked token rows as a dense array of shape (N, n_features)."""
         return self.tocsr().toarray()
 
-    def append(self, matrix, feature_names=None) -> SequenceBatch:
-        """Return a batch with the columns of ``matrix``, of shape (N, n_new), added on the right."""
-        if self.n_features == 0:
-            stacked = matrix
-        else:
-            stacked = sparse.hstack([self.tocsr(), sparse.csr_array(matrix)], format="csr")
-        names = None
-        if feature_names is not None and (self.feature_names is not None or self.n_features == 0):
-            old = [] if self.feature_names is None else self.feature_names
-            names = np.concatenate([np.asarray(old, dtype=object), np.asarray(feature_names, dtype=object)])
-        return SequenceBatch.from_csr(stacked, self.offsets, names, self.columns)
-
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

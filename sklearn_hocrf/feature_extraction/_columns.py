@@ -18,8 +18,9 @@ import numpy as np
 from scipy import sparse
 
 from .._batch import SequenceBatch, TokenColumn, freeze
+from .._labels import place
 
-__all__ = ["TokenTable", "apply_function", "is_text", "locate", "read_tokens"]
+__all__ = ["TokenTable", "apply_function", "is_text", "read_tokens"]
 
 TEXT_FIELD = "w"  # the only field of plain strings
 NUMBER_FIELD = "x"  # the only field of plain numbers
@@ -35,12 +36,6 @@ class TokenTable(NamedTuple):
 
 def is_text(column) -> bool:
     return isinstance(column, TokenColumn)
-
-
-def locate(offsets, token: int) -> str:
-    """Return "sequence n, position t" for a row of the stacked tokens."""
-    sequence = int(np.searchsorted(offsets, token, side="right")) - 1
-    return f"sequence {sequence}, position {token - int(offsets[sequence])}"
 
 
 def read_tokens(X, fields=None) -> TokenTable:
@@ -111,14 +106,14 @@ def _token_kind(tokens, offsets):
         if name is None:
             t = next(t for t, token in enumerate(tokens) if type(token) is kind)
             raise TypeError(
-                f"{locate(offsets, t)}: a token must be a str, a tuple, a dict, a row of numbers or a number, "
+                f"{place(offsets, t)}: a token must be a str, a tuple, a dict, a row of numbers or a number, "
                 f"got {_short(tokens[t])} of type {kind.__name__}"
             )
     first = kinds[type(tokens[0])]
     if len(set(kinds.values())) > 1:
         t = next(t for t, token in enumerate(tokens) if kinds[type(token)] != first)
         raise ValueError(
-            f"{locate(offsets, t)}: the token {_short(tokens[t])} is a {type(tokens[t]).__name__}, "
+            f"{place(offsets, t)}: the token {_short(tokens[t])} is a {type(tokens[t]).__name__}, "
             f"but the first token {_short(tokens[0])} is a {type(tokens[0]).__name__}; all tokens must be of one form"
         )
     if any(issubclass(kind, np.ndarray) for kind in kinds):
@@ -137,18 +132,18 @@ def _kind_of_type(kind) -> str | None:
 
 
 def _cell_of(offsets, field):
-    return lambda t: f"{locate(offsets, t)}: field {field!r}"
+    return lambda t: f"{place(offsets, t)}: field {field!r}"
 
 
 def _check_width(widths, tokens, offsets) -> int:
     if len(set(widths)) > 1:
         t = next(t for t, width in enumerate(widths) if width != widths[0])
         raise ValueError(
-            f"{locate(offsets, t)}: the token {_short(tokens[t])} has {widths[t]} columns, "
+            f"{place(offsets, t)}: the token {_short(tokens[t])} has {widths[t]} columns, "
             f"but the first token has {widths[0]}"
         )
     if widths[0] == 0:
-        raise ValueError(f"{locate(offsets, 0)}: the token {_short(tokens[0])} has no columns")
+        raise ValueError(f"{place(offsets, 0)}: the token {_short(tokens[0])} has no columns")
     return widths[0]
 
 
@@ -172,7 +167,7 @@ def _array_columns(sequences, offsets, fields):
     stacked = np.concatenate(sequences).astype(np.float64, copy=False)
     if not np.isfinite(stacked).all():
         t, j = np.argwhere(~np.isfinite(stacked))[0].tolist()
-        raise ValueError(f"{locate(offsets, t)}: column {j} holds {stacked[t, j]}; numbers must be finite")
+        raise ValueError(f"{place(offsets, t)}: column {j} holds {stacked[t, j]}; numbers must be finite")
     return {f: freeze(stacked[:, j], np.float64) for j, f in enumerate(_column_names(fields, stacked.shape[1]))}
 
 

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch
-from ._columns import locate
+from .._labels import place
 
 __all__ = ["Tokenwise"]
 
@@ -204,7 +204,7 @@ def _call(method, offsets, table, *labels):
         if values.dtype.kind != "f" or np.isfinite(values).all():
             raise
         t, j = np.argwhere(~np.isfinite(values))[0].tolist()
-        raise ValueError(f"{locate(offsets, t)}: column {j} holds {values[t, j]}; {error}") from error
+        raise ValueError(f"{place(offsets, t)}: column {j} holds {values[t, j]}; {error}") from error
 
 
 def _stack(X):
