@@ -51,16 +51,20 @@ class LBFGS:
         self.tol, self.max_iter, self.callback = tol, max_iter, callback
 
     def solve(self, objective, penalty, w0) -> SolverReport:
-        """Minimise ``objective + penalty`` from ``w0``."""
+        """Minimise ``objective + penalty`` from ``w0``.
+
+        Raises
+        ------
+        ValueError
+            If values or gradients are so large that their squares overflow.
+        """
         w0 = np.array(w0, dtype=np.float64)
         last = {"w": None}  # the newest evaluation: as a rule scipy accepts it before it calls back
 
         def value_gradient(w):
-            if np.array_equal(w, last["w"]):
-                return last["value"], last["gradient"]
-            value, gradient = objective.value_gradient(w)
-            penalty_value, penalty_gradient = penalty.value_gradient(w)
-            last.update(w=w.copy(), value=value + penalty_value, gradient=gradient + penalty_gradient)
+            if not np.array_equal(w, last["w"]):
+                value, gradient = _add(objective.value_gradient(w), penalty.value_gradient(w))
+                last.update(w=w.copy(), value=value, gradient=gradient)
             return last["value"], last["gradient"]
 
         def done(w, gradient):
@@ -93,3 +97,16 @@ class LBFGS:
         norm = float(np.linalg.norm(state["gradient"]))
         n_iter, converged = len(history) - 1, bool(state["converged"])
         return SolverReport(state["w"], n_iter, np.array(history), norm, penalty.gap(norm), converged, message)
+
+
+def _add(one, other):
+    """Return the sum of two pairs (value, gradient)."""
+    value, gradient = one[0] + other[0], one[1] + other[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        norm = np.linalg.norm(gradient)
+    if not np.isfinite(value) or not np.isfinite(norm):
+        raise ValueError(
+            f"the minimised function is {value:g} and the norm of its gradient {norm:g}, which floating point numbers "
+            "cannot hold: rescale numeric features, sample weights or the penalty"
+        )
+    return value, gradient

@@ -271,6 +271,14 @@ def test_lbfgs_says_when_it_has_not_converged():
     assert len(calls) == 2
 
 
+def test_lbfgs_refuses_what_overflows():
+    layout, objective = prepare(training_case())
+    start = np.full(layout.n_weights, 1e200)
+    for penalty in L2(np.full(layout.n_weights, 1e200)), L2(np.ones(layout.n_weights)):
+        with pytest.raises(ValueError, match="floating point numbers cannot hold"), np.errstate(over="ignore"):
+            LBFGS().solve(objective, penalty, start)
+
+
 def test_lbfgs_starts_where_it_is_told():
     layout, objective = prepare(training_case())
     penalty = L2(np.ones(layout.n_weights))
