@@ -1,5 +1,7 @@
 """Every form of X and y becomes the right batch, and every trap is an error that says where."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from scipy import sparse
 from sklearn_hocrf._batch import SequenceBatch
 from sklearn_hocrf._labels import decode_labels, encode_labels, flatten_labels, place, sorted_labels
 from sklearn_hocrf._validation import FeatureSpace, check_sequence_weight, check_training_data, read_sequences
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 
 class HighOrderStub:
@@ -49,6 +52,7 @@ def stacked(X, y=Y):
         lambda X: [list(x) for x in X],
         lambda X: [sparse.csr_matrix(x) for x in X],
         lambda X: [sparse.coo_array(x) for x in X],
+        lambda X: [sparse.dok_matrix(x) for x in X],
         lambda X: [sparse.csr_array(X[0]), X[1]],
         lambda X: [pd.DataFrame(x) for x in X],
         lambda X: [x.astype(object) for x in X],
@@ -295,6 +299,8 @@ def test_unknown_labels():
         # str where something else belongs
         ("text", TypeError, r"X is the str 'text'.*list\(text\)"),
         (["ab", "c"], TypeError, r"sequence 0\) is the str 'ab'.*list\(text\)"),
+        (np.array(["ab", "c"]), TypeError, r"sequence 0\) is the str .*'ab'.*list\(text\)"),
+        (pd.Series(["ab", "c"]), TypeError, r"sequence 0\) is the str 'ab'.*list\(text\)"),
         ([[["a"], ["b"]], "c"], TypeError, r"sequence 1\) is the str 'c'.*list\(text\)"),
         ([["a", "b"], ["c"]], TypeError, r"sequence 0, position 0 of X is the str 'a'.*SequenceFeatureExtractor"),
         ([[{"a": 1}, "b"], ["c"]], TypeError, r"sequence 0, position 1 of X is the str 'b'.*SequenceFeatureExtractor"),
@@ -319,6 +325,7 @@ def test_unknown_labels():
         ([[{}, {"a": {"b": object}}], [{}]], TypeError, r"sequence 0, position 1 of X: attribute 'b' has the value"),
         ([[{}, {}], [{"a": float("nan")}]], ValueError, r"NaN: sequence 1, position 0, attribute 'a' is nan"),
         ([[{}, {"a": -np.inf}], [{}]], ValueError, r"inf: sequence 0, position 1, attribute 'a' is -inf"),
+        ([[{}, {"a": 10**400}], [{}]], ValueError, r"inf: sequence 0, position 1, attribute 'a' is 1000*\.\.\.$"),
         # rows of numbers
         ([[[1, 2], [3]], [[1, 2]]], ValueError, r"ragged rows: sequence 0, position 1 of X has 1 features.*\[3\]"),
         ([[[1, 2], 3], [[1, 2]]], TypeError, "sequence 0, position 1 of X is 3"),
@@ -450,6 +457,16 @@ def test_batches_need_no_names():
     assert read_sequences(NAMED, nameless)[0] is nameless
     same = SequenceBatch([0, 1], [0, 1], [2], None, 3, NAMED._features.names)
     assert read_sequences(NAMED, same)[0] is same
+
+
+def test_lazy_names_are_compared_too():
+    tokens = [["u", "v"], ["v"]]
+    extractor, other = (SequenceFeatureExtractor([(("w", 0),)], None).fit(X) for X in (tokens, [["u", "x"]]))
+    batch = extractor.transform(tokens)
+    fitted = HighOrderStub(FeatureSpace(2, batch.feature_names, None, is_table=False))
+    assert read_sequences(fitted, pickle.loads(pickle.dumps(batch)))[0].shape == (2, 2)
+    with pytest.raises(ValueError, match=r"feature 1 is 'w\[0\]=x', in fit it was 'w\[0\]=v'"):
+        read_sequences(fitted, other.transform(tokens))
 
 
 def test_inputs_are_left_as_they_were():

@@ -143,10 +143,13 @@ def _attributes_of(key, value, n, t):
 
 
 def _finite(value, key, n, t):
-    amount = float(value)
+    try:
+        amount = float(value)
+    except OverflowError:  # an int with more than 308 digits
+        amount = np.inf
     if not np.isfinite(amount):
         what = "NaN" if np.isnan(amount) else "inf"
-        raise ValueError(f"Input X contains {what}: sequence {n}, position {t}, attribute {key!r} is {value!r}")
+        raise ValueError(f"Input X contains {what}: sequence {n}, position {t}, attribute {key!r} is {short(value)}")
     return amount
 
 

@@ -100,7 +100,7 @@ def input_form(X) -> str:
     if sparse.issparse(X):
         return "table"
     n_axes = len(X.shape) if hasattr(X, "shape") else np.asarray(X).ndim if hasattr(X, "__array__") else None
-    if n_axes is None or (n_axes == 1 and X.dtype == object):
+    if n_axes is None or (n_axes == 1 and X.dtype.kind in "OSU"):
         return _form_of_list(X)
     if n_axes > 3:
         raise ValueError(f"X has {n_axes} dimensions, at most 3 are possible: sequence, position, feature")
@@ -218,8 +218,9 @@ def _check_width(given, fitted, name):
 
 def _check_names(given, fitted, name):
     """Compare the names of two batches where both have them; one object for both, the usual case, costs nothing."""
-    if given is fitted or not isinstance(given, np.ndarray) or not isinstance(fitted, np.ndarray):
+    if given is fitted or given is None or fitted is None:
         return
+    given, fitted = np.asarray(given), np.asarray(fitted)  # names may be lazy
     different = np.flatnonzero(given != fitted)
     if len(different):
         column = int(different[0])

@@ -27,6 +27,8 @@ def not_finite(value, offsets, token, feature) -> ValueError:
 
 def refuse_non_sequence(sequence, n) -> None:
     """Raise if ``X[n]`` cannot be a sequence."""
+    if sparse.issparse(sequence):  # first: some kinds are dicts, some have no __getitem__
+        return
     if isinstance(sequence, (str, bytes)):
         raise TypeError(
             f"X[{n}] (sequence {n}) is the str {short(sequence)}, where a sequence of tokens belongs; for a sequence "
@@ -39,8 +41,6 @@ def refuse_non_sequence(sequence, n) -> None:
         )
     if isinstance(sequence, SequenceBatch):
         raise TypeError(f"X[{n}] (sequence {n}) is a SequenceBatch: pass a whole batch as X, not a list of batches")
-    if sparse.issparse(sequence):  # before the next test: sparse arrays of scipy before 1.17 may lack __getitem__
-        return
     if not hasattr(sequence, "__getitem__") or not hasattr(sequence, "__iter__"):
         raise TypeError(
             f"X[{n}] (sequence {n}) is {short(sequence)} ({type(sequence).__name__}), where a sequence of tokens "
