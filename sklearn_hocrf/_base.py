@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -116,7 +116,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         problem = self._build_problem(data)
         sigma = self._sigma_of_weight(problem.layout.order_of_weight)
         solver = LBFGS(tol=self.tol, max_iter=self.max_iter, callback=self._write_progress if self.verbose else None)
-        report = solver.solve(problem.objective, L2(1.0 / sigma**2), self._starting_weights(problem, data))
+        report = solver.solve(problem.objective, L2((1.0 / sigma) ** 2), self._starting_weights(problem, data))
         self._store(data, problem, report)
         if not report.converged:
             self._warn_not_converged(report)
@@ -134,6 +134,8 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 f'patterns must be "observed", "all" or an iterable of tuples of labels, got {self.patterns!r}'
             )
+        if isinstance(self.patterns, Iterator):  # a second fit would find it empty
+            raise ValueError(f"patterns is a {type(self.patterns).__name__}, which can be read only once: use a list")
         for prefix, orders in self.feature_order.items() if isinstance(self.feature_order, dict) else ():
             valid = _is_order(orders) or (isinstance(orders, tuple) and len(orders) > 0 and all(map(_is_order, orders)))
             if not isinstance(prefix, str) or not valid:
@@ -148,12 +150,16 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
 
     def _feature_orders(self, features):
         """Return the exact orders of the patterns each feature goes with: a list, or one tuple for all features."""
+
+        def up_to(order):
+            return tuple(range(min(order, self.max_order) + 1))
+
         if not isinstance(self.feature_order, dict):
-            return tuple(range(self.feature_order + 1))
+            return up_to(self.feature_order)
         if features.names is None:
             raise ValueError(f"feature_order={self.feature_order!r} goes by feature names, but X has none")
         by_prefix = {
-            prefix: tuple(range(orders + 1)) if _is_order(orders) else tuple(sorted(set(orders)))
+            prefix: up_to(orders) if _is_order(orders) else tuple(sorted(set(orders)))
             for prefix, orders in self.feature_order.items()
         }
         longest_first = sorted(by_prefix, key=len, reverse=True)
@@ -377,7 +383,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If X has no tokens, or y does not go with it.
+            If X has no tokens of positive weight, or y does not go with it.
 
         Examples
         --------
@@ -391,10 +397,10 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         batch, form = read_sequences(self, X)
         truth = read_label_codes(self, y, batch, form, unknown="ignore")
         weight = check_sequence_weight(sample_weight, len(batch))
-        if batch.n_tokens == 0:
-            raise ValueError("X has no tokens, so there is no accuracy")
-        codes = self._build_model().decode(batch, n_jobs=self.n_jobs)
         token_weight = None if weight is None else np.repeat(weight, batch.lengths)
+        if batch.n_tokens == 0 or (weight is not None and not token_weight.any()):
+            raise ValueError("X has no tokens of positive weight, so there is no accuracy")
+        codes = self._build_model().decode(batch, n_jobs=self.n_jobs)
         return float(np.average(codes == truth, weights=token_weight))
 
     def log_likelihood(self, X, y):
@@ -427,7 +433,8 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         batch, form = read_sequences(self, X)
         codes = read_label_codes(self, y, batch, form, unknown="raise")
         model = self._build_model()
-        return model.log_score(batch, codes) - model.log_partition(batch, n_jobs=self.n_jobs)
+        difference = model.log_score(batch, codes) - model.log_partition(batch, n_jobs=self.n_jobs)
+        return np.minimum(difference, 0.0)  # rounding errors must not make a probability larger than 1
 
     def __sklearn_tags__(self):
         # not a ClassifierMixin: with it GridSearchCV(cv=5) would want one label per sequence (type_of_target)
@@ -457,7 +464,7 @@ def _pattern_codes(patterns, classes):
         if not isinstance(pattern, (tuple, list)) or len(pattern) == 0:
             raise ValueError(f"a label pattern must be a tuple of one or more labels, got {pattern!r}")
         for label in pattern:
-            if label not in table:
+            if not isinstance(label, Hashable) or label not in table:
                 raise ValueError(f"pattern {pattern!r} has the label {label!r}, which the training data do not have")
         codes.append(tuple(table[label] for label in pattern))
     return codes

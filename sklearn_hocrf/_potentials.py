@@ -262,7 +262,8 @@ def build_layout(
     feature_orders : tuple of int, or list of tuples of int
         Exact orders of the patterns with which features are conjoined: one tuple for all features, or one each.
     min_feature_count : float
-        Pairs that occur less often (weighted) get no weight; see :func:`~sklearn_hocrf._patterns.is_frequent`.
+        Pairs that occur less often (weighted) get no weight, unless ``unsupported``; see
+        :func:`~sklearn_hocrf._patterns.is_frequent`.
     fit_intercept : bool
         Whether the single labels have weights of their own.
     unsupported : bool

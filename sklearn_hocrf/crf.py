@@ -42,7 +42,8 @@ class HighOrderCRF(BaseSequenceLabeler):
         prefixes of feature names to an int k or to a tuple of exact orders; the longest prefix counts, and features
         that have none of them get order 0.
     min_feature_count : float, default=1
-        (Feature, pattern) pairs that occur less often in training get no weight; counted in the same way.
+        (Feature, pattern) pairs that occur less often in training get no weight; counted in the same way. Without
+        effect if ``unsupported=True``.
     fit_intercept : bool, default=True
         Whether each single label has a weight of its own, penalised like the others.
     unsupported : bool, default=False

@@ -243,6 +243,8 @@ def test_patterns_can_be_observed_all_or_given():
         ([("A", "N", "A")], r"pattern \('A', 'N', 'A'\) has order 2, but max_order is 1"),
         ([()], "one or more labels"),
         (["AN"], "tuple of one or more labels, got 'AN'"),
+        ([("A", ["N"])], r"has the label \['N'\]"),
+        (iter([("A", "N")]), "patterns is a list_iterator, which can be read only once"),
         ("seen", "patterns must be"),
         (3, "'patterns' parameter of HighOrderCRF"),
     ],
@@ -279,6 +281,8 @@ def test_feature_order():
     assert orders_by_feature(HighOrderCRF(**parameters).fit(X, Y)) == dict.fromkeys(names, {0})
     assert orders_by_feature(HighOrderCRF(feature_order=2, **parameters).fit(X, Y)) == dict.fromkeys(names, {0, 1, 2})
     assert orders_by_feature(HighOrderCRF(feature_order=9, **parameters).fit(X, Y)) == dict.fromkeys(names, {0, 1, 2})
+    beyond = HighOrderCRF(feature_order=10**18, **parameters).fit(X, Y)
+    assert orders_by_feature(beyond) == dict.fromkeys(names, {0, 1, 2})
     by_name = {"word": 1, "word:man": (2, 0), "word:ma": (7,), "len": (1,), "word:the": (5,)}
     assert orders_by_feature(HighOrderCRF(feature_order=by_name, **parameters).fit(X, Y)) == {
         "length": {1},
@@ -331,6 +335,18 @@ def test_supported_pairs_are_those_seen_in_training():
         ("D", "length"),
         ("N", "length"),
     }
+
+
+@pytest.mark.parametrize(
+    ("x", "parameters", "weight"),
+    [([1e200 * rows for rows in ROWS], {}, None), (ROWS, {}, [1e300, 1, 1, 1]), (ROWS, {"sigma_reg": 1e-160}, None)],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_too_large_to_train_with(x, parameters, weight):
+    crf = HighOrderCRF(**parameters)
+    with pytest.raises(ValueError, match="rescale numeric features, sample weights or the penalty"):
+        crf.fit(x, Y, weight)
+    assert not hasattr(crf, "coef_")
 
 
 def test_fit_intercept():
@@ -479,6 +495,19 @@ def test_score_is_token_accuracy(fitted):
     np.testing.assert_allclose(fitted.score(X, truth, sample_weight=weight), expected)
     with pytest.raises(ValueError, match="shape"):
         fitted.score(X, truth, sample_weight=[1.0])
+    with pytest.raises(ValueError, match="no tokens of positive weight"):
+        fitted.score([[], *X], [[], *Y], sample_weight=[1.0, 0, 0, 0, 0])
+
+
+def test_log_likelihood_of_what_is_certain_is_not_positive():
+    rng = np.random.default_rng(0)
+    sequences = [rng.normal(size=(50, 2)) for _ in range(30)]
+    y = [(x[:, 0] > 0).astype(int) for x in sequences]
+    crf = HighOrderCRF(max_order=2).fit(sequences, y)
+    loud = [1e4 * x for x in sequences]
+    log_p = crf.log_likelihood(loud, crf.predict(loud))
+    assert log_p.max() == 0
+    np.testing.assert_allclose(log_p, 0, atol=1e-6)
 
 
 def test_quality_of_bad_labels(fitted):
