@@ -297,13 +297,14 @@ class _Run:
         n_states = self.layout.automaton.n_states
         carry = np.full(n_states, -np.inf)
         carry[0] = 0.0
-        checkpoints = []
+        checkpoints, log_z = [], 0.0
         for slab in piece.slabs:
             checkpoints.append(carry)
-            alpha, log_z = self._forward_log_slab(slab, carry)[2:]
+            alpha, log_scale = self._forward_log_slab(slab, carry)[2:]
             carry = alpha[-1].copy()
-        if log_z == -np.inf:
-            raise _all_forbidden(piece.sequences[0, 0])
+            log_z += log_scale
+            if log_z == -np.inf:
+                raise _all_forbidden(piece.sequences[0, 0])
         return log_z, checkpoints
 
     def _forward_log_slab(self, slab, carry):
@@ -345,15 +346,12 @@ class _BackwardRun(_Run):
 
     def _backward_log(self, sequence):
         piece = self.plan.alone(sequence)
-        log_z, checkpoints = self._forward_log(piece)
-        self.log_z[sequence] = log_z
+        self.log_z[sequence], checkpoints = self._forward_log(piece)
         weight = self._weight(piece.sequences)
         beta = np.zeros(self.layout.automaton.n_states)
         for slab, carry in zip(piece.slabs[::-1], checkpoints[::-1], strict=True):
             scores, dynamic, alpha, _ = self._forward_log_slab(slab, carry)
-            chain_log.backward_log(
-                self.lattice, scores, dynamic, alpha, log_z, weight[0, 0], beta, self._counts(1)
-            )
+            chain_log.backward_log(self.lattice, scores, dynamic, alpha, weight[0, 0], beta, self._counts(1))
             self._receive(slab, scores, weight)
 
     def _counts(self, lanes):

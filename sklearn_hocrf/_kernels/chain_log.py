@@ -1,7 +1,8 @@
 """Log-space twins of ``chain``: one sequence at a time, for the lanes that scaling cannot represent.
 
 Same recursions and the same sum network, in the semiring (logaddexp, +). Slower, and right for weights of any size;
-impossible is -inf. Shapes as in ``chain``; only lane 0 is used.
+impossible is -inf. Rows of alpha are normalised to a total of 1 here, too, and marginals position by position: numbers
+that grew with the length would lose their last digits. Shapes as in ``chain``; only lane 0 is used.
 
     scores : (R * C, W)        dynamic : (R * Q, W)   from ``rows.slot_scores``
 """
@@ -12,10 +13,14 @@ from numba import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forward_log(lattice, scores, dynamic, alpha):
-    """Fill ``alpha`` (R + 1, P), whose first row is given, and return the log of the last row's total."""
+    """Fill ``alpha`` (R + 1, P), whose first row is given, and return the sum of the logarithms taken out of the rows.
+
+    The sum is -inf, and the rest of ``alpha`` is not filled, once no label sequence has any mass left.
+    """
     n_states, n_rows = len(lattice.fail), len(alpha) - 1
     n_columns = len(scores) // n_rows
     values = np.empty(n_states + len(lattice.starts) - 1)
+    log_scale = 0.0
     for row in range(n_rows):
         _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
         alpha[row + 1, 0] = -np.inf
@@ -30,35 +35,45 @@ def forward_log(lattice, scores, dynamic, alpha):
                     total += np.exp(values[lattice.arc_value[arc]] + _arc_log(lattice, dynamic, row, arc) - top)
                 top += np.log(total) + scores[row * n_columns + lattice.state_label[state], 0]
             alpha[row + 1, state] = top
-    return _log_sum(alpha[n_rows])
+        log_total = _log_sum(alpha[row + 1])
+        log_scale += log_total
+        if log_total == -np.inf:
+            break
+        alpha[row + 1] -= log_total
+    return log_scale
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward_log(lattice, scores, dynamic, alpha, log_z, weight, beta, counts):
-    """Turn ``scores`` into marginals, in place, and add arc marginals to ``counts``.
+def backward_log(lattice, scores, dynamic, alpha, weight, beta, counts):
+    """Turn ``scores`` into marginals, in place, and add arc marginals, times ``weight``, to ``counts``.
 
-    beta : (P,)   in and out: log beta after the last row, then before the first one        counts : (A, W)
+    alpha : from ``forward_log``        counts : (A, W)
+    beta : (P,)   in and out: log beta after the last row, then before the first one, up to a constant
     """
     n_states, n_arcs, n_labels = len(lattice.fail), len(lattice.arc_slot), lattice.n_labels
     n_columns = len(scores) // (len(alpha) - 1)
     values = np.empty(n_states + len(lattice.starts) - 1)
     adjoints = np.empty(n_arcs + len(lattice.back_starts) - 1)
+    used = np.empty(n_arcs)
     marginals = np.empty(n_labels)
     slots = np.empty(len(lattice.slot_arc))
     for row in range(len(alpha) - 2, -1, -1):
         _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
-        marginals[:] = 0.0
         for state in range(1, n_states):
-            label = lattice.state_label[state]
+            score = scores[row * n_columns + lattice.state_label[state], 0]
             for arc in range(lattice.into[state], lattice.into[state + 1]):
-                adjoints[arc] = beta[state] + scores[row * n_columns + label, 0] + _arc_log(lattice, dynamic, row, arc)
-                used = np.exp(adjoints[arc] + values[lattice.arc_value[arc]] - log_z)
-                marginals[label] += used
-                counts[arc, 0] += weight * used
-                if lattice.arc_slot[arc] >= 0:
-                    slots[lattice.arc_slot[arc]] = used
+                adjoints[arc] = beta[state] + score + _arc_log(lattice, dynamic, row, arc)
+                used[arc] = adjoints[arc] + values[lattice.arc_value[arc]]
+        used[:] = np.exp(used - _log_sum(used))
+        marginals[:] = 0.0
+        for arc in range(n_arcs):
+            marginals[lattice.arc_label[arc]] += used[arc]
+            counts[arc, 0] += weight * used[arc]
+            if lattice.arc_slot[arc] >= 0:
+                slots[lattice.arc_slot[arc]] = used[arc]
         _sum_adjoints_log(lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
         beta[:] = adjoints[len(adjoints) - n_states :]
+        beta -= beta.max()
         for label in range(n_labels):
             scores[row * n_columns + label, 0] = marginals[label]
         for slot in range(len(slots) - 1, -1, -1):
