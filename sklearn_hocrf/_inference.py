@@ -23,7 +23,7 @@ from ._potentials import WeightLayout, build_lattice, label_arcs
 
 __all__ = ["ChainModel", "Expectations", "Plan"]
 
-_SLAB_NUMBERS = 1 << 16  # 512 KiB of doubles: about the L2 cache of a core
+_SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles: smaller slabs cost more in Python than they gain in the cache
 _LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
 _MOST_CHUNKS = 16
 
@@ -85,7 +85,7 @@ class ChainModel:
         self.dense_table = freeze(layout.dense_table(self.pair_weights), np.float64)
         self.lattice = build_lattice(layout, self.weights)
         constant = self.lattice.arc_score[(self.lattice.arc_slot < 0) & (self.lattice.arc_score > -np.inf)]
-        self.scales = not len(constant) or bool(constant.min() - self.lattice.log_shift > chain.LOG_TINY)
+        self.scales = not len(constant) or bool(constant.min() - self.lattice.log_shift > chain.LOWEST_LOG)
 
     def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
         """Return partition functions and expected counts."""
@@ -232,6 +232,7 @@ class _Run:
         self.model, self.plan, self.log_z = model, plan, log_z
         self.layout, self.lattice = model.layout, model.lattice
         self.tables = _Tables()
+        self._starts = {}  # by number of lanes
 
     def partition(self, piece: Piece):
         """Store log Z of the sequences of a piece."""
@@ -247,14 +248,22 @@ class _Run:
         filled = piece.sequences >= 0
         log_scale = np.zeros(filled.shape)
         suspect = np.full(filled.shape, 0.0 if self.model.scales else 1.0)
-        checkpoints, carry = [], None
+        checkpoints, carry = [], self._start(filled.shape[1])
         for slab in piece.slabs if self.model.scales else ():
             checkpoints.append(carry)
-            alpha = self._forward_slab(slab, carry, log_scale, suspect)  # of the last position
-            carry = alpha.copy() if len(piece.slabs) > 1 else None
+            alpha, inverse_scale = self._forward_slab(slab, carry, log_scale, suspect)
+            if len(piece.slabs) > 1:
+                carry = alpha * inverse_scale
         alive = filled & (suspect == 0)
         self.log_z[piece.sequences[alive]] = log_scale[alive]
         return checkpoints, alive, np.sort(piece.sequences[filled & (suspect > 0)])
+
+    def _start(self, lanes):
+        """Return alpha in front of the first position: all mass on the empty pattern; shape (P, lanes)."""
+        if lanes not in self._starts:
+            self._starts[lanes] = np.zeros((self.layout.automaton.n_states, lanes))
+            self._starts[lanes][0] = 1.0
+        return self._starts[lanes]
 
     def _score(self, slab):
         scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, _lanes(slab))
@@ -278,19 +287,14 @@ class _Run:
         )
 
     def _forward_slab(self, slab, carry, log_scale, suspect):
+        """Run the forward pass of a slab and return the last alpha of its last block, and 1 / its total."""
         scores = self._score(slab)
         factors, alpha, inverse_scale = self._slab_tables(slab)
         chain.exponentiate(_width(slab), self.lattice, slab, scores, factors, log_scale, suspect)
-        n_states = self.layout.automaton.n_states
-        by_row = alpha.reshape(-1, n_states, _lanes(slab))
-        firsts = slab.rows[:-1] + np.arange(len(slab.length))
-        by_row[firsts] = 0.0
-        by_row[firsts, 0] = 1.0
-        if carry is not None:
-            alpha[:n_states] = carry
         lattice, width = self.lattice, _width(slab)
-        chain.forward(width, lattice, slab, scores, factors, alpha, inverse_scale, log_scale, suspect)
-        return alpha[-n_states:]
+        chain.forward(width, lattice, slab, carry, scores, factors, alpha, inverse_scale, log_scale, suspect)
+        n_states = len(carry)
+        return alpha[-n_states:], inverse_scale[-1]
 
     def _forward_log(self, piece):
         """Return log Z of one sequence and the checkpoints, in log space."""

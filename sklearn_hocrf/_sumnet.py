@@ -58,18 +58,14 @@ def build_sum_network(automaton: PatternAutomaton) -> SumNetwork:
     >>> network.n_additions  # alpha() + alpha(1) for the arc (, 1), alpha() + (alpha(0) + alpha(1)) for (, 0)
     3
     """
-    n_states = automaton.n_states
-    node, term, rank, arc_value = _raw_network(automaton)
-    return _finish(n_states, node, term, rank, arc_value)
+    return _finish(automaton.n_states, *_raw_network(automaton))
 
 
 def _raw_network(automaton):
-    """Return the sums as pairs (node, term), a rank that sorts the nodes topologically, and the node of each arc."""
-    n_states, n_labels = automaton.n_states, automaton.n_labels
+    """Return the sums as pairs (node, term), the number of nodes, and the node of each arc."""
+    n_labels = automaton.n_labels
     fail = automaton.fail.astype(np.int64)
     tree = _FailureTree(fail)
-    stages = len(tree.widths) + 2  # of each state: pair sums level by level, subtree sum, partial sums
-    longest_first = (int(automaton.state_length.max()) - automaton.state_length.astype(np.int64)) * stages
 
     # partial sums for the pairs (p, y) where some state of p's failure subtree has a y-arc
     own = automaton.arc_source.astype(np.int64) * n_labels + automaton.arc_label
@@ -90,9 +86,7 @@ def _raw_network(automaton):
         (partial[plain], tree.top[state[plain]]),
     ]
     node, term = (np.concatenate(column) for column in zip(*edges, strict=True))
-    rank = np.concatenate([longest_first[tree.owner] + tree.stage, longest_first[state] + stages - 1])
-    rank[:n_states] = -1
-    return node, term, rank, partial[np.searchsorted(pairs, own)]
+    return node, term, tree.n_nodes + len(pairs), partial[np.searchsorted(pairs, own)]
 
 
 def _pairs_with_arcs_below(own, fail, n_labels):
@@ -122,20 +116,14 @@ class _FailureTree:
         self.widths, self._bases = [self.n_children], [None]
         self.n_nodes = 2 * n_states
         self.edges = [(self.subtree, np.arange(n_states))]
-        owners, levels = [np.arange(n_states), np.arange(n_states)], []
         while (self.widths[-1] > 1).any():
-            owner = self._add_level()
-            owners.append(owner)
-            levels.append(np.full(len(owner), len(self.widths) - 2))
+            self._add_level()
         self.top = np.zeros(n_states, dtype=np.int64)  # the node that sums up all children
         for level, width in enumerate(self.widths):
             whole = np.flatnonzero(width == 1)
             self.top[whole] = self._node(level, whole, np.zeros(len(whole), dtype=np.int64))
         parents = np.flatnonzero(self.n_children)
         self.edges.append((self.subtree[parents], self.top[parents]))
-        self.owner = np.concatenate(owners)
-        last = np.full(2 * n_states, len(self.widths))  # the subtree sum comes after all pair sums
-        self.stage = np.concatenate([last, *levels])
 
     def _node(self, level, owner, index):
         """Return the ``index``-th node at ``level`` of the binary tree of ``owner``."""
@@ -144,7 +132,7 @@ class _FailureTree:
         return self._bases[level][owner] + index
 
     def _add_level(self):
-        """Add sums of neighbours for all states that have more than one node so far; return the states, by new node."""
+        """Add sums of neighbours for all states that have more than one node so far."""
         level, below = len(self.widths), self.widths[-1]
         width = np.where(below > 1, (below + 1) // 2, 0)
         owner = np.repeat(np.arange(len(below)), width)
@@ -156,7 +144,6 @@ class _FailureTree:
         for side in (0, 1):
             has = 2 * index + side < below[owner]
             self.edges.append((number[has], self._node(level - 1, owner[has], 2 * index[has] + side)))
-        return owner
 
     def covers(self, pair, place, state):
         """Cover, for each pair (p, y), the children of p that are no exceptions by the fewest pair sums.
@@ -179,45 +166,56 @@ class _FailureTree:
         return np.concatenate(pairs), np.concatenate(terms)
 
 
-def _finish(n_inputs, node, term, rank, arc_value) -> SumNetwork:
+def _finish(n_inputs, node, term, n_nodes, arc_value) -> SumNetwork:
     """Drop what no arc needs, replace sums of one term by that term, number the rest, and transpose."""
-    node, term, arc_value = _alias_single_terms(node, term, len(rank), arc_value)
-    incidence = sparse.csr_array((np.ones(len(node), dtype=np.int32), (node, term)), shape=(len(rank), len(rank)))
-    needed = np.zeros(len(rank), dtype=bool)
+    node, term, arc_value = _alias_single_terms(node, term, n_nodes, arc_value)
+    incidence = sparse.csr_array((np.ones(len(node), dtype=np.int32), (node, term)), shape=(n_nodes, n_nodes))
+    needed = np.zeros(n_nodes, dtype=bool)
     fresh = np.unique(arc_value)
     while len(fresh):
         needed[fresh] = True
         reached = np.unique(incidence[fresh].indices)
         fresh = reached[~needed[reached]]
-    inner = np.flatnonzero(needed & (np.arange(len(rank)) >= n_inputs))
-    inner = inner[np.argsort(rank[inner], kind="stable")]
-    number = np.full(len(rank), -1)
-    number[:n_inputs] = np.arange(n_inputs)
-    number[inner] = n_inputs + np.arange(len(inner))
-    used = needed[node]
-    node, term, arc_value = number[node[used]], number[term[used]], number[arc_value]
-    starts, terms = _lists(node - n_inputs, term, len(inner))
-    back_starts, back_terms = _transpose(n_inputs, len(inner), node, term, arc_value)
-    return SumNetwork(*(freeze(array, np.int32) for array in (arc_value, starts, terms, back_starts, back_terms)))
+    node, term = node[needed[node]], term[needed[node]]
+    inner = np.flatnonzero(needed & (np.arange(n_nodes) >= n_inputs))
+    number, starts, terms = _schedule(n_inputs, n_nodes, node, term, inner)
+    node, term, arc_value = number[node], number[term], number[arc_value]
+    back = _transpose(n_inputs, len(inner), node, term, arc_value)
+    return SumNetwork(*(freeze(table, np.int32) for table in (arc_value, starts, terms, *back)))
 
 
 def _transpose(n_inputs, n_inner, node, term, arc_value):
     """Return the sums of the backward pass: a value's adjoint adds up those of its arcs and of the sums that use it."""
     n_arcs = len(arc_value)
-    # adjoints in the order in which they can be computed: last inner sum first, then the inputs (beta)
-    value_of = np.concatenate([n_inputs + n_inner - 1 - np.arange(n_inner), np.arange(n_inputs)])
-    adjoint = np.empty(n_inputs + n_inner, dtype=np.int64)
-    adjoint[value_of] = n_arcs + np.arange(n_inputs + n_inner)
-    back_node = np.concatenate([adjoint[arc_value], adjoint[term]])
-    back_term = np.concatenate([np.arange(n_arcs), adjoint[node]])
-    outputs = adjoint[np.arange(n_inputs)]
-    n_nodes = n_arcs + n_inputs + n_inner
-    back_node, back_term, _ = _alias_single_terms(back_node, back_term, n_nodes, outputs, keep=outputs)
-    kept = np.unique(np.concatenate([back_node, outputs]))
+    n_nodes = n_arcs + n_inputs + n_inner  # b of the arcs, then the adjoints of the forward values
+    back_node = n_arcs + np.concatenate([arc_value, term])
+    back_term = np.concatenate([np.arange(n_arcs), n_arcs + node])
+    beta = n_arcs + np.arange(n_inputs)
+    back_node, back_term, _ = _alias_single_terms(back_node, back_term, n_nodes, beta, keep=beta)
+    inner = np.setdiff1d(back_node, beta)
+    return _schedule(n_arcs, n_nodes, back_node, back_term, inner, beta)[1:]
+
+
+def _schedule(n_inputs, n_nodes, node, term, inner, outputs=()):
+    """Number the sums so that each comes after its terms and the outputs come last, in their order.
+
+    Returns the new numbers of all nodes (inputs keep theirs), and the terms of each sum as lists.
+    """
+    depth = np.zeros(n_nodes, dtype=np.int64)
+    while True:
+        deeper = np.zeros(n_nodes, dtype=np.int64)
+        np.maximum.at(deeper, node, depth[term] + 1)
+        if np.array_equal(deeper, depth):
+            break
+        depth = deeper
+    sums = np.concatenate([inner[np.argsort(depth[inner], kind="stable")], np.asarray(outputs, dtype=np.int64)])
     number = np.full(n_nodes, -1)
-    number[:n_arcs] = np.arange(n_arcs)
-    number[kept] = n_arcs + np.arange(len(kept))
-    return _lists(number[back_node] - n_arcs, number[back_term], len(kept))
+    number[:n_inputs] = np.arange(n_inputs)
+    number[sums] = n_inputs + np.arange(len(sums))
+    group, member = number[node] - n_inputs, number[term]
+    order = np.lexsort((member, group))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=len(sums)))])
+    return number, starts, member[order]
 
 
 def _alias_single_terms(node, term, n_nodes, users, keep=()):
@@ -230,9 +228,3 @@ def _alias_single_terms(node, term, n_nodes, users, keep=()):
     while not np.array_equal(alias, alias[alias]):
         alias = alias[alias]
     return node[~single], alias[term[~single]], alias[users]
-
-
-def _lists(group, member, n_groups):
-    """Return (starts, members): the members of each group, in ascending order."""
-    order = np.lexsort((member, group))
-    return np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))]), member[order]

@@ -3,14 +3,14 @@
 The sequences of a block occupy the *lanes* of every array, innermost, so that each addition of the sum network is a
 vector addition. With ``w`` the arc weights, ``e`` the exponentiated emission scores, S and R as in ``_sumnet``:
 
-    forward     m(j) = S alpha(j)                    alpha(j + 1) = e(j) * R (w m(j)) / scale(j)
-    backward    b(j) = w R^T (e(j) beta(j + 1)) / scale(j)     beta(j) = S^T b(j)
+    forward     m(j) = S alpha(j)                    alpha(j + 1) = e(j) * R (w m(j)) / total of alpha(j)
+    backward    b(j) = w R^T (e(j) beta(j + 1)) / total of alpha(j)        beta(j) = S^T b(j)
     marginals   P(arc a is used at j) = m_a(j) b_a(j)
 
-Scaling by the row sum keeps every row of alpha at total 1. A state that is out of the running may yet be the only
-survivor of a later position, so a lane in which any reachable alpha falls below 1e-280 of its row is reported as
-*suspect* and is done again by the log-space twin (``chain_log``). Beta needs no such check: alpha . beta = 1 at every
-position, so what underflows in beta had a posterior probability below 1e-300.
+with beta(T) = 1 / total of alpha(T). A state that is out of the running may yet be the only survivor of a later
+position, so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *suspect* and is done
+again by the log-space twin (``chain_log``). Beta needs no such check: alpha . beta = 1 at every position, so what
+underflows in beta had a negligible posterior probability.
 
 Decoding runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The
 automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the
@@ -32,8 +32,9 @@ from numba.np.arrayobj import make_array
 
 LANES = 16
 ir = cgutils.ir  # llvmlite, as numba brings it
-TINY = 1e-280
-LOG_TINY = np.log(TINY)
+TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
+SMALLEST_TOTAL = 1e-80
+LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
 
 
 class _Lanes(types.Type):
@@ -219,7 +220,7 @@ def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
     alive = np.empty((1, scores.shape[1]))
     dynamic = np.empty((n_slots, scores.shape[1]))
     zero, one = _fill(0.0, width), _fill(1.0, width)
-    lowest_safe, minus = _fill(LOG_TINY, width), _fill(-1.0, width)
+    lowest_safe, minus = _fill(LOWEST_LOG, width), _fill(-1.0, width)
     log_shift = _fill(lattice.log_shift, width)
     for block in range(len(slab.length)):
         block_scale, block_suspect = _load(log_scale, block, width), _load(suspect, block, width)
@@ -235,7 +236,7 @@ def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
                 shift, lowest = _largest(score, shift), _smallest(score, lowest)
             minus_shift = _multiply(minus, shift)
             # margin of safety, > 0 if all is well; scores beyond it are cut off for _exp and their lane is suspect
-            margin = _add(_add(lowest, minus_shift), _fill(-LOG_TINY, width))
+            margin = _add(_add(lowest, minus_shift), _fill(-LOWEST_LOG, width))
             for column in range(n_labels):
                 score = _add(_load(scores, first + column, width), minus_shift)
                 _store(scores, first + column, _multiply(lives, _exp(_largest(score, lowest_safe))))
@@ -252,9 +253,9 @@ def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
                     _store(factors, row * n_slots + slot, zero)
                     continue
                 total = _add(total, _fill(constant, width))
-                margin = _smallest(_add(total, _fill(-LOG_TINY, width)), margin)
-                margin = _smallest(_add(_multiply(minus, total), _fill(-LOG_TINY, width)), margin)
-                total = _smallest(_largest(total, lowest_safe), _fill(-LOG_TINY, width))
+                margin = _smallest(_add(total, _fill(-LOWEST_LOG, width)), margin)
+                margin = _smallest(_add(_multiply(minus, total), _fill(-LOWEST_LOG, width)), margin)
+                total = _smallest(_largest(total, lowest_safe), _fill(-LOWEST_LOG, width))
                 _store(factors, row * n_slots + slot, _multiply(lives, _exp(total)))
             block_suspect = _largest(block_suspect, _multiply(lives, _where_positive(margin, zero, one)))
         _store(log_scale, block, block_scale)
@@ -262,25 +263,36 @@ def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward(width, lattice, slab, scores, factors, alpha, inverse_scale, log_scale, suspect):
+def forward(width, lattice, slab, carry, scores, factors, alpha, inverse_scale, log_scale, suspect):
     """Run the scaled forward pass of the blocks of a slab.
 
-    scores, factors : from ``exponentiate``
-    alpha : ((R + B) * P, W)   the first P rows of each block are set by the caller
-    inverse_scale : (R, W) out        log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)
+    scores : (R * C, W)   from ``exponentiate``; the first L columns of a row are divided by the total of the row before
+    factors : (R * Q, W)   from ``exponentiate``
+    carry : (P, W)   alpha in front of each block, of total 1        alpha : ((R + B) * P, W) out
+    inverse_scale : (R, W)   out: 1 / total of the alpha after each row, 0 beyond a lane's end
+    log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)   set to 1 as ``exponentiate`` does
     """
-    n_states, n_slots = len(lattice.fail), len(lattice.slot_arc)
+    n_states, n_slots, n_labels = len(lattice.fail), len(lattice.slot_arc), lattice.n_labels
     n_columns = len(scores) // slab.rows[-1]
     values = np.empty((n_states + len(lattice.starts) - 1, scores.shape[1]))
+    next_values = np.empty_like(values)
     totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
     zero, infinite = _fill(0.0, width), _fill(np.inf, width)
     for block in range(len(slab.length)):
+        for state in range(n_states):
+            before = _load(carry, state, width)
+            _store(values, state, before)
+            _store(alpha, (slab.rows[block] + block) * n_states + state, before)
         for row in range(slab.rows[block], slab.rows[block + 1]):
-            here = (row + block) * n_states
-            after = here + n_states
-            _sum_network(width, lattice.starts, lattice.terms, alpha, here, n_states, values)
+            after = (row + block + 1) * n_states
+            if row > slab.rows[block]:
+                scale = _load(inverse_scale, row - 1, width)
+                for label in range(row * n_columns, row * n_columns + n_labels):
+                    _store(scores, label, _multiply(_load(scores, label, width), scale))
+            _sum_network(width, lattice.starts, lattice.terms, n_states, values)
             total, low = zero, infinite
             _store(alpha, after, zero)
+            _store(next_values, 0, zero)
             for state in range(1, n_states):
                 weighted, mass = zero, zero
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
@@ -296,22 +308,22 @@ def forward(width, lattice, slab, scores, factors, alpha, inverse_scale, log_sca
                     mass = _add(mass, value)
                 product = _multiply(weighted, _load(scores, row * n_columns + lattice.state_label[state], width))
                 _store(alpha, after + state, product)
+                _store(next_values, state, product)
                 total = _add(total, product)
                 low = _smallest(_where_positive(mass, product, infinite), low)
+            values, next_values = next_values, values
             _store(totals, 0, total)
             _store(lows, 0, low)
             for lane in range(scores.shape[1]):
                 inverse_scale[row, lane] = 0.0
                 if row - slab.rows[block] < slab.length[block, lane]:
-                    # not TINY * total alone: in a row of small total that would itself underflow
-                    if not lows[0, lane] >= TINY * max(1.0, totals[0, lane]) or not totals[0, lane] > 0.0:
+                    # a row of very small or large total would leave the backward pass no room
+                    safe = SMALLEST_TOTAL <= totals[0, lane] <= 1.0 / SMALLEST_TOTAL
+                    if not (safe and lows[0, lane] >= TINY * max(1.0, totals[0, lane])):
                         suspect[block, lane] = 1.0
                     if suspect[block, lane] == 0.0:
                         inverse_scale[row, lane] = 1.0 / totals[0, lane]
                         log_scale[block, lane] += np.log(totals[0, lane])
-            scale = _load(inverse_scale, row, width)
-            for state in range(after + 1, after + n_states):
-                _store(alpha, state, _multiply(_load(alpha, state, width), scale))
         first, stop = (slab.rows[block] + block) * n_states, (slab.rows[block + 1] + block + 1) * n_states
         for lane in range(scores.shape[1]):
             if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
@@ -322,7 +334,7 @@ def forward(width, lattice, slab, scores, factors, alpha, inverse_scale, log_sca
 def backward(width, lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, counts):
     """Run the scaled backward pass and turn ``scores`` into marginals, in place.
 
-    scores : (R * C, W)   in: weights; out: P(label) in the first L columns, P(pattern ends here) in the others
+    scores : (R * C, W)   in: from ``forward``; out: P(label) in the first L columns, P(pattern ends here) in the others
     weight : (B, W)   by which each lane counts in ``counts``
     beta : (P, W)   in and out, for parts of long sequences
     counts : (A, W)   increased by the marginals of the arcs
@@ -331,30 +343,33 @@ def backward(width, lattice, slab, scores, factors, alpha, inverse_scale, weight
     n_columns = len(scores) // slab.rows[-1]
     values = np.empty((n_states + len(lattice.starts) - 1, scores.shape[1]))
     adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, scores.shape[1]))
-    first_beta = len(adjoints) - n_states
+    first_beta = len(adjoints) - n_states  # beta of the position after the current one
     marginals = np.empty((lattice.n_labels, scores.shape[1]))
     slots = np.empty((n_slots, scores.shape[1]))
     zero = _fill(0.0, width)
     for block in range(len(slab.length) - 1, -1, -1):
         lane_weight = _load(weight, block, width)
+        scale = _load(inverse_scale, slab.rows[block + 1] - 1, width)  # of lanes that go on in the next slab
+        for state in range(n_states):
+            _store(adjoints, first_beta + state, _multiply(_load(beta, state, width), scale))
         for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
             here = (row + block) * n_states
             after = here + n_states
             for lane in range(scores.shape[1]):
                 if slab.last[block, lane] == row - slab.rows[block]:
-                    for state in range(n_states):
-                        beta[state, lane] = 1.0
-            _sum_network(width, lattice.starts, lattice.terms, alpha, here, n_states, values)
+                    adjoints[first_beta:, lane] = inverse_scale[row, lane]
+            for state in range(n_states):
+                _store(values, state, _load(alpha, here + state, width))
+            _sum_network(width, lattice.starts, lattice.terms, n_states, values)
             for label in range(lattice.n_labels):
                 _store(marginals, label, zero)
-            scale = _load(inverse_scale, row, width)
             for state in range(1, n_states):
                 label = lattice.state_label[state]
                 mass = _load(alpha, after + state, width)
                 # a state out of reach has no use for its beta, which may be infinite
-                reach = _where_positive(mass, _load(beta, state, width), zero)
+                reach = _where_positive(mass, _load(adjoints, first_beta + state, width), zero)
                 _store(marginals, label, _multiply_add(mass, reach, _load(marginals, label, width)))
-                flow = _multiply(_multiply(reach, _load(scores, row * n_columns + label, width)), scale)
+                flow = _multiply(reach, _load(scores, row * n_columns + label, width))
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
                     slot = lattice.arc_slot[arc]
                     value = _load(values, lattice.arc_value[arc], width)
@@ -366,16 +381,14 @@ def backward(width, lattice, slab, scores, factors, alpha, inverse_scale, weight
                         adjoint = _where_positive(value, adjoint, zero)
                         _store(slots, slot, _multiply(adjoint, value))
                     _store(adjoints, arc, adjoint)
-                    used = _multiply(_multiply(adjoint, value), lane_weight)
-                    _store(counts, arc, _add(_load(counts, arc, width), used))
+                    used = _multiply(adjoint, value)
+                    _store(counts, arc, _multiply_add(used, lane_weight, _load(counts, arc, width)))
             for node in range(len(lattice.back_starts) - 1):
                 start = lattice.back_starts[node]
                 total = _load(adjoints, lattice.back_terms[start], width)
                 for term in range(start + 1, lattice.back_starts[node + 1]):
                     total = _add(total, _load(adjoints, lattice.back_terms[term], width))
                 _store(adjoints, n_arcs + node, total)
-            for state in range(n_states):
-                _store(beta, state, _load(adjoints, first_beta + state, width))
             for label in range(lattice.n_labels):
                 _store(scores, row * n_columns + label, _load(marginals, label, width))
             for slot in range(n_slots - 1, -1, -1):  # longest arcs first: an arc's pattern is a suffix of longer arcs
@@ -384,13 +397,13 @@ def backward(width, lattice, slab, scores, factors, alpha, inverse_scale, weight
                     _store(slots, up, _add(_load(slots, up, width), _load(slots, slot, width)))
                 if column >= 0:
                     _store(scores, row * n_columns + column, _load(slots, slot, width))
+        for state in range(n_states):
+            _store(beta, state, _load(adjoints, first_beta + state, width))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sum_network(width, starts, terms, alpha, first, n_states, values):
-    """Evaluate the sum network: ``values`` is (P + I, W), its first P rows are copied from ``alpha[first:]``."""
-    for state in range(n_states):
-        _store(values, state, _load(alpha, first + state, width))
+def _sum_network(width, starts, terms, n_states, values):
+    """Evaluate the sum network: ``values`` is (P + I, W); its first P rows, alpha, are given."""
     for node in range(len(starts) - 1):
         start = starts[node]
         total = _add(_load(values, terms[start], width), _load(values, terms[start + 1], width))
