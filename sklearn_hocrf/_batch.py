@@ -61,6 +61,11 @@ class SequenceBatch:
     columns : mapping or None
         Raw token columns by field name: a :class:`TokenColumn`, or a float64 array of shape (N,) for numeric fields.
 
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together.
+
     Attributes
     ----------
     shape : tuple of int
@@ -87,8 +92,20 @@ class SequenceBatch:
         lazy = feature_names is None or hasattr(feature_names, "__array__")  # names that are made when asked for
         self.feature_names = feature_names if lazy else np.asarray(feature_names, dtype=object)
         self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
-        if self.offsets[0] != 0 or self.offsets[-1] != len(self.indptr) - 1 or self.indptr[-1] != len(self.indices):
-            raise ValueError("offsets, indptr and indices do not fit together")
+        self._check()
+
+    def _check(self):
+        """Raise if an array points outside another: kernels do not look."""
+        cuts = ("offsets", self.offsets, len(self.indptr) - 1), ("indptr", self.indptr, len(self.indices))
+        for name, cut, stop in cuts:
+            if not len(cut) or cut[0] != 0 or cut[-1] != stop or (cut[1:] < cut[:-1]).any():
+                raise ValueError(f"{name} of a SequenceBatch must ascend from 0 to {stop}")
+        if self.values is not None and len(self.values) != len(self.indices):
+            raise ValueError(f"a SequenceBatch has {len(self.indices)} indices, but {len(self.values)} values")
+        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < self.n_features:
+            raise ValueError(f"indices of a SequenceBatch must lie in [0, {self.n_features})")
+        if self.feature_names is not None and len(self.feature_names) != self.n_features:
+            raise ValueError(f"a SequenceBatch has {self.n_features} features, but {len(self.feature_names)} names")
 
     @classmethod
     def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> SequenceBatch:

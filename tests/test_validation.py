@@ -452,6 +452,26 @@ def test_bad_sequences_at_prediction(fitted, X, error, message):
         read_sequences(fitted, X)
 
 
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (([1, 3], [0, 1, 2, 3], [0, 1, 0], None, 2), "offsets of a SequenceBatch must ascend from 0 to 3"),
+        (([0, 2], [0, 1, 2, 3], [0, 1, 0], None, 2), "offsets of a SequenceBatch must ascend from 0 to 3"),
+        (([0, 3, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2), "offsets of a SequenceBatch must ascend"),
+        (([], [0], [], None, 2), "offsets of a SequenceBatch must ascend"),
+        (([0, 3], [0, 2, 1, 3], [0, 1, 0], None, 2), "indptr of a SequenceBatch must ascend from 0 to 3"),
+        (([0, 3], [0, 1, 2, 4], [0, 1, 0], None, 2), "indptr of a SequenceBatch must ascend"),
+        (([0, 3], [0, 1, 2, 3], [0, 2, 0], None, 2), r"indices of a SequenceBatch must lie in \[0, 2\)"),
+        (([0, 3], [0, 1, 2, 3], [0, -1, 0], None, 2), r"indices of a SequenceBatch must lie in \[0, 2\)"),
+        (([0, 3], [0, 1, 2, 3], [0, 1, 0], [1.0], 2), "3 indices, but 1 values"),
+        (([0, 3], [0, 1, 2, 3], [0, 1, 0], None, 2, ["a"]), "2 features, but 1 names"),
+    ],
+)
+def test_batches_whose_arrays_point_outside_each_other(arrays, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceBatch(*arrays)
+
+
 def test_batches_need_no_names():
     nameless = SequenceBatch([0, 1], [0, 1], [2], None, 3)
     assert read_sequences(NAMED, nameless)[0] is nameless
