@@ -154,8 +154,9 @@ class SequenceBatch:
                 raise IndexError("a SequenceBatch has one axis to index: its sequences")
             key = key[0]
         if isinstance(key, (int, np.integer)):
-            key = [range(len(self))[key]]
-        elif isinstance(key, slice):
+            number = range(len(self))[key]
+            return self._contiguous(number, number + 1)
+        if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             if step == 1:
                 return self._contiguous(start, max(start, stop))

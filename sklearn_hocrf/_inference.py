@@ -11,10 +11,11 @@ forward pass of each part again (checkpointing), so that memory does not grow wi
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 
 from ._batch import Piece, SequenceBatch, cut_pieces, freeze
 from ._kernels import chain, chain_log, rows
@@ -23,7 +24,8 @@ from ._potentials import WeightLayout, build_lattice, label_arcs
 
 __all__ = ["ChainModel", "Expectations", "Plan"]
 
-_SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles: smaller slabs cost more in Python than they gain in the cache
+_SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles, but at least _SLAB_ROWS: a call from Python costs as much as a few rows
+_SLAB_ROWS = 32
 _LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
 _MOST_CHUNKS = 16
 
@@ -45,7 +47,8 @@ class Plan:
         self.n_sequences = len(batch)
         self.n_slots = len(layout.slot_tables[1])
         self.row_numbers = layout.automaton.n_states + layout.pairs.n_columns + self.n_slots + 1
-        pieces = cut_pieces(batch.offsets, chain.LANES, _SLAB_NUMBERS, _LONG_NUMBERS, self.row_numbers)
+        slab_numbers = max(_SLAB_NUMBERS, _SLAB_ROWS * chain.LANES * self.row_numbers)
+        pieces = cut_pieces(batch.offsets, chain.LANES, slab_numbers, _LONG_NUMBERS, self.row_numbers)
         self.chunks = _deal(pieces, self._n_chunks(batch))
 
     def _n_chunks(self, batch):
@@ -191,12 +194,16 @@ class ChainModel:
 
 
 def _in_order(work, chunks, n_jobs):
-    """Yield ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads."""
+    """Yield ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads.
+
+    joblib says how many threads; its own pool looks for results every 10 ms only, longer than many a gradient takes.
+    """
     n_jobs = min(effective_n_jobs(n_jobs), len(chunks))
     if n_jobs <= 1:
-        return map(work, chunks)
-    parallel = Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")
-    return parallel(delayed(work)(chunk) for chunk in chunks)
+        yield from map(work, chunks)
+        return
+    with ThreadPoolExecutor(n_jobs) as pool:
+        yield from pool.map(work, chunks)
 
 
 def _all_forbidden(sequence):
