@@ -277,6 +277,7 @@ def forward(width, lattice, slab, carry, scores, factors, alpha, inverse_scale, 
     values = np.empty((n_states + len(lattice.starts) - 1, scores.shape[1]))
     next_values = np.empty_like(values)
     totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
+    plain = n_slots == 0 and lattice.arc_score.min() > -np.inf  # then the inner loop has no branches
     zero, infinite = _fill(0.0, width), _fill(np.inf, width)
     for block in range(len(slab.length)):
         for state in range(n_states):
@@ -295,17 +296,23 @@ def forward(width, lattice, slab, carry, scores, factors, alpha, inverse_scale, 
             _store(next_values, 0, zero)
             for state in range(1, n_states):
                 weighted, mass = zero, zero
-                for arc in range(lattice.into[state], lattice.into[state + 1]):
-                    if lattice.arc_score[arc] == -np.inf:
-                        continue
-                    slot = lattice.arc_slot[arc]
-                    value = _load(values, lattice.arc_value[arc], width)
-                    if slot >= 0:
-                        weight = _load(factors, row * n_slots + slot, width)
-                    else:
-                        weight = _fill(lattice.arc_weight[arc], width)
-                    weighted = _multiply_add(weight, value, weighted)
-                    mass = _add(mass, value)
+                if plain:
+                    for arc in range(lattice.into[state], lattice.into[state + 1]):
+                        value = _load(values, lattice.arc_value[arc], width)
+                        weighted = _multiply_add(_fill(lattice.arc_weight[arc], width), value, weighted)
+                        mass = _add(mass, value)
+                else:
+                    for arc in range(lattice.into[state], lattice.into[state + 1]):
+                        if lattice.arc_score[arc] == -np.inf:
+                            continue
+                        slot = lattice.arc_slot[arc]
+                        value = _load(values, lattice.arc_value[arc], width)
+                        if slot >= 0:
+                            weight = _load(factors, row * n_slots + slot, width)
+                        else:
+                            weight = _fill(lattice.arc_weight[arc], width)
+                        weighted = _multiply_add(weight, value, weighted)
+                        mass = _add(mass, value)
                 product = _multiply(weighted, _load(scores, row * n_columns + lattice.state_label[state], width))
                 _store(alpha, after + state, product)
                 _store(next_values, state, product)
