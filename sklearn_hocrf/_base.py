@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.parallel import _get_threadpool_controller
 from sklearn.utils.validation import check_is_fitted
 
 from ._automaton import PatternAutomaton
@@ -116,7 +117,9 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         problem = self._build_problem(data)
         sigma = self._sigma_of_weight(problem.layout.order_of_weight)
         solver = LBFGS(tol=self.tol, max_iter=self.max_iter, callback=self._write_progress if self.verbose else None)
-        report = solver.solve(problem.objective, L2((1.0 / sigma) ** 2), self._starting_weights(problem, data))
+        # an idle BLAS thread spins for a while after each vector operation, on a core that our own threads need
+        with _get_threadpool_controller().limit(limits=1, user_api="blas"):
+            report = solver.solve(problem.objective, L2((1.0 / sigma) ** 2), self._starting_weights(problem, data))
         self._store(data, problem, report)
         if not report.converged:
             self._warn_not_converged(report)
@@ -162,6 +165,9 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             prefix: up_to(orders) if _is_order(orders) else tuple(sorted(set(orders)))
             for prefix, orders in self.feature_order.items()
         }
+        for prefix in by_prefix:
+            if not any(str(name).startswith(prefix) for name in features.names):
+                warnings.warn(f"feature_order: no feature name begins with {prefix!r}", UserWarning, stacklevel=5)
         longest_first = sorted(by_prefix, key=len, reverse=True)
         return [
             next((by_prefix[prefix] for prefix in longest_first if str(name).startswith(prefix)), (0,))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -50,11 +51,19 @@ class Plan:
         slab_numbers = max(_SLAB_NUMBERS, _SLAB_ROWS * chain.LANES * self.row_numbers)
         pieces = cut_pieces(batch.offsets, chain.LANES, slab_numbers, _LONG_NUMBERS, self.row_numbers)
         self.chunks = _deal(pieces, self._n_chunks(batch))
+        self._spare_tables = []
 
     def _n_chunks(self, batch):
         # each chunk costs a private gradient: not more of them than the work on the data is worth
         work = len(batch.indices) + batch.n_tokens * (self.row_numbers + len(self.layout.network.terms))
         return int(np.clip(work // (32 * max(self.layout.n_weights, 1)), 4, _MOST_CHUNKS))
+
+    @contextmanager
+    def tables(self):
+        """Lend memory for the tables of one thread; it is kept for the next evaluation."""
+        tables = self._spare_tables.pop() if self._spare_tables else _Tables()
+        yield tables
+        self._spare_tables.append(tables)
 
     def alone(self, sequence) -> Piece:
         """Return the piece of one sequence, in a block of one lane."""
@@ -98,10 +107,11 @@ class ChainModel:
         arcs = np.zeros(self.layout.automaton.n_arcs)
 
         def work(chunk):
-            run = _ExpectationRun(self, plan, weight, log_z)
-            for piece in chunk:
-                run.backward(piece)
-            return run.gradient, run.dense, run.arc_counts()
+            with plan.tables() as tables:
+                run = _ExpectationRun(tables, self, plan, weight, log_z)
+                for piece in chunk:
+                    run.backward(piece)
+                return run.gradient, run.dense, run.arc_counts()
 
         for pair_part, dense_part, arc_part in _in_order(work, plan.chunks, n_jobs):
             pairs += pair_part
@@ -122,9 +132,10 @@ class ChainModel:
         log_z = np.zeros(plan.n_sequences)
 
         def work(chunk):
-            run = _Run(self, plan, log_z)
-            for piece in chunk:
-                run.partition(piece)
+            with plan.tables() as tables:
+                run = _Run(tables, self, plan, log_z)
+                for piece in chunk:
+                    run.partition(piece)
 
         for _ in _in_order(work, plan.chunks, n_jobs):
             pass
@@ -142,9 +153,10 @@ class ChainModel:
         log_z = np.zeros(plan.n_sequences)
 
         def work(chunk):
-            run = _MarginalRun(self, plan, table, log_z)
-            for piece in chunk:
-                run.backward(piece)
+            with plan.tables() as tables:
+                run = _MarginalRun(tables, self, plan, table, log_z)
+                for piece in chunk:
+                    run.backward(piece)
 
         for _ in _in_order(work, plan.chunks, n_jobs):
             pass
@@ -184,9 +196,10 @@ class ChainModel:
         codes = np.empty(batch.n_tokens, dtype=np.int32)
 
         def work(chunk):
-            run = _DecodeRun(self, plan, codes)
-            for piece in chunk:
-                run.decode(piece)
+            with plan.tables() as tables:
+                run = _DecodeRun(tables, self, plan, codes)
+                for piece in chunk:
+                    run.decode(piece)
 
         for _ in _in_order(work, plan.chunks, n_jobs):
             pass
@@ -194,16 +207,26 @@ class ChainModel:
 
 
 def _in_order(work, chunks, n_jobs):
-    """Yield ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads.
+    """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, the caller's among them.
 
     joblib says how many threads; its own pool looks for results every 10 ms only, longer than many a gradient takes.
     """
-    n_jobs = min(effective_n_jobs(n_jobs), len(chunks))
-    if n_jobs <= 1:
-        yield from map(work, chunks)
-        return
-    with ThreadPoolExecutor(n_jobs) as pool:
-        yield from pool.map(work, chunks)
+    n_others = min(effective_n_jobs(n_jobs), len(chunks)) - 1
+    if n_others <= 0:
+        return map(work, chunks)
+    results = [None] * len(chunks)
+    numbers = iter(range(len(chunks)))  # shared: each thread takes the next
+
+    def run():
+        for number in numbers:
+            results[number] = work(chunks[number])
+
+    with ThreadPoolExecutor(n_others) as pool:
+        others = [pool.submit(run) for _ in range(n_others)]
+        run()
+    for other in others:
+        other.result()  # raises what the thread raised
+    return results
 
 
 def _all_forbidden(sequence):
@@ -235,10 +258,10 @@ class _Tables:
 class _Run:
     """Forward passes of one chunk."""
 
-    def __init__(self, model: ChainModel, plan: Plan, log_z):
+    def __init__(self, tables: _Tables, model: ChainModel, plan: Plan, log_z):
         self.model, self.plan, self.log_z = model, plan, log_z
         self.layout, self.lattice = model.layout, model.lattice
-        self.tables = _Tables()
+        self.tables = tables
         self._starts = {}  # by number of lanes
 
     def partition(self, piece: Piece):
@@ -284,6 +307,11 @@ class _Run:
         rows.slot_scores(self.lattice, n_columns, scores, dynamic)
         return dynamic
 
+    def _scratch(self, slab):
+        network, n_states = self.layout.network, self.layout.automaton.n_states
+        n_values, n_adjoints = n_states + len(network.starts), self.layout.automaton.n_arcs + len(network.back_starts)
+        return self.tables("scratch", n_values + max(n_values, n_adjoints), _lanes(slab))
+
     def _slab_tables(self, slab):
         """Return the tables of factors, alpha and inverse scales of a slab."""
         n_rows, (n_blocks, lanes) = int(slab.rows[-1]), slab.length.shape
@@ -298,10 +326,9 @@ class _Run:
         scores = self._score(slab)
         factors, alpha, inverse_scale = self._slab_tables(slab)
         chain.exponentiate(_width(slab), self.lattice, slab, scores, factors, log_scale, suspect)
-        lattice, width = self.lattice, _width(slab)
-        chain.forward(width, lattice, slab, carry, scores, factors, alpha, inverse_scale, log_scale, suspect)
-        n_states = len(carry)
-        return alpha[-n_states:], inverse_scale[-1]
+        tables = (carry, scores, factors, alpha, inverse_scale, log_scale, suspect)
+        chain.forward(_width(slab), self.lattice, slab, self._scratch(slab), *tables)
+        return alpha[-len(carry) :], inverse_scale[-1]
 
     def _forward_log(self, piece):
         """Return log Z of one sequence and the checkpoints, in log space."""
@@ -329,8 +356,8 @@ class _Run:
 class _BackwardRun(_Run):
     """Forward and backward passes of one chunk."""
 
-    def __init__(self, model, plan, log_z, sequence_weight=None):
-        super().__init__(model, plan, log_z)
+    def __init__(self, tables, model, plan, log_z, sequence_weight=None):
+        super().__init__(tables, model, plan, log_z)
         self.sequence_weight = sequence_weight
         self._counts_by_lanes = {}
 
@@ -351,8 +378,8 @@ class _BackwardRun(_Run):
     def _backward_slab(self, slab, weight, beta):
         scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, _lanes(slab))
         factors, alpha, inverse_scale = self._slab_tables(slab)
-        lattice, counts = self.lattice, self._counts(_lanes(slab))
-        chain.backward(_width(slab), lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, counts)
+        tables = (scores, factors, alpha, inverse_scale, weight, beta, self._counts(_lanes(slab)))
+        chain.backward(_width(slab), self.lattice, slab, self._scratch(slab), *tables)
         return scores
 
     def _backward_log(self, sequence):
@@ -384,8 +411,8 @@ class _BackwardRun(_Run):
 class _ExpectationRun(_BackwardRun):
     """Sums up expected counts."""
 
-    def __init__(self, model, plan, sequence_weight, log_z):
-        super().__init__(model, plan, log_z, sequence_weight)
+    def __init__(self, tables, model, plan, sequence_weight, log_z):
+        super().__init__(tables, model, plan, log_z, sequence_weight)
         self.gradient = np.zeros(self.layout.n_pairs)
         self.dense = self.layout.dense_table()
 
@@ -397,8 +424,8 @@ class _ExpectationRun(_BackwardRun):
 class _MarginalRun(_BackwardRun):
     """Writes marginals to a table of one row per token."""
 
-    def __init__(self, model, plan, table, log_z):
-        super().__init__(model, plan, log_z)
+    def __init__(self, tables, model, plan, table, log_z):
+        super().__init__(tables, model, plan, log_z)
         self.table = table
 
     def _receive(self, slab, marginals, weight):
@@ -408,8 +435,8 @@ class _MarginalRun(_BackwardRun):
 class _DecodeRun(_Run):
     """Viterbi decoding of one chunk."""
 
-    def __init__(self, model, plan, codes):
-        super().__init__(model, plan, None)
+    def __init__(self, tables, model, plan, codes):
+        super().__init__(tables, model, plan, None)
         self.codes = codes
 
     def decode(self, piece: Piece):
@@ -435,5 +462,5 @@ class _DecodeRun(_Run):
         n_states, n_blocks = len(carry), len(slab.length)
         beta = self.tables("alpha", (int(slab.rows[-1]) + n_blocks) * n_states, _lanes(slab))
         beta.reshape(-1, n_states, _lanes(slab))[slab.rows[1:] + np.arange(n_blocks)] = carry
-        chain.backward_max(_width(slab), self.lattice, slab, scores, dynamic, beta)
+        chain.backward_max(_width(slab), self.lattice, slab, self._scratch(slab), scores, dynamic, beta)
         return scores, dynamic, beta

@@ -263,9 +263,10 @@ def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward(width, lattice, slab, carry, scores, factors, alpha, inverse_scale, log_scale, suspect):
+def forward(width, lattice, slab, scratch, carry, scores, factors, alpha, inverse_scale, log_scale, suspect):
     """Run the scaled forward pass of the blocks of a slab.
 
+    scratch : (enough, W)   overwritten: memory that large is dear to allocate for each call, the more so in threads
     scores : (R * C, W)   from ``exponentiate``; the first L columns of a row are divided by the total of the row before
     factors : (R * Q, W)   from ``exponentiate``
     carry : (P, W)   alpha in front of each block, of total 1        alpha : ((R + B) * P, W) out
@@ -274,8 +275,8 @@ def forward(width, lattice, slab, carry, scores, factors, alpha, inverse_scale, 
     """
     n_states, n_slots, n_labels = len(lattice.fail), len(lattice.slot_arc), lattice.n_labels
     n_columns = len(scores) // slab.rows[-1]
-    values = np.empty((n_states + len(lattice.starts) - 1, scores.shape[1]))
-    next_values = np.empty_like(values)
+    n_values = n_states + len(lattice.starts) - 1
+    values, next_values = scratch[:n_values], scratch[n_values : 2 * n_values]
     totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
     plain = n_slots == 0 and lattice.arc_score.min() > -np.inf  # then the inner loop has no branches
     zero, infinite = _fill(0.0, width), _fill(np.inf, width)
@@ -338,9 +339,10 @@ def forward(width, lattice, slab, carry, scores, factors, alpha, inverse_scale, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward(width, lattice, slab, scores, factors, alpha, inverse_scale, weight, beta, counts):
+def backward(width, lattice, slab, scratch, scores, factors, alpha, inverse_scale, weight, beta, counts):
     """Run the scaled backward pass and turn ``scores`` into marginals, in place.
 
+    scratch : (enough, W)   overwritten
     scores : (R * C, W)   in: from ``forward``; out: P(label) in the first L columns, P(pattern ends here) in the others
     weight : (B, W)   by which each lane counts in ``counts``
     beta : (P, W)   in and out, for parts of long sequences
@@ -348,8 +350,8 @@ def backward(width, lattice, slab, scores, factors, alpha, inverse_scale, weight
     """
     n_states, n_arcs, n_slots = len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
     n_columns = len(scores) // slab.rows[-1]
-    values = np.empty((n_states + len(lattice.starts) - 1, scores.shape[1]))
-    adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, scores.shape[1]))
+    n_values = n_states + len(lattice.starts) - 1
+    values, adjoints = scratch[:n_values], scratch[n_values : n_values + n_arcs + len(lattice.back_starts) - 1]
     first_beta = len(adjoints) - n_states  # beta of the position after the current one
     marginals = np.empty((lattice.n_labels, scores.shape[1]))
     slots = np.empty((n_slots, scores.shape[1]))
@@ -420,15 +422,16 @@ def _sum_network(width, starts, terms, n_states, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward_max(width, lattice, slab, scores, dynamic, beta):
+def backward_max(width, lattice, slab, scratch, scores, dynamic, beta):
     """Fill ``beta`` ((R + B) * P, W): the best score from each position on, 0 at a lane's end.
 
+    scratch : (enough, W)   overwritten
     scores : (R * C, W)        dynamic : (R * Q, W)   from ``rows.slot_scores``
     The last P rows of each block are set by the caller, for lanes that go on beyond the slab.
     """
     n_states, n_arcs, n_slots = len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
     n_columns = len(scores) // slab.rows[-1]
-    adjoints = np.empty((n_arcs + len(lattice.back_starts) - 1, scores.shape[1]))
+    adjoints = scratch[: n_arcs + len(lattice.back_starts) - 1]
     first_beta = len(adjoints) - n_states
     for block in range(len(slab.length)):
         for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):

@@ -91,12 +91,12 @@ class ByTransition:
         self.transitions = all_transitions(objective.layout.automaton)
 
     def value_gradient(self, w):
-        def run_forward(width, lattice, slab, carry, scores, factors, alpha, *others):
+        def run_forward(width, lattice, slab, scratch, carry, scores, factors, alpha, *others):
             weight = lattice.arc_weight[self.transitions.arc_of_source]
             alpha.reshape(-1, *carry.shape)[slab.rows[:-1] + np.arange(len(slab.length))] = carry
             forward(width, lattice, self.transitions, weight, slab, scores, alpha, *others)
 
-        def run_backward(width, lattice, slab, scores, factors, alpha, *others):
+        def run_backward(width, lattice, slab, scratch, scores, factors, alpha, *others):
             weight = lattice.arc_weight[self.transitions.arc]
             backward(width, lattice, self.transitions, weight, slab, scores, alpha, *others)
 
