@@ -87,6 +87,8 @@ class WeightLayout:
         Patterns that have a weight of their own, ascending.
     extra_columns : sequence of int
         Patterns that are score columns though they have no pairs.
+    network : SumNetwork or None
+        The automaton's sum network, if it is there already.
 
     Attributes
     ----------
@@ -102,11 +104,11 @@ class WeightLayout:
     """
 
     def __init__(
-        self, patterns, automaton, feature_order, pair_feature, pair_pattern, bias_pattern, extra_columns=()
+        self, patterns, automaton, feature_order, pair_feature, pair_pattern, bias_pattern, extra_columns=(), network=None
     ):
         self.patterns: PatternTable = patterns
         self.automaton: PatternAutomaton = automaton
-        self.network: SumNetwork = build_sum_network(automaton)
+        self.network: SumNetwork = build_sum_network(automaton) if network is None else network
         self.n_features = len(feature_order)
         n_labels = automaton.n_labels
         columns = [np.arange(n_labels), pair_pattern, np.asarray(extra_columns, dtype=np.int64)]
@@ -290,7 +292,7 @@ def build_layout(
         for order, features in _features_by_order(feature_orders, batch.n_features)
     ]
     pairs = np.concatenate([np.stack(pairs) for pairs in found], axis=1) if found else no_pairs
-    return WeightLayout(patterns, automaton, _first_seen(batch), *pairs, bias_pattern)
+    return WeightLayout(patterns, automaton, _first_seen(batch), *pairs, bias_pattern, network=bare.network)
 
 
 def _restore(patterns, n_labels, *rest):
