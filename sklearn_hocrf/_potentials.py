@@ -104,7 +104,15 @@ class WeightLayout:
     """
 
     def __init__(
-        self, patterns, automaton, feature_order, pair_feature, pair_pattern, bias_pattern, extra_columns=(), network=None
+        self,
+        patterns,
+        automaton,
+        feature_order,
+        pair_feature,
+        pair_pattern,
+        bias_pattern,
+        extra_columns=(),
+        network=None,
     ):
         self.patterns: PatternTable = patterns
         self.automaton: PatternAutomaton = automaton
