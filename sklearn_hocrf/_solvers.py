@@ -84,7 +84,7 @@ class LBFGS:
             if state["converged"]:
                 raise StopIteration
 
-        message = "converged"
+        message = "converged" if state["converged"] else "no iteration is allowed"
         if not state["converged"] and self.max_iter > 0:
             # our own stopping rule replaces scipy's
             options = {"maxcor": self.memory, "maxiter": self.max_iter, "maxfun": 20 * self.max_iter}

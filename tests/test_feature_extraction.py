@@ -569,3 +569,21 @@ def test_chunking_template_equals_dicts_of_attributes(conll2000):
     found = attributes_of(extractor.fit_transform(X), extractor.get_feature_names_out())
     as_dicts = ([{"w": w, "p": p} for w, p in s] for s in X)
     assert found == [token for s in as_dicts for token in reference_attributes(s, CHUNKING, "drop")]
+
+
+def test_rows_of_a_data_frame_are_tokens():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"word": ["the", "old", "man"], "pos": ["DT", "JJ", "NN"]})
+    extractor = SequenceFeatureExtractor([(("word", 0), ("pos", 0))], token_features=None)
+    assert extractor.fit_transform([frame]).n_tokens == 3
+    names = [f"word[0]|pos[0]={cell}" for cell in ("man|NN", "old|JJ", "the|DT")]
+    assert extractor.get_feature_names_out().tolist() == names
+
+
+def test_hints_for_common_mistakes():
+    with pytest.raises(ValueError, match=r"put it into token_features=\['suffix3'\]"):
+        SequenceFeatureExtractor([(("suffix3", 0),)]).fit([["the", "man"]])
+    with pytest.raises(ValueError, match=r"X\.tolist\(\)"):
+        SequenceFeatureExtractor().fit(np.array([["the", "man"], ["a", "dog"]]))
+    with pytest.raises(TypeError, match=r"text\.split\(\)"):
+        SequenceFeatureExtractor().fit("the man")

@@ -69,7 +69,12 @@ def read_tokens(X, fields=None) -> TokenTable:
 def _check_sequences(X) -> list:
     """Return X as a list of lists, tuples or arrays; numeric sequences stay arrays of shape (T, n_columns)."""
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
-        raise TypeError(f"X must be a list of sequences of tokens, got {type(X).__name__}")
+        raise TypeError(
+            f"X must be a list of sequences of tokens, got {type(X).__name__}; a single sequence is [tokens], "
+            "for instance [text.split()]"
+        )
+    if getattr(X, "ndim", None) == 2 and getattr(getattr(X, "dtype", None), "kind", "") in "USO":
+        raise ValueError("X is an array of text with two dimensions; for a list of sequences of tokens: X.tolist()")
     if sparse.issparse(X) or getattr(X, "ndim", None) == 2:
         raise ValueError(
             "X has two dimensions, which is one sequence, but a list of sequences is expected; wrap it: [X]"
@@ -90,6 +95,8 @@ def _check_sequence(sequence, n):
         )
     if isinstance(sequence, Mapping) or sparse.issparse(sequence) or not isinstance(sequence, Iterable):
         raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(sequence).__name__}")
+    if getattr(sequence, "ndim", None) == 2 and hasattr(sequence, "to_dict"):
+        return sequence.to_dict("records")  # a data frame: rows are tokens, and its iterator would give column names
     if not isinstance(sequence, np.ndarray):
         return list(sequence)
     if sequence.ndim not in (1, 2):

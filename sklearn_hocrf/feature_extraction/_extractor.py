@@ -23,7 +23,7 @@ from ._templates import (
     check_kind,
     check_templates,
 )
-from ._token_functions import named_functions, token_function
+from ._token_functions import is_token_function, named_functions, token_function
 
 __all__ = ["SequenceFeatureExtractor"]
 
@@ -256,7 +256,10 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         for template in templates:
             for field, _ in template:
                 if field not in columns and field not in self.token_features_:
-                    raise ValueError(f"the template {template!r} names the field {field!r}; {self._known_fields()}")
+                    hint = f"; put it into token_features=[{field!r}]" if is_token_function(field) else ""
+                    raise ValueError(
+                        f"the template {template!r} names the field {field!r}; {self._known_fields()}{hint}"
+                    )
         used = {field for template in templates for field, _ in template}
         self.templates_ = templates + [((name, 0),) for name in self.token_features_ if name not in used]
 

@@ -70,15 +70,23 @@ FUNCTIONS: dict[str, Callable] = {
 AFFIXES = {"prefix": _prefix, "suffix": _suffix}
 
 
+_AFFIX = re.compile(r"(prefix|suffix)([1-9][0-9]*)")
+
+
+def is_token_function(name) -> bool:
+    """Tell whether ``name`` names a token function."""
+    return isinstance(name, str) and (name in FUNCTIONS or _AFFIX.fullmatch(name) is not None)
+
+
 def token_function(name: str) -> Callable:
     """Return the picklable function called ``name``; ``prefix4`` and the like carry their length in the name."""
-    if name in FUNCTIONS:
-        return FUNCTIONS[name]
-    affix = re.fullmatch(r"(prefix|suffix)([1-9][0-9]*)", name)
-    if affix is None:
+    if not is_token_function(name):
         known = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
         raise ValueError(f"token_features: there is no token function {name!r}; use one of {known}, or a callable")
-    return partial(AFFIXES[affix[1]], length=int(affix[2]))
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+    kind, length = _AFFIX.fullmatch(name).groups()
+    return partial(AFFIXES[kind], length=int(length))
 
 
 def named_functions(token_features, default_field) -> dict:
