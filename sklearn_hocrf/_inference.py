@@ -11,7 +11,7 @@ forward pass of each part again (checkpointing), so that memory does not grow wi
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -52,6 +52,7 @@ class Plan:
         pieces = cut_pieces(batch.offsets, chain.LANES, slab_numbers, _LONG_NUMBERS, self.row_numbers)
         self.chunks = _deal(pieces, self._n_chunks(batch))
         self._spare_tables = []
+        self._threads = {}  # pools by number of threads; they end with the plan
 
     def _n_chunks(self, batch):
         # each chunk costs a private gradient: not more of them than the work on the data is worth
@@ -64,6 +65,12 @@ class Plan:
         tables = self._spare_tables.pop() if self._spare_tables else _Tables()
         yield tables
         self._spare_tables.append(tables)
+
+    def threads(self, n_threads) -> ThreadPoolExecutor:
+        """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
+        if n_threads not in self._threads:
+            self._threads[n_threads] = ThreadPoolExecutor(n_threads)
+        return self._threads[n_threads]
 
     def alone(self, sequence) -> Piece:
         """Return the piece of one sequence, in a block of one lane."""
@@ -113,7 +120,7 @@ class ChainModel:
                     run.backward(piece)
                 return run.gradient, run.dense, run.arc_counts()
 
-        for pair_part, dense_part, arc_part in _in_order(work, plan.chunks, n_jobs):
+        for pair_part, dense_part, arc_part in _in_order(work, plan, n_jobs):
             pairs += pair_part
             dense += dense_part
             arcs += arc_part
@@ -137,7 +144,7 @@ class ChainModel:
                 for piece in chunk:
                     run.partition(piece)
 
-        for _ in _in_order(work, plan.chunks, n_jobs):
+        for _ in _in_order(work, plan, n_jobs):
             pass
         return log_z
 
@@ -158,7 +165,7 @@ class ChainModel:
                 for piece in chunk:
                     run.backward(piece)
 
-        for _ in _in_order(work, plan.chunks, n_jobs):
+        for _ in _in_order(work, plan, n_jobs):
             pass
         return table
 
@@ -201,16 +208,17 @@ class ChainModel:
                 for piece in chunk:
                     run.decode(piece)
 
-        for _ in _in_order(work, plan.chunks, n_jobs):
+        for _ in _in_order(work, plan, n_jobs):
             pass
         return codes
 
 
-def _in_order(work, chunks, n_jobs):
+def _in_order(work, plan, n_jobs):
     """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, the caller's among them.
 
     joblib says how many threads; its own pool looks for results every 10 ms only, longer than many a gradient takes.
     """
+    chunks = plan.chunks
     n_others = min(effective_n_jobs(n_jobs), len(chunks)) - 1
     if n_others <= 0:
         return map(work, chunks)
@@ -221,9 +229,11 @@ def _in_order(work, chunks, n_jobs):
         for number in numbers:
             results[number] = work(chunks[number])
 
-    with ThreadPoolExecutor(n_others) as pool:
-        others = [pool.submit(run) for _ in range(n_others)]
+    others = [plan.threads(n_others).submit(run) for _ in range(n_others)]
+    try:
         run()
+    finally:
+        wait(others)
     for other in others:
         other.result()  # raises what the thread raised
     return results
