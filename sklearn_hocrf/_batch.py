@@ -51,15 +51,17 @@ class SequenceBatch:
     indptr : array-like of shape (N + 1,)
         Range of each token in ``indices``.
     indices : array-like of shape (nnz,)
-        Feature numbers, in [0, n_features).
+        Numbers of token features, in [0, n_attributes).
     values : array-like of shape (nnz,) or None
         Feature values; None when all are 1.
-    n_features : int
-        Number of features.
-    feature_names : sequence of str or None
-        One name per feature.
+    n_attributes : int
+        Number of token features.
+    attribute_names : sequence of str or None
+        One name per token feature.
     columns : mapping or None
         Raw token columns by field name: a :class:`TokenColumn`, or a float64 array of shape (N,) for numeric fields.
+    blocks : tuple or None
+        The features of segments, as blocks (see ``_segments``); None means the token features alone.
 
     Raises
     ------
@@ -70,6 +72,10 @@ class SequenceBatch:
     ----------
     shape : tuple of int
         ``(n_sequences, n_features)``.
+    n_features : int
+        Number of features: of the blocks, or of tokens where there are no blocks.
+    feature_names : ndarray, lazy sequence of str, or None
+        Their names.
 
     Examples
     --------
@@ -81,17 +87,18 @@ class SequenceBatch:
     array([[1., 0.]])
     """
 
-    __slots__ = ("offsets", "indptr", "indices", "values", "n_features", "feature_names", "columns")
+    __slots__ = ("offsets", "indptr", "indices", "values", "n_attributes", "attribute_names", "columns", "blocks")
 
-    def __init__(self, offsets, indptr, indices, values, n_features, feature_names=None, columns=None):
+    def __init__(self, offsets, indptr, indices, values, n_attributes, attribute_names=None, columns=None, blocks=None):
         self.offsets = freeze(offsets, np.int64)
         self.indptr = freeze(indptr, np.int64)
         self.indices = freeze(indices, np.int32)
         self.values = None if values is None else freeze(values, np.float64)
-        self.n_features = int(n_features)
-        lazy = feature_names is None or hasattr(feature_names, "__array__")  # names that are made when asked for
-        self.feature_names = feature_names if lazy else np.asarray(feature_names, dtype=object)
+        self.n_attributes = int(n_attributes)
+        lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # names that are made when asked for
+        self.attribute_names = attribute_names if lazy else np.asarray(attribute_names, dtype=object)
         self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
+        self.blocks = None if blocks is None else tuple(blocks)
         self._check()
 
     def _check(self):
@@ -102,10 +109,10 @@ class SequenceBatch:
                 raise ValueError(f"{name} of a SequenceBatch must ascend from 0 to {stop}")
         if self.values is not None and len(self.values) != len(self.indices):
             raise ValueError(f"a SequenceBatch has {len(self.indices)} indices, but {len(self.values)} values")
-        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < self.n_features:
-            raise ValueError(f"indices of a SequenceBatch must lie in [0, {self.n_features})")
-        if self.feature_names is not None and len(self.feature_names) != self.n_features:
-            raise ValueError(f"a SequenceBatch has {self.n_features} features, but {len(self.feature_names)} names")
+        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < self.n_attributes:
+            raise ValueError(f"indices of a SequenceBatch must lie in [0, {self.n_attributes})")
+        if self.attribute_names is not None and len(self.attribute_names) != self.n_attributes:
+            raise ValueError(f"a SequenceBatch has {self.n_attributes} features, but {len(self.attribute_names)} names")
 
     @classmethod
     def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> SequenceBatch:
@@ -121,6 +128,17 @@ class SequenceBatch:
         return cls(offsets, matrix.indptr, matrix.indices, values, matrix.shape[1], feature_names, columns)
 
     @property
+    def n_features(self) -> int:
+        return self.n_attributes if self.blocks is None else sum(block.n_features for block in self.blocks)
+
+    @property
+    def feature_names(self):
+        if self.blocks is None:
+            return self.attribute_names
+        names = [block.names(self.attribute_names) for block in self.blocks]
+        return None if any(part is None for part in names) else np.concatenate(names)
+
+    @property
     def shape(self) -> tuple[int, int]:
         return len(self.offsets) - 1, self.n_features
 
@@ -133,12 +151,12 @@ class SequenceBatch:
         return np.diff(self.offsets)
 
     def tocsr(self) -> sparse.csr_array:
-        """Return the stacked token rows as a sparse matrix of shape (N, n_features)."""
+        """Return the stacked token rows as a sparse matrix of shape (N, n_attributes)."""
         data = np.ones(len(self.indices)) if self.values is None else self.values
-        return sparse.csr_array((data, self.indices, self.indptr), shape=(self.n_tokens, self.n_features))
+        return sparse.csr_array((data, self.indices, self.indptr), shape=(self.n_tokens, self.n_attributes))
 
     def toarray(self) -> np.ndarray:
-        """Return the stacked token rows as a dense array of shape (N, n_features)."""
+        """Return the stacked token rows as a dense array of shape (N, n_attributes)."""
         return self.tocsr().toarray()
 
     def __len__(self) -> int:
@@ -170,9 +188,10 @@ class SequenceBatch:
             _offsets(np.diff(self.indptr)[tokens]),
             self.indices[entries],
             None if self.values is None else self.values[entries],
-            self.n_features,
-            self.feature_names,
+            self.n_attributes,
+            self.attribute_names,
             self._columns_of(tokens),
+            self._blocks_of(tokens),
         )
 
     def _contiguous(self, start, stop):
@@ -184,9 +203,10 @@ class SequenceBatch:
             self.indptr[first : last + 1] - low,
             self.indices[low:high],
             None if self.values is None else self.values[low:high],
-            self.n_features,
-            self.feature_names,
+            self.n_attributes,
+            self.attribute_names,
             self._columns_of(slice(first, last)),
+            self._blocks_of(slice(first, last)),
         )
 
     def _columns_of(self, tokens):
@@ -194,6 +214,9 @@ class SequenceBatch:
             name: column.take(tokens) if isinstance(column, TokenColumn) else freeze(column[tokens], np.float64)
             for name, column in self.columns.items()
         }
+
+    def _blocks_of(self, tokens):
+        return None if self.blocks is None else tuple(block.take(tokens) for block in self.blocks)
 
     def __repr__(self) -> str:
         return f"SequenceBatch({len(self)} sequences, {self.n_tokens} tokens, {self.n_features} features)"
