@@ -6,6 +6,8 @@ and to a small offender, which must have one: a rule that never bites would pass
 
 import ast
 import builtins
+import hashlib
+import re
 import sys
 from pathlib import Path
 
@@ -84,8 +86,8 @@ def layer_violations(name, source):
         target = target if target in MAY_IMPORT else "__init__"  # a name that the package itself defines
         if target != unit and target not in MAY_IMPORT[unit]:
             found.append(f"{name} imports {module}")
-        if unit == "_kernels" and not name.endswith("__init__.py"):
-            found.append(f"{name} imports {module}: kernel files stand alone")
+        if unit == "_kernels" and not name.endswith("__init__.py") and not is_in(module, COMMON_KERNELS):
+            found.append(f"{name} imports {module}: kernel files stand alone, but for what they share")
     return found
 
 
@@ -115,6 +117,8 @@ def print_violations(name, source):
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
+
+COMMON_KERNELS = "sklearn_hocrf._kernels._common"
 
 NUMBA_NAMES = {  # njit, and what vector intrinsics are made of; no prange, jitclass, vectorize, overload ...
     "numba.njit",
@@ -186,11 +190,28 @@ def flag_violations(name, source):
     return found
 
 
+def shared_kernels(name, source):
+    """Return the names that the file takes from the kernels' common file, if it states the hash of that file."""
+    stated = re.search(r'^COMMON_SOURCE = "(\w+)"$', source, re.MULTILINE)
+    common = SOURCES["_kernels/_common.py"]
+    if stated is None or stated[1] != hashlib.sha256(common.encode()).hexdigest()[:16]:
+        return set()
+    return {
+        module.removeprefix(f"{COMMON_KERNELS}.")
+        for module in imported_modules(name, source)
+        if module.startswith(f"{COMMON_KERNELS}.")
+    }
+
+
 def closure_violations(name, source):
-    """Jitted code uses jitted functions and intrinsics of its own file only, and uses them only by calling them."""
+    """Jitted code uses jitted functions and intrinsics of its own file only, and uses them only by calling them.
+
+    What comes from the common file counts as own, provided that the file changes whenever the common file does: the
+    disk cache of a kernel goes by the kernel's own file.
+    """
     tree, found = ast.parse(source), []
     jitted = jitted_functions(tree)
-    kernels = {*jitted, *intrinsics(tree)}
+    kernels = {*jitted, *intrinsics(tree), *shared_kernels(name, source)}
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     foreign = {
         (alias.asname or alias.name).split(".")[0]
@@ -207,7 +228,7 @@ def closure_violations(name, source):
             if node.id not in {*kernels, *classes, *CALLABLE_BUILTINS}:
                 found.append(f"{name}, line {node.lineno}: {function.name} calls {node.id}, no kernel of this file")
         for node in inside:
-            if isinstance(node, ast.Name) and node.id in foreign | plain:
+            if isinstance(node, ast.Name) and node.id in (foreign | plain) - kernels:
                 found.append(f"{name}, line {node.lineno}: {function.name} uses {node.id} from outside")
             if isinstance(node, ast.Name) and node.id in kernels and node not in called:
                 found.append(f"{name}, line {node.lineno}: {function.name} passes the kernel {node.id} around")
@@ -308,6 +329,8 @@ def test_kernel_rules_leave_the_innocent_alone(rule):
         (closure_violations, f"from . import other\n{DECORATOR}\ndef f(x):\n    return other.g(x)"),
         (closure_violations, f"def g(x):\n    return x\n{DECORATOR}\ndef f(x):\n    return g(x)"),
         (closure_violations, f"from .other import _load\n{DECORATOR}\ndef f(x):\n    return _load(x)"),
+        (closure_violations, f"from ._common import add\n{DECORATOR}\ndef f(x):\n    return add(x, x)"),
+        (closure_violations, f'from ._common import add\nCOMMON_SOURCE = "0"\n{DECORATOR}\ndef f(x):\n    return add(x)'),
         (closure_violations, f"{DECORATOR}\ndef f(g, x):\n    return g(x)"),
         (closure_violations, f"{GOOD}{DECORATOR}\ndef f(x):\n    g = good\n    return x"),
     ],

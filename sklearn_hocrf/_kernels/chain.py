@@ -25,185 +25,32 @@ P states, A arcs, Q slots (arcs whose score varies with the position). Tables of
 """
 
 import numpy as np
-from numba import config, njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, models, register_model
-from numba.np.arrayobj import make_array
+from numba import njit
 
-LANES = 16
-ir = cgutils.ir  # llvmlite, as numba brings it
+from ._common import (
+    LANES,
+    add,
+    exp,
+    fill,
+    largest,
+    largest_adjoints,
+    load,
+    multiply,
+    multiply_add,
+    resolve,
+    smallest,
+    store,
+    sum_adjoints,
+    sum_network,
+    where_positive,
+)
+
+__all__ = ["LANES", "LOWEST_LOG", "backward", "backward_max", "exponentiate", "forward", "label_arcs", "walk"]
+
+COMMON_SOURCE = "c11035fe076247a4"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
-
-
-class _Lanes(types.Type):
-    """LANES float64 in vector registers."""
-
-    def __init__(self):
-        super().__init__(name=f"Lanes{LANES}")
-
-
-_LANES_TYPE = _Lanes()
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
-_BITS = ir.VectorType(ir.IntType(64), LANES)
-
-
-@register_model(_Lanes)
-class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager, numba_type):
-        super().__init__(manager, numba_type, _VECTOR)
-
-
-def _lanes_of(width):
-    """Return the type of a row of lanes: one number where the width is None."""
-    return types.float64 if width == types.none else _LANES_TYPE
-
-
-def _constant(kind, number):
-    return ir.Constant(kind, [number] * LANES if isinstance(kind, ir.VectorType) else number)
-
-
-def _pointer(context, builder, signature, args):
-    """Return where a row of a table (the first two arguments) begins, as a pointer to lanes."""
-    data = make_array(signature.args[0])(context, builder, args[0]).data
-    row = context.cast(builder, args[1], signature.args[1], types.intp)
-    kind = signature.args[2] if signature.return_type == types.void else signature.return_type
-    if kind == types.float64:
-        return builder.gep(data, [row])
-    return builder.bitcast(builder.gep(data, [builder.mul(row, ir.Constant(row.type, LANES))]), _VECTOR.as_pointer())
-
-
-def _splat(builder, number):
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
-
-
-@intrinsic
-def _load(typing_context, table, row, width):
-    """Return row ``row`` of a table of lanes."""
-
-    def generate(context, builder, signature, args):
-        return builder.load(_pointer(context, builder, signature, args), align=8)
-
-    return _lanes_of(width)(table, row, width), generate
-
-
-@intrinsic
-def _store(typing_context, table, row, lanes):
-    """Write row ``row`` of a table of lanes."""
-
-    def generate(context, builder, signature, args):
-        builder.store(args[2], _pointer(context, builder, signature, args), align=8)
-        return context.get_dummy_value()
-
-    return types.void(table, row, lanes), generate
-
-
-@intrinsic
-def _fill(typing_context, number, width):
-    """Return lanes that all hold ``number``."""
-
-    def generate(context, builder, signature, args):
-        return args[0] if signature.return_type == types.float64 else _splat(builder, args[0])
-
-    return _lanes_of(width)(types.float64, width), generate
-
-
-def _binary(operation):
-    def typer(typing_context, left, right):
-        def generate(context, builder, signature, args):
-            return operation(builder, *args)
-
-        return left(left, left), generate
-
-    return typer
-
-
-def _choose_larger(builder, left, right):
-    return builder.select(builder.fcmp_ordered(">", left, right), left, right)
-
-
-def _choose_smaller(builder, left, right):
-    return builder.select(builder.fcmp_ordered("<", left, right), left, right)
-
-
-_add = intrinsic(_binary(lambda builder, left, right: builder.fadd(left, right)))
-_multiply = intrinsic(_binary(lambda builder, left, right: builder.fmul(left, right)))
-_largest = intrinsic(_binary(_choose_larger))
-_smallest = intrinsic(_binary(_choose_smaller))
-
-
-def _fused(builder, left, right, addend):
-    product = builder.fmul(left, right, flags=("contract",))
-    return builder.fadd(product, addend, flags=("contract",))
-
-
-@intrinsic
-def _multiply_add(typing_context, left, right, addend):
-    """Return left * right + addend."""
-
-    def generate(context, builder, signature, args):
-        return _fused(builder, *args)
-
-    return left(left, left, left), generate
-
-
-@intrinsic
-def _where_positive(typing_context, condition, yes, no):
-    """Return ``yes`` in the lanes where ``condition`` > 0, else ``no``."""
-
-    def generate(context, builder, signature, args):
-        return builder.select(builder.fcmp_ordered(">", args[0], _constant(args[0].type, 0.0)), args[1], args[2])
-
-    return condition(condition, condition, condition), generate
-
-
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
-_ROUNDER = 1.5 * 2.0**52  # adding it rounds to an integer, kept in the low bits
-
-
-@intrinsic
-def _exp(typing_context, lanes):
-    """Return exp(lanes) for arguments in [-700, 700], to 1e-15: exp(x) = 2**n exp(r) with \\|r\\| <= ln(2) / 2."""
-
-    def generate(context, builder, signature, args):
-        x, kind = args[0], args[0].type
-        integer = _BITS if isinstance(kind, ir.VectorType) else _BITS.element
-        rounder = _constant(kind, _ROUNDER)
-        shifted = builder.fadd(builder.fmul(x, _constant(kind, _LOG2_E)), rounder)
-        n = builder.fsub(shifted, rounder)
-        r = builder.fsub(x, builder.fmul(n, _constant(kind, _LN2_HIGH)))
-        r = builder.fsub(r, builder.fmul(n, _constant(kind, _LN2_LOW)))
-        factorials = np.cumprod([1.0, *range(1, 14)])
-        result = _constant(kind, 1 / factorials[-1])
-        for factorial in factorials[-2::-1]:  # Horner's rule for the Taylor series
-            result = _fused(builder, result, r, _constant(kind, 1 / factorial))
-        exponent = builder.shl(builder.bitcast(shifted, integer), _constant(integer, 52))
-        return builder.bitcast(builder.add(builder.bitcast(result, integer), exponent), kind)
-
-    return lanes(lanes), generate
-
-
-if config.DISABLE_JIT:  # the same operations on rows of numpy arrays
-    def _load(table, row, width):
-        return table[row].copy()
-
-    def _store(table, row, lanes):
-        table[row] = lanes
-
-    def _fill(number, width):
-        return np.full(LANES if width else 1, number)
-
-    def _multiply_add(left, right, addend):
-        return left * right + addend
-
-    def _where_positive(condition, yes, no):
-        return np.where(condition > 0, yes, no)
-
-    _add, _multiply, _largest, _smallest, _exp = np.add, np.multiply, np.maximum, np.minimum, np.exp
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -219,47 +66,47 @@ def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
     n_columns = len(scores) // slab.rows[-1]
     alive = np.empty((1, scores.shape[1]))
     dynamic = np.empty((n_slots, scores.shape[1]))
-    zero, one = _fill(0.0, width), _fill(1.0, width)
-    lowest_safe, minus = _fill(LOWEST_LOG, width), _fill(-1.0, width)
-    log_shift = _fill(lattice.log_shift, width)
+    zero, one = fill(0.0, width), fill(1.0, width)
+    lowest_safe, minus = fill(LOWEST_LOG, width), fill(-1.0, width)
+    log_shift = fill(lattice.log_shift, width)
     for block in range(len(slab.length)):
-        block_scale, block_suspect = _load(log_scale, block, width), _load(suspect, block, width)
+        block_scale, block_suspect = load(log_scale, block, width), load(suspect, block, width)
         for row in range(slab.rows[block], slab.rows[block + 1]):
             for lane in range(scores.shape[1]):
                 alive[0, lane] = 1.0 if row - slab.rows[block] < slab.length[block, lane] else 0.0
-            lives = _load(alive, 0, width)
+            lives = load(alive, 0, width)
             first = row * n_columns
-            shift = _load(scores, first, width)
+            shift = load(scores, first, width)
             lowest = shift
             for column in range(1, n_labels):
-                score = _load(scores, first + column, width)
-                shift, lowest = _largest(score, shift), _smallest(score, lowest)
-            minus_shift = _multiply(minus, shift)
-            # margin of safety, > 0 if all is well; scores beyond it are cut off for _exp and their lane is suspect
-            margin = _add(_add(lowest, minus_shift), _fill(-LOWEST_LOG, width))
+                score = load(scores, first + column, width)
+                shift, lowest = largest(score, shift), smallest(score, lowest)
+            minus_shift = multiply(minus, shift)
+            # margin of safety, > 0 if all is well; scores beyond it are cut off for exp and their lane is suspect
+            margin = add(add(lowest, minus_shift), fill(-LOWEST_LOG, width))
             for column in range(n_labels):
-                score = _add(_load(scores, first + column, width), minus_shift)
-                _store(scores, first + column, _multiply(lives, _exp(_largest(score, lowest_safe))))
-            block_scale = _add(block_scale, _multiply(lives, _add(shift, log_shift)))
+                score = add(load(scores, first + column, width), minus_shift)
+                store(scores, first + column, multiply(lives, exp(largest(score, lowest_safe))))
+            block_scale = add(block_scale, multiply(lives, add(shift, log_shift)))
             for slot in range(n_slots):
                 total = zero
                 if lattice.slot_column[slot] >= 0:
-                    total = _load(scores, first + lattice.slot_column[slot], width)
+                    total = load(scores, first + lattice.slot_column[slot], width)
                 if lattice.slot_up[slot] >= 0:
-                    total = _add(total, _load(dynamic, lattice.slot_up[slot], width))
-                _store(dynamic, slot, total)
+                    total = add(total, load(dynamic, lattice.slot_up[slot], width))
+                store(dynamic, slot, total)
                 constant = lattice.arc_score[lattice.slot_arc[slot]] - lattice.log_shift
                 if constant == -np.inf:
-                    _store(factors, row * n_slots + slot, zero)
+                    store(factors, row * n_slots + slot, zero)
                     continue
-                total = _add(total, _fill(constant, width))
-                margin = _smallest(_add(total, _fill(-LOWEST_LOG, width)), margin)
-                margin = _smallest(_add(_multiply(minus, total), _fill(-LOWEST_LOG, width)), margin)
-                total = _smallest(_largest(total, lowest_safe), _fill(-LOWEST_LOG, width))
-                _store(factors, row * n_slots + slot, _multiply(lives, _exp(total)))
-            block_suspect = _largest(block_suspect, _multiply(lives, _where_positive(margin, zero, one)))
-        _store(log_scale, block, block_scale)
-        _store(suspect, block, block_suspect)
+                total = add(total, fill(constant, width))
+                margin = smallest(add(total, fill(-LOWEST_LOG, width)), margin)
+                margin = smallest(add(multiply(minus, total), fill(-LOWEST_LOG, width)), margin)
+                total = smallest(largest(total, lowest_safe), fill(-LOWEST_LOG, width))
+                store(factors, row * n_slots + slot, multiply(lives, exp(total)))
+            block_suspect = largest(block_suspect, multiply(lives, where_positive(margin, zero, one)))
+        store(log_scale, block, block_scale)
+        store(suspect, block, block_suspect)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -279,49 +126,49 @@ def forward(width, lattice, slab, scratch, carry, scores, factors, alpha, invers
     values, next_values = scratch[:n_values], scratch[n_values : 2 * n_values]
     totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
     plain = n_slots == 0 and lattice.arc_score.min() > -np.inf  # then the inner loop has no branches
-    zero, infinite = _fill(0.0, width), _fill(np.inf, width)
+    zero, infinite = fill(0.0, width), fill(np.inf, width)
     for block in range(len(slab.length)):
         for state in range(n_states):
-            before = _load(carry, state, width)
-            _store(values, state, before)
-            _store(alpha, (slab.rows[block] + block) * n_states + state, before)
+            before = load(carry, state, width)
+            store(values, state, before)
+            store(alpha, (slab.rows[block] + block) * n_states + state, before)
         for row in range(slab.rows[block], slab.rows[block + 1]):
             after = (row + block + 1) * n_states
             if row > slab.rows[block]:
-                scale = _load(inverse_scale, row - 1, width)
+                scale = load(inverse_scale, row - 1, width)
                 for label in range(row * n_columns, row * n_columns + n_labels):
-                    _store(scores, label, _multiply(_load(scores, label, width), scale))
-            _sum_network(width, lattice.starts, lattice.terms, n_states, values)
+                    store(scores, label, multiply(load(scores, label, width), scale))
+            sum_network(width, lattice.starts, lattice.terms, n_states, values)
             total, low = zero, infinite
-            _store(alpha, after, zero)
-            _store(next_values, 0, zero)
+            store(alpha, after, zero)
+            store(next_values, 0, zero)
             for state in range(1, n_states):
                 weighted, mass = zero, zero
                 if plain:
                     for arc in range(lattice.into[state], lattice.into[state + 1]):
-                        value = _load(values, lattice.arc_value[arc], width)
-                        weighted = _multiply_add(_fill(lattice.arc_weight[arc], width), value, weighted)
-                        mass = _add(mass, value)
+                        value = load(values, lattice.arc_value[arc], width)
+                        weighted = multiply_add(fill(lattice.arc_weight[arc], width), value, weighted)
+                        mass = add(mass, value)
                 else:
                     for arc in range(lattice.into[state], lattice.into[state + 1]):
                         if lattice.arc_score[arc] == -np.inf:
                             continue
                         slot = lattice.arc_slot[arc]
-                        value = _load(values, lattice.arc_value[arc], width)
+                        value = load(values, lattice.arc_value[arc], width)
                         if slot >= 0:
-                            weight = _load(factors, row * n_slots + slot, width)
+                            weight = load(factors, row * n_slots + slot, width)
                         else:
-                            weight = _fill(lattice.arc_weight[arc], width)
-                        weighted = _multiply_add(weight, value, weighted)
-                        mass = _add(mass, value)
-                product = _multiply(weighted, _load(scores, row * n_columns + lattice.state_label[state], width))
-                _store(alpha, after + state, product)
-                _store(next_values, state, product)
-                total = _add(total, product)
-                low = _smallest(_where_positive(mass, product, infinite), low)
+                            weight = fill(lattice.arc_weight[arc], width)
+                        weighted = multiply_add(weight, value, weighted)
+                        mass = add(mass, value)
+                product = multiply(weighted, load(scores, row * n_columns + lattice.state_label[state], width))
+                store(alpha, after + state, product)
+                store(next_values, state, product)
+                total = add(total, product)
+                low = smallest(where_positive(mass, product, infinite), low)
             values, next_values = next_values, values
-            _store(totals, 0, total)
-            _store(lows, 0, low)
+            store(totals, 0, total)
+            store(lows, 0, low)
             for lane in range(scores.shape[1]):
                 inverse_scale[row, lane] = 0.0
                 if row - slab.rows[block] < slab.length[block, lane]:
@@ -355,12 +202,12 @@ def backward(width, lattice, slab, scratch, scores, factors, alpha, inverse_scal
     first_beta = len(adjoints) - n_states  # beta of the position after the current one
     marginals = np.empty((lattice.n_labels, scores.shape[1]))
     slots = np.empty((n_slots, scores.shape[1]))
-    zero = _fill(0.0, width)
+    zero = fill(0.0, width)
     for block in range(len(slab.length) - 1, -1, -1):
-        lane_weight = _load(weight, block, width)
-        scale = _load(inverse_scale, slab.rows[block + 1] - 1, width)  # of lanes that go on in the next slab
+        lane_weight = load(weight, block, width)
+        scale = load(inverse_scale, slab.rows[block + 1] - 1, width)  # of lanes that go on in the next slab
         for state in range(n_states):
-            _store(adjoints, first_beta + state, _multiply(_load(beta, state, width), scale))
+            store(adjoints, first_beta + state, multiply(load(beta, state, width), scale))
         for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
             here = (row + block) * n_states
             after = here + n_states
@@ -368,57 +215,41 @@ def backward(width, lattice, slab, scratch, scores, factors, alpha, inverse_scal
                 if slab.last[block, lane] == row - slab.rows[block]:
                     adjoints[first_beta:, lane] = inverse_scale[row, lane]
             for state in range(n_states):
-                _store(values, state, _load(alpha, here + state, width))
-            _sum_network(width, lattice.starts, lattice.terms, n_states, values)
+                store(values, state, load(alpha, here + state, width))
+            sum_network(width, lattice.starts, lattice.terms, n_states, values)
             for label in range(lattice.n_labels):
-                _store(marginals, label, zero)
+                store(marginals, label, zero)
             for state in range(1, n_states):
                 label = lattice.state_label[state]
-                mass = _load(alpha, after + state, width)
+                mass = load(alpha, after + state, width)
                 # a state out of reach has no use for its beta, which may be infinite
-                reach = _where_positive(mass, _load(adjoints, first_beta + state, width), zero)
-                _store(marginals, label, _multiply_add(mass, reach, _load(marginals, label, width)))
-                flow = _multiply(reach, _load(scores, row * n_columns + label, width))
+                reach = where_positive(mass, load(adjoints, first_beta + state, width), zero)
+                store(marginals, label, multiply_add(mass, reach, load(marginals, label, width)))
+                flow = multiply(reach, load(scores, row * n_columns + label, width))
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
                     slot = lattice.arc_slot[arc]
-                    value = _load(values, lattice.arc_value[arc], width)
+                    value = load(values, lattice.arc_value[arc], width)
                     if slot < 0:
-                        adjoint = _multiply(_fill(lattice.arc_weight[arc], width), flow)
+                        adjoint = multiply(fill(lattice.arc_weight[arc], width), flow)
                     else:
                         # a factor may be huge; where nothing uses the arc, the product may be infinite
-                        adjoint = _multiply(_load(factors, row * n_slots + slot, width), flow)
-                        adjoint = _where_positive(value, adjoint, zero)
-                        _store(slots, slot, _multiply(adjoint, value))
-                    _store(adjoints, arc, adjoint)
-                    used = _multiply(adjoint, value)
-                    _store(counts, arc, _multiply_add(used, lane_weight, _load(counts, arc, width)))
-            for node in range(len(lattice.back_starts) - 1):
-                start = lattice.back_starts[node]
-                total = _load(adjoints, lattice.back_terms[start], width)
-                for term in range(start + 1, lattice.back_starts[node + 1]):
-                    total = _add(total, _load(adjoints, lattice.back_terms[term], width))
-                _store(adjoints, n_arcs + node, total)
+                        adjoint = multiply(load(factors, row * n_slots + slot, width), flow)
+                        adjoint = where_positive(value, adjoint, zero)
+                        store(slots, slot, multiply(adjoint, value))
+                    store(adjoints, arc, adjoint)
+                    used = multiply(adjoint, value)
+                    store(counts, arc, multiply_add(used, lane_weight, load(counts, arc, width)))
+            sum_adjoints(width, lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
             for label in range(lattice.n_labels):
-                _store(scores, row * n_columns + label, _load(marginals, label, width))
+                store(scores, row * n_columns + label, load(marginals, label, width))
             for slot in range(n_slots - 1, -1, -1):  # longest arcs first: an arc's pattern is a suffix of longer arcs
                 up, column = lattice.slot_up[slot], lattice.slot_column[slot]
                 if up >= 0:
-                    _store(slots, up, _add(_load(slots, up, width), _load(slots, slot, width)))
+                    store(slots, up, add(load(slots, up, width), load(slots, slot, width)))
                 if column >= 0:
-                    _store(scores, row * n_columns + column, _load(slots, slot, width))
+                    store(scores, row * n_columns + column, load(slots, slot, width))
         for state in range(n_states):
-            _store(beta, state, _load(adjoints, first_beta + state, width))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sum_network(width, starts, terms, n_states, values):
-    """Evaluate the sum network: ``values`` is (P + I, W); its first P rows, alpha, are given."""
-    for node in range(len(starts) - 1):
-        start = starts[node]
-        total = _add(_load(values, terms[start], width), _load(values, terms[start + 1], width))
-        for term in range(start + 2, starts[node + 1]):
-            total = _add(total, _load(values, terms[term], width))
-        _store(values, n_states + node, total)
+            store(beta, state, load(adjoints, first_beta + state, width))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -442,22 +273,17 @@ def backward_max(width, lattice, slab, scratch, scores, dynamic, beta):
                     for state in range(n_states):
                         beta[after + state, lane] = 0.0
             for state in range(1, n_states):
-                score = _load(scores, row * n_columns + lattice.state_label[state], width)
-                best = _add(_load(beta, after + state, width), score)
+                score = load(scores, row * n_columns + lattice.state_label[state], width)
+                best = add(load(beta, after + state, width), score)
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
-                    adjoint = _add(best, _fill(lattice.arc_score[arc], width))
+                    adjoint = add(best, fill(lattice.arc_score[arc], width))
                     slot = lattice.arc_slot[arc]
                     if slot >= 0:
-                        adjoint = _add(adjoint, _load(dynamic, row * n_slots + slot, width))
-                    _store(adjoints, arc, adjoint)
-            for node in range(len(lattice.back_starts) - 1):
-                start = lattice.back_starts[node]
-                most = _load(adjoints, lattice.back_terms[start], width)
-                for term in range(start + 1, lattice.back_starts[node + 1]):
-                    most = _largest(most, _load(adjoints, lattice.back_terms[term], width))
-                _store(adjoints, n_arcs + node, most)
+                        adjoint = add(adjoint, load(dynamic, row * n_slots + slot, width))
+                    store(adjoints, arc, adjoint)
+            largest_adjoints(width, lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
             for state in range(n_states):
-                _store(beta, here + state, _load(adjoints, first_beta + state, width))
+                store(beta, here + state, load(adjoints, first_beta + state, width))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -474,7 +300,7 @@ def walk(lattice, slab, scores, dynamic, beta, state, codes):
             current = state[block, lane]
             for position in range(slab.length[block, lane]):
                 row = slab.rows[block] + position
-                _resolve(lattice, current, arc_of_label)
+                resolve(lattice, current, arc_of_label)
                 best, best_arc = -np.inf, arc_of_label[0]
                 for label in range(lattice.n_labels):
                     arc = arc_of_label[label]
@@ -496,22 +322,6 @@ def label_arcs(lattice, offsets, codes, arcs):
     for sequence in range(len(offsets) - 1):
         current = 0
         for token in range(offsets[sequence], offsets[sequence + 1]):
-            _resolve(lattice, current, arc_of_label)
+            resolve(lattice, current, arc_of_label)
             arcs[token] = arc_of_label[codes[token]]
             current = lattice.arc_target[arcs[token]]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _resolve(lattice, state, arc_of_label):
-    """Find, for each label, the arc that ``state`` uses: its own, or that of the nearest suffix that has one."""
-    arc_of_label[:] = -1
-    missing = lattice.n_labels
-    while True:
-        for index in range(lattice.outgoing[state], lattice.outgoing[state + 1]):
-            arc = lattice.source_arcs[index]
-            if arc_of_label[lattice.arc_label[arc]] < 0:
-                arc_of_label[lattice.arc_label[arc]] = arc
-                missing -= 1
-        if missing == 0:
-            return
-        state = lattice.fail[state]
