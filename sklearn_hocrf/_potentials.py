@@ -1,9 +1,10 @@
 """From weights to scores: where each weight sits, and which tables the kernels need.
 
-A weight belongs to a label pattern alone (its bias) or to a pair of an observation feature and a pattern. Patterns
-that have pairs are *score columns*: for each token a row of scores, column by column, is one sparse product. The
-first L columns are the single labels, the emission scores; the others move the arcs whose labels end in the column's
-pattern.
+A weight belongs to a label pattern alone (its bias) or to a pair of an observation feature and a pattern. A feature
+counts a token *attribute* at the positions of a *channel*; in a chain there is one channel, the token itself, and
+attribute and feature are the same. Combinations of channel and pattern that have pairs are *score columns*: for each
+token a row of scores, column by column, is one sparse product. The first L columns are the single labels in channel 0,
+the emission scores; the others move the arcs whose labels end in the column's pattern.
 """
 
 from __future__ import annotations
@@ -19,19 +20,43 @@ from ._kernels import chain, rows
 from ._patterns import PatternTable, is_frequent
 from ._sumnet import SumNetwork, build_sum_network
 
-__all__ = ["Lattice", "WeightLayout", "build_lattice", "build_layout", "label_arcs"]
+__all__ = [
+    "FeatureMap",
+    "Lattice",
+    "WeightLayout",
+    "build_lattice",
+    "build_layout",
+    "choose_pairs",
+    "first_seen",
+    "label_arcs",
+    "suffix_patterns",
+]
+
+
+class FeatureMap(NamedTuple):
+    """What features are made of.   F features."""
+
+    attribute: np.ndarray  # (F,) int32
+    channel: np.ndarray  # (F,) int32
+    sort_key: np.ndarray  # (n_attributes,)   attributes with lower keys get lower ranks
+
+    @classmethod
+    def of_tokens(cls, sort_key) -> FeatureMap:
+        """Return the map of features that are token attributes."""
+        n_features = len(sort_key)
+        return cls(np.arange(n_features, dtype=np.int32), np.zeros(n_features, dtype=np.int32), sort_key)
 
 
 class PairTable(NamedTuple):
-    """The (feature, column) pairs that have a weight, by feature.   F ranked features, K pairs, C columns.
+    """The (attribute, column) pairs that have a weight, by attribute.   F ranked attributes, K pairs, C columns.
 
-    Features are numbered by rank: first those of the dense table, then the others in the order in which training
+    Attributes are numbered by rank: first those of the dense table, then the others in the order in which training
     meets them, so that rare ones, which are most of them, are read in the order in which they lie in memory.
     """
 
-    starts: np.ndarray  # (F + 1,) int64   range of each feature's pairs
-    columns: np.ndarray  # (K,) int32   ascending within a feature
-    n_dense: int  # features whose weights are kept in the dense table, one row each
+    starts: np.ndarray  # (F + 1,) int64   range of each attribute's pairs
+    columns: np.ndarray  # (K,) int32   ascending within an attribute
+    n_dense: int  # attributes whose weights are kept in the dense table, one row each
     n_columns: int
     n_labels: int
 
@@ -79,25 +104,27 @@ class WeightLayout:
         Z label patterns.
     automaton : PatternAutomaton
         The automaton of these patterns.
-    feature_order : ndarray of shape (n_features,)
-        Sort key: features with lower keys get lower ranks.
+    features : FeatureMap
+        Attribute and channel of each feature.
     pair_feature, pair_pattern : ndarray of int
         The pairs.
     bias_pattern : ndarray of int
         Patterns that have a weight of their own, ascending.
     extra_columns : sequence of int
-        Patterns that are score columns though they have no pairs.
+        Score columns that have no pairs: ``channel * Z + pattern``.
     network : SumNetwork or None
         The automaton's sum network, if it is there already.
+    slot_channel : int
+        The channel whose columns of patterns of two or more labels move arc scores position by position.
+    forbidden_arcs : sequence of int
+        Arcs of score -inf.
 
     Attributes
     ----------
     network : SumNetwork
     pairs : PairTable
-    ranked_features : ndarray of int32
-        The features that have pairs, by rank.
-    column_pattern : ndarray of shape (C,), int32
-        Pattern of each score column; the first L are the single labels.
+    column_pattern, column_channel : ndarray of shape (C,), int32
+        Pattern and channel of each score column; the first L are the single labels in channel 0.
     n_features, n_weights : int
     order_of_weight : ndarray of shape (n_weights,), int32
         Order of the pattern each weight belongs to.
@@ -107,47 +134,58 @@ class WeightLayout:
         self,
         patterns,
         automaton,
-        feature_order,
+        features,
         pair_feature,
         pair_pattern,
         bias_pattern,
         extra_columns=(),
         network=None,
+        slot_channel=0,
+        forbidden_arcs=(),
     ):
         self.patterns: PatternTable = patterns
         self.automaton: PatternAutomaton = automaton
         self.network: SumNetwork = build_sum_network(automaton) if network is None else network
-        self.n_features = len(feature_order)
-        n_labels = automaton.n_labels
-        columns = [np.arange(n_labels), pair_pattern, np.asarray(extra_columns, dtype=np.int64)]
-        self.column_pattern = freeze(np.unique(np.concatenate(columns)), np.int32)
-        pair_column = np.searchsorted(self.column_pattern, pair_pattern)
+        self.features: FeatureMap = features
+        self.n_features = len(features.attribute)
+        self.forbidden_arcs = freeze(forbidden_arcs, np.int32)
+        n_labels, n_patterns, n_attributes = automaton.n_labels, len(patterns.lengths), len(features.sort_key)
+        pair_key = features.channel[pair_feature].astype(np.int64) * n_patterns + pair_pattern
+        extra = np.asarray(extra_columns, dtype=np.int64)
+        column_key = np.unique(np.concatenate([np.arange(n_labels), pair_key, extra]))
+        self.column_pattern = freeze(column_key % n_patterns, np.int32)
+        self.column_channel = freeze(column_key // n_patterns, np.int32)
+        pair_column = np.searchsorted(column_key, pair_key)
+        pair_attribute = features.attribute[pair_feature]
 
-        dense = _are_dense(pair_feature, pair_column, self.n_features, n_labels)
-        ranked = np.lexsort((feature_order, ~dense))
-        used = np.bincount(pair_feature, minlength=self.n_features) > 0
-        self.ranked_features = freeze(ranked[used[ranked]], np.int32)
-        rank = np.full(self.n_features, -1)
-        rank[self.ranked_features] = np.arange(len(self.ranked_features))
+        dense = _are_dense(pair_attribute, pair_column, n_attributes, n_labels)
+        ranked = np.lexsort((features.sort_key, ~dense))
+        used = np.bincount(pair_attribute, minlength=n_attributes) > 0
+        ranked = ranked[used[ranked]]
+        rank = np.full(n_attributes, -1)
+        rank[ranked] = np.arange(len(ranked))
         self._rank = freeze(rank, np.int32)
-        order = np.lexsort((pair_column, rank[pair_feature]))
-        pair_rank, pair_column = rank[pair_feature[order]], pair_column[order]
+        order = np.lexsort((pair_column, rank[pair_attribute]))
+        pair_rank, pair_column = rank[pair_attribute[order]], pair_column[order]
         self.pairs = PairTable(
-            _starts(pair_rank, len(self.ranked_features)),
+            _starts(pair_rank, len(ranked)),
             freeze(pair_column, np.int32),
             int(dense.sum()),
             len(self.column_pattern),
             n_labels,
         )
+        self.pair_feature = freeze(pair_feature[order], np.int32)
+        self.pair_pattern = freeze(self.column_pattern[pair_column], np.int32)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
         self._dense_cells = (pair_rank[in_table], pair_column[in_table])
 
         self.bias_pattern = freeze(bias_pattern, np.int32)
-        pair_order = patterns.lengths[self.column_pattern[pair_column]] - 1
+        pair_order = patterns.lengths[self.pair_pattern] - 1
         self.order_of_weight = freeze(np.concatenate([pair_order, patterns.lengths[bias_pattern] - 1]), np.int32)
         self.n_weights = len(self.order_of_weight)
         column_of_arc = np.full(automaton.n_arcs, -1)
-        column_of_arc[automaton.pattern_arc[self.column_pattern]] = np.arange(len(self.column_pattern))
+        columns = np.flatnonzero(self.column_channel == slot_channel)
+        column_of_arc[automaton.pattern_arc[self.column_pattern[columns]]] = columns
         self.slot_tables = _slots(automaton, column_of_arc)
         self.arc_columns = _arc_columns(automaton, column_of_arc)
 
@@ -157,9 +195,9 @@ class WeightLayout:
 
     def __reduce__(self):
         # built again rather than copied: smaller, and arrays stay read-only, as the compiled kernels expect them
-        pair_pattern, pair_feature = self._pair_coordinates()
+        features = self.features._replace(sort_key=self._rank)
         n_labels = self.automaton.n_labels
-        return _restore, (self.patterns, n_labels, self._rank, pair_feature, pair_pattern, self.bias_pattern)
+        return _restore, (self.patterns, n_labels, features, self.pair_feature, self.pair_pattern, self.bias_pattern)
 
     def dense_table(self, weights=None) -> np.ndarray:
         """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
@@ -182,24 +220,23 @@ class WeightLayout:
     def coef(self, weights) -> sparse.csr_array:
         """Return the weights of the pairs as a sparse matrix of shape (Z, n_features)."""
         shape = (len(self.patterns.lengths), self.n_features)
-        return sparse.coo_array((weights[: self.n_pairs], self._pair_coordinates()), shape=shape).tocsr()
+        place = self.pair_pattern, self.pair_feature
+        return sparse.coo_array((weights[: self.n_pairs], place), shape=shape).tocsr()
 
     def weights(self, pattern_coef, coef) -> np.ndarray:
         """Return the weight vector of given coefficients; pairs and patterns that have no weight here are left out."""
-        given = sparse.csr_array(coef)[self._pair_coordinates()] if self.n_pairs else []
+        given = sparse.csr_array(coef)[self.pair_pattern, self.pair_feature] if self.n_pairs else []
         pairs = np.asarray(given, dtype=np.float64).ravel()
         return np.concatenate([pairs, np.asarray(pattern_coef)[self.bias_pattern]])
 
-    def _pair_coordinates(self):
-        """Return pattern and feature of each pair."""
-        features = np.repeat(self.ranked_features, np.diff(self.pairs.starts))
-        return self.column_pattern[self.pairs.columns], features
-
     def rows(self, batch) -> Rows:
         """Return the rows of a batch for kernels; features without any pair are left out."""
-        ranks = self._rank[batch.indices]
-        values = np.empty(0) if batch.values is None else batch.values
-        indptr = batch.indptr
+        return Rows(*self.entries(batch.indptr, batch.indices, batch.values))
+
+    def entries(self, indptr, attributes, values):
+        """Return the fields of ``Rows`` for sparse rows of attributes; ``values`` is None where all are 1."""
+        ranks = self._rank[attributes]
+        values = np.empty(0) if values is None else values
         kept = ranks >= 0
         if not kept.all():
             indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
@@ -208,7 +245,7 @@ class WeightLayout:
         first, stop = starts[:-1].copy(), starts[1:].copy()
         first[: self.pairs.n_dense] = np.arange(self.pairs.n_dense)
         stop[: self.pairs.n_dense] = 0
-        return Rows(
+        return (
             freeze(indptr, np.int64),
             freeze(first[ranks], np.uint32),
             freeze(stop[ranks], np.uint32),
@@ -222,11 +259,14 @@ class WeightLayout:
         """
         row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
         moved = np.array([row[pattern] for pattern in self.patterns.tuples()])
-        pair_pattern, pair_feature = self._pair_coordinates()
-        automaton = build_automaton(patterns, self.automaton.n_labels)
-        extra = [row[pattern] for pattern in columns]
         return WeightLayout(
-            patterns, automaton, self._rank, pair_feature, moved[pair_pattern], moved[self.bias_pattern], extra
+            patterns,
+            build_automaton(patterns, self.automaton.n_labels),
+            self.features._replace(sort_key=self._rank),
+            self.pair_feature,
+            moved[self.pair_pattern],
+            moved[self.bias_pattern],
+            [row[pattern] for pattern in columns],
         )
 
     def sum_over_suffixes(self, arc_counts) -> np.ndarray:
@@ -290,27 +330,62 @@ def build_layout(
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
     no_pairs = np.empty((2, 0), dtype=np.int64)
-    bare = WeightLayout(patterns, automaton, np.zeros(0), *no_pairs, bias_pattern)
+    bare = WeightLayout(patterns, automaton, FeatureMap.of_tokens(np.zeros(0)), *no_pairs, bias_pattern)
     arcs = label_arcs(build_lattice(bare), batch.offsets, codes)
     token_weight = np.repeat(weight, batch.lengths)
     matrix = batch.tocsr()
     matrix = sparse.csr_array((np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
+    pairs = choose_pairs(
+        matrix,
+        arcs,
+        token_weight,
+        bare,
+        feature_orders=feature_orders,
+        min_count=min_feature_count,
+        all_pairs=unsupported,
+    )
+    features = FeatureMap.of_tokens(first_seen(batch))
+    return WeightLayout(patterns, automaton, features, *pairs, bias_pattern, network=bare.network)
+
+
+def choose_pairs(matrix, arcs, weight, layout, *, feature_orders, min_count, all_pairs) -> np.ndarray:
+    """Return features and patterns of the pairs that get a weight; shape (2, n_pairs).
+
+    Parameters
+    ----------
+    matrix : csr_array of shape (M, n_features)
+        How often each feature occurs with each training token, or segment.
+    arcs : ndarray of shape (M,)
+        Arc that each uses.
+    weight : ndarray of shape (M,)
+        How much each counts.
+    layout : WeightLayout
+        Patterns and automaton.
+    feature_orders, min_count, all_pairs
+        As in :func:`build_layout`.
+    """
     found = [
-        _pairs_of_order(order, features, matrix, arcs, token_weight, bare, min_feature_count, unsupported)
-        for order, features in _features_by_order(feature_orders, batch.n_features)
+        _pairs_of_order(order, features, matrix, arcs, weight, layout, min_count, all_pairs)
+        for order, features in _features_by_order(feature_orders, matrix.shape[1])
     ]
-    pairs = np.concatenate([np.stack(pairs) for pairs in found], axis=1) if found else no_pairs
-    return WeightLayout(patterns, automaton, _first_seen(batch), *pairs, bias_pattern, network=bare.network)
+    return np.concatenate([np.stack(pairs) for pairs in found], axis=1) if found else np.empty((2, 0), dtype=np.int64)
 
 
 def _restore(patterns, n_labels, *rest):
     return WeightLayout(patterns, build_automaton(patterns, n_labels), *rest)
 
 
-def _first_seen(batch):
-    """Return when training, which takes long sequences first, meets each feature."""
+def suffix_patterns(automaton, arcs, order) -> np.ndarray:
+    """Return the pattern of the given order that ends where each arc is used, or -1."""
+    while (longer := automaton.arc_length[arcs] > order + 1).any():
+        arcs = np.where(longer, automaton.arc_up[arcs], arcs)
+    return np.where(automaton.arc_length[arcs] == order + 1, automaton.arc_pattern[arcs], -1)
+
+
+def first_seen(batch) -> np.ndarray:
+    """Return when training, which takes long sequences first, meets each token attribute."""
     by_length = batch[np.argsort(-batch.lengths, kind="stable")]
-    first = np.full(batch.n_features, len(by_length.indices))
+    first = np.full(batch.n_attributes, len(by_length.indices))
     first[by_length.indices[::-1]] = np.arange(len(by_length.indices))[::-1]
     return first
 
@@ -326,16 +401,13 @@ def _features_by_order(feature_orders, n_features):
 
 
 def _pairs_of_order(order, features, matrix, arcs, token_weight, layout, min_count, unsupported):
-    """Return the features and patterns of the pairs of one order."""
+    """Return the features and patterns of the pairs of one order; see :func:`choose_pairs`."""
     patterns, automaton = layout.patterns, layout.automaton
     chosen = np.flatnonzero(patterns.lengths == order + 1)
     if unsupported:
         every = np.arange(matrix.shape[1]) if features is None else features
         return np.repeat(every, len(chosen)), np.tile(chosen, len(every))
-    # the pattern of this order that ends at each token: climb from the arc in use to its suffix of that length
-    while (longer := automaton.arc_length[arcs] > order + 1).any():
-        arcs = np.where(longer, automaton.arc_up[arcs], arcs)
-    pattern = np.where(automaton.arc_length[arcs] == order + 1, automaton.arc_pattern[arcs], -1)
+    pattern = suffix_patterns(automaton, arcs, order)
     tokens = np.flatnonzero((pattern >= 0) & (token_weight > 0))
     indicator = sparse.csr_array(
         (token_weight[tokens], (pattern[tokens] - (chosen[0] if len(chosen) else 0), tokens)),
@@ -361,6 +433,7 @@ def build_lattice(layout: WeightLayout, weights=None) -> Lattice:
     own = np.zeros(automaton.n_arcs)
     if weights is not None:
         own[automaton.pattern_arc[layout.bias_pattern]] = weights[layout.n_pairs :]
+    own[layout.forbidden_arcs] = -np.inf
     for length in range(2, int(automaton.arc_length.max()) + 1):
         arcs = np.flatnonzero(automaton.arc_length == length)
         own[arcs] += own[automaton.arc_up[arcs]]
@@ -382,11 +455,11 @@ def build_lattice(layout: WeightLayout, weights=None) -> Lattice:
     )
 
 
-def _are_dense(pair_feature, pair_column, n_features, n_labels):
-    """Tell which features have pairs with a good part of the labels, and with nothing else."""
-    counts = np.bincount(pair_feature, minlength=n_features)
+def _are_dense(pair_attribute, pair_column, n_attributes, n_labels):
+    """Tell which attributes have pairs with a good part of the labels, and with nothing else."""
+    counts = np.bincount(pair_attribute, minlength=n_attributes)
     dense = (counts >= 4) & (5 * counts >= n_labels)
-    dense[pair_feature[pair_column >= n_labels]] = False
+    dense[pair_attribute[pair_column >= n_labels]] = False
     return dense
 
 
