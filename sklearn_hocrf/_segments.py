@@ -17,11 +17,15 @@ from scipy import sparse
 from ._batch import SequenceBatch, freeze
 
 __all__ = [
+    "AS_A_WHOLE",
     "BAG",
     "BEGIN",
     "END_OF_SEGMENT",
+    "FROM_START",
+    "FROM_STOP",
     "INSIDE",
     "NO_LIMIT",
+    "RANGE",
     "WHOLE",
     "Channel",
     "LengthBlock",
@@ -29,6 +33,7 @@ __all__ = [
     "Segments",
     "TokenBlock",
     "blocks_of",
+    "segment_counts",
     "segment_features",
 ]
 
@@ -166,23 +171,42 @@ def segment_features(batch: SequenceBatch, start, stop) -> sparse.csr_array:
     start, stop : ndarray of shape (M,), int64
         Segments ``[start, stop)`` as token numbers of the batch.
     """
-    tokens = batch.tocsr()
+    return _stack_blocks(batch, start, stop, batch.tocsr(), _identity)
+
+
+def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
+    """Return how often each feature occurs in given segments, whatever its value; shape (M, n_features)."""
+    return _stack_blocks(batch, start, stop, _ones(batch.tocsr()), _ones)
+
+
+def _identity(matrix):
+    return matrix
+
+
+def _ones(matrix):
+    return sparse.csr_array(((matrix.data != 0).astype(np.float64), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _stack_blocks(batch, start, stop, tokens, finish):
     sequence_stop = batch.offsets[np.searchsorted(batch.offsets, start, side="right")]
-    parts = [_block_values(block, batch, tokens, start, stop, sequence_stop) for block in blocks_of(batch)]
+    parts = []
+    for block in blocks_of(batch):
+        if isinstance(block, TokenBlock):
+            parts.append(_count_tokens(block, tokens, start, stop, sequence_stop))
+        elif isinstance(block, LengthBlock):
+            lengths = stop - start
+            parts.append(finish(sparse.csr_array(block.table(int(lengths.max(initial=1)))[lengths - 1])))
+        else:
+            parts.append(finish(block.rows(batch, start, stop)))
     return sparse.csr_array(sparse.hstack(parts, format="csr"))
 
 
-def _block_values(block, batch, tokens, start, stop, sequence_stop):
-    if isinstance(block, RowBlock):
-        return block.rows(batch, start, stop)
-    if isinstance(block, LengthBlock):
-        lengths = stop - start
-        return sparse.csr_array(block.table(int(lengths.max(initial=1)))[lengths - 1])
+def _count_tokens(block, tokens, start, stop, sequence_stop):
     first, last = _positions(block.channel, start, stop, sequence_stop)
     counts = np.maximum(last - first, 0)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - first, counts)
-    chosen = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(start), batch.n_tokens))
+    chosen = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(start), tokens.shape[0]))
     return chosen @ tokens[:, block.attributes]
 
 

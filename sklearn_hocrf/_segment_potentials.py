@@ -1,0 +1,412 @@
+"""Weights and scores of segments: which weights there are, and which tables the semi-Markov kernels need.
+
+A score column is a label pattern in a channel. What the columns say about a segment [u, v) goes two ways. Columns of
+longer patterns at the segment's first token only say something about the border at u: they move the arc scores there,
+as in a chain. All others make a score of the whole segment, one number for each *target*, start and length: the first
+L targets are the single labels, the others the longer patterns that have such columns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ._automaton import PatternAutomaton, build_automaton
+from ._batch import SequenceBatch, freeze
+from ._patterns import given_patterns
+from ._potentials import (
+    FeatureMap,
+    WeightLayout,
+    build_lattice,
+    choose_pairs,
+    first_seen,
+    label_arcs,
+    suffix_patterns,
+)
+from ._segments import (
+    AS_A_WHOLE,
+    BAG,
+    BEGIN,
+    WHOLE,
+    Channel,
+    LengthBlock,
+    RowBlock,
+    Segments,
+    TokenBlock,
+    blocks_of,
+    segment_counts,
+    segment_features,
+)
+
+__all__ = ["CandidateRows", "SegmentLayout", "SegmentTables", "build_segment_layout"]
+
+_CHUNK = 1 << 18  # candidate segments whose features are computed at a time
+
+
+class SegmentTables(NamedTuple):
+    """How segment scores are laid out for kernels.   K targets, E entries of a row, H members, Q whole arcs.
+
+    The row of a token holds the scores of the segments that end with it: entry ``first_entry[k] + d - 1`` is that of
+    target k for length d. Members of a target are its columns, with their channels.
+    """
+
+    longest: np.ndarray  # (K,) int64   highest length
+    first_entry: np.ndarray  # (K + 1,) int64
+    target_label: np.ndarray  # (K,) int32
+    first_state: np.ndarray  # (L + 1,) int64   range of the states that end with each label
+    member_starts: np.ndarray  # (K + 1,) int64
+    member_column: np.ndarray  # (H,) int32
+    member_channel: np.ndarray  # (H, 4) int32   anchor, offset, shortest, longest
+    column_target: np.ndarray  # (C,) int32   -1 for columns that move arcs
+    arc_whole: np.ndarray  # (A,) int32   -1 for arcs whose suffixes of two or more labels are no targets
+    whole_arc: np.ndarray  # (Q,) int32   shortest arcs first
+    whole_up: np.ndarray  # (Q,) int32   the arc's longest proper suffix, if it is a whole arc, or -1
+    whole_target: np.ndarray  # (Q,) int32   target of the arc's own pattern, or -1
+
+    @property
+    def n_entries(self) -> int:
+        return int(self.first_entry[-1])
+
+
+class CandidateRows(NamedTuple):
+    """Features of candidate segments, for kernels; only of those that have any.   M candidates."""
+
+    token_starts: np.ndarray  # (N + 1,) int64   candidates that end with each token
+    length: np.ndarray  # (M,) int32
+    indptr: np.ndarray  # (M + 1,) int64
+    first: np.ndarray  # the other fields of Rows
+    stop: np.ndarray
+    values: np.ndarray
+
+
+class SegmentLayout(WeightLayout):
+    """Which patterns and (feature, pattern) pairs of a semi-Markov model have a weight, and where.
+
+    Parameters
+    ----------
+    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns
+        As in :class:`WeightLayout`.
+    n_labels : int
+        Number of labels L.
+    channels : tuple of Channel
+        The channels that features go by: BAG, BEGIN, WHOLE and others.
+    length_blocks : tuple of (int, LengthBlock)
+        First feature and block of the features of lengths.
+    longest : ndarray of shape (L,)
+        Highest length of a segment, by label.
+    repeats : bool
+        Whether neighbouring segments may have one label.
+    """
+
+    def __init__(
+        self,
+        patterns,
+        n_labels,
+        features,
+        pair_feature,
+        pair_pattern,
+        bias_pattern,
+        channels,
+        length_blocks,
+        longest,
+        repeats,
+        extra_columns=(),
+        automaton=None,
+        network=None,
+    ):
+        automaton = segment_automaton(patterns, n_labels, repeats) if automaton is None else automaton
+        self.channels: tuple[Channel, ...] = channels
+        self.length_blocks: tuple = length_blocks
+        self.longest = freeze(longest, np.int64)
+        self.repeats = bool(repeats)
+        super().__init__(
+            patterns,
+            automaton,
+            features,
+            pair_feature,
+            pair_pattern,
+            bias_pattern,
+            extra_columns,
+            network,
+            slot_channel=channels.index(BEGIN),
+            forbidden_arcs=() if repeats else _repeating_arcs(automaton),
+        )
+
+    def __reduce__(self):
+        return SegmentLayout, self._parts(self.patterns, np.arange(len(self.patterns.lengths)), self.channels)
+
+    def _parts(self, patterns, moved, channels):
+        return (
+            patterns,
+            self.automaton.n_labels,
+            self.features._replace(sort_key=self._rank),
+            self.pair_feature,
+            moved[self.pair_pattern],
+            moved[self.bias_pattern],
+            channels,
+            self.length_blocks,
+            self.longest,
+            self.repeats,
+        )
+
+    def with_columns(self, columns) -> tuple[SegmentLayout, np.ndarray]:
+        """Return a layout with more score columns, without weights, and the number of the column of each.
+
+        ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
+        their places.
+        """
+        patterns = given_patterns([*self.patterns.tuples(), *(z for z, _ in columns)], self.automaton.n_labels)
+        row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
+        moved = np.array([row[pattern] for pattern in self.patterns.tuples()])
+        channels = tuple(dict.fromkeys([*self.channels, *(channel for _, channel in columns)]))
+        keys = [channels.index(channel) * len(row) + row[tuple(z)] for z, channel in columns]
+        wider = SegmentLayout(*self._parts(patterns, moved, channels), keys)
+        known = wider.column_channel.astype(np.int64) * len(row) + wider.column_pattern
+        return wider, np.searchsorted(known, keys)
+
+    def tables(self, longest_sequence) -> SegmentTables:
+        """Return the kernels' tables for sequences of at most ``longest_sequence`` tokens."""
+        automaton, n_labels = self.automaton, self.automaton.n_labels
+        moves_arcs = (self.column_channel == self.channels.index(BEGIN)) & (self.column_pattern >= n_labels)
+        whole_patterns = self.column_pattern[~moves_arcs]
+        targets = np.unique(np.concatenate([np.arange(n_labels), whole_patterns]))  # patterns, labels first
+        column_target = np.where(moves_arcs, -1, np.searchsorted(targets, self.column_pattern))
+        target_label = self.patterns.labels[targets, -1]
+        longest = np.minimum(self.longest, max(longest_sequence, 1))[target_label]
+        channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
+        members = np.flatnonzero((column_target >= 0) & (channels[:, 0] != AS_A_WHOLE))
+        members = members[np.argsort(column_target[members], kind="stable")]
+        target_of_arc = np.full(automaton.n_arcs, -1)
+        target_of_arc[automaton.pattern_arc[targets[n_labels:]]] = np.arange(n_labels, len(targets))
+        arc_whole, whole_arc, whole_up = _whole_arcs(automaton, target_of_arc)
+        return SegmentTables(
+            freeze(longest, np.int64),
+            freeze(np.concatenate([[0], np.cumsum(longest)]), np.int64),
+            freeze(target_label, np.int32),
+            freeze(np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1, np.int64),
+            freeze(np.searchsorted(column_target[members], np.arange(len(targets) + 1)), np.int64),
+            freeze(members, np.int32),
+            freeze(channels[members], np.int32),
+            freeze(column_target, np.int32),
+            arc_whole,
+            whole_arc,
+            whole_up,
+            freeze(target_of_arc[whole_arc], np.int32),
+        )
+
+    def length_matrix(self, tables: SegmentTables) -> sparse.csr_array:
+        """Return the matrix of shape (E, n_pairs) that makes length scores of the pairs' weights."""
+        rows, columns, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
+        for first, block in self.length_blocks:
+            feature = self.pair_feature - first
+            pairs = np.flatnonzero((feature >= 0) & (feature < block.n_features))
+            targets = tables.column_target[self.pairs.columns[pairs]]
+            counts = tables.longest[targets]
+            d = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            rows.append(np.repeat(tables.first_entry[targets], counts) + d)
+            columns.append(np.repeat(pairs, counts))
+            values.append(block.table(int(counts.max(initial=1)))[d, np.repeat(feature[pairs], counts)])
+        place = np.concatenate(rows), np.concatenate(columns)
+        matrix = sparse.csr_array((np.concatenate(values), place), shape=(tables.n_entries, self.n_pairs))
+        matrix.eliminate_zeros()
+        return matrix
+
+    def candidate_rows(self, batch: SequenceBatch) -> CandidateRows:
+        """Return the features that a batch computes for whole segments, of all candidates that have any."""
+        blocks, first = [], 0
+        for block in blocks_of(batch):
+            if isinstance(block, RowBlock):
+                blocks.append((first, block))
+            first += block.n_features
+        parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)] if blocks else []
+        stop_token, length, counts, attributes, values = (
+            np.concatenate([part[i] for part in parts]) if parts else np.empty(0, np.int64) for i in range(5)
+        )
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        unit = bool((values == 1).all())
+        entries = self.entries(indptr, attributes.astype(np.int64), None if unit else values)
+        kept = np.flatnonzero(np.diff(entries[0]) > 0)
+        return CandidateRows(
+            freeze(np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1)), np.int64),
+            freeze(length[kept], np.int32),
+            freeze(np.concatenate([[0], np.cumsum(np.diff(entries[0])[kept])]), np.int64),
+            *entries[1:],
+        )
+
+    def _chunks(self, batch):
+        """Return ranges of tokens whose candidates are looked at together."""
+        tokens = max(_CHUNK // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
+        return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
+
+    def _rows_of_chunk(self, batch, blocks, tokens):
+        """Return last token, length and number of features of candidates, and the features' attributes and values."""
+        ends = np.arange(*tokens)
+        position = ends - batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
+        counts = np.minimum(position + 1, self.longest.max())
+        last = np.repeat(ends, counts)
+        length = 1 + np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
+        found = [(first, block.rows(batch, last + 1 - length, last + 1)) for first, block in blocks]
+        matrix = sparse.csr_array(sparse.hstack([rows for _, rows in found], format="csr"))
+        feature = np.concatenate([first + np.arange(rows.shape[1]) for first, rows in found])
+        attributes = self.features.attribute[feature][matrix.indices]
+        return last, length, np.diff(matrix.indptr), attributes, matrix.data
+
+    def segment_empirical_counts(self, batch, segments: Segments, sequence_weight) -> np.ndarray:
+        """Return how often each weight's feature occurs in segmented data, weighted; shape (n_weights,)."""
+        arcs = label_arcs(build_lattice(self), segments.offsets, segments.codes)
+        weight = np.repeat(sequence_weight, np.diff(segments.offsets))
+        matrix = segment_features(batch, segments.start, segments.stop)
+        counts = np.zeros(self.n_pairs)
+        pair_order = self.order_of_weight[: self.n_pairs]
+        for order in np.unique(pair_order):
+            pairs = np.flatnonzero(pair_order == order)
+            features = np.unique(self.pair_feature[pairs])
+            occurs = _indicator(suffix_patterns(self.automaton, arcs, order), weight, len(self.patterns.lengths))
+            found = sparse.csr_array(occurs @ matrix[:, features])
+            place = self.pair_pattern[pairs], np.searchsorted(features, self.pair_feature[pairs])
+            counts[pairs] = np.asarray(found[place]).ravel()
+        used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
+        return np.concatenate([counts, self.sum_over_suffixes(used)])
+
+    def segment_scores(self, batch, segments: Segments, weights, lattice) -> np.ndarray:
+        """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
+        arcs = label_arcs(lattice, segments.offsets, segments.codes)
+        scores = lattice.arc_score[arcs]
+        products = sparse.csr_array(
+            segment_features(batch, segments.start, segments.stop) @ sparse.csr_array(self.coef(weights).T)
+        )
+        every = np.arange(len(arcs))
+        for order in range(int(self.patterns.lengths.max())):
+            pattern = suffix_patterns(self.automaton, arcs, order)
+            there = np.flatnonzero(pattern >= 0)
+            if len(there):
+                scores[there] += np.asarray(products[every[there], pattern[there]]).ravel()
+        return np.where(segments.lengths > self.longest[segments.codes], -np.inf, scores)
+
+
+def build_segment_layout(
+    batch: SequenceBatch,
+    segments: Segments,
+    patterns,
+    longest,
+    *,
+    repeats,
+    feature_orders=(0,),
+    min_feature_count=1,
+    fit_intercept=True,
+    unsupported=False,
+    sequence_weight=None,
+) -> SegmentLayout:
+    """Decide which weights a semi-Markov model has.
+
+    Parameters
+    ----------
+    batch : SequenceBatch
+        Training data.
+    segments : Segments
+        Its segmentation.
+    patterns : PatternTable
+        Patterns of segment labels that have weights; without equal neighbours unless ``repeats``.
+    longest : ndarray of shape (L,)
+        Highest length of a segment, by label.
+    repeats : bool
+        Whether neighbouring segments may have one label.
+    feature_orders, min_feature_count, fit_intercept, unsupported, sequence_weight
+        As in :func:`~sklearn_hocrf._potentials.build_layout`.
+
+    Returns
+    -------
+    SegmentLayout
+    """
+    n_labels = int((patterns.lengths == 1).sum())
+    weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
+    segment_weight = np.repeat(weight, np.diff(segments.offsets))
+    bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
+    features, channels, length_blocks = _feature_map(batch)
+    rest = channels, length_blocks, longest, repeats
+    bare = SegmentLayout(patterns, n_labels, features, *np.empty((2, 0), dtype=np.int64), bias_pattern, *rest)
+    arcs = label_arcs(build_lattice(bare), segments.offsets, segments.codes)
+    pairs = choose_pairs(
+        segment_counts(batch, segments.start, segments.stop),
+        arcs,
+        segment_weight,
+        bare,
+        feature_orders=feature_orders,
+        min_count=min_feature_count,
+        all_pairs=unsupported,
+    )
+    return SegmentLayout(
+        patterns, n_labels, features, *pairs, bias_pattern, *rest, automaton=bare.automaton, network=bare.network
+    )
+
+
+def segment_automaton(patterns, n_labels, repeats) -> PatternAutomaton:
+    """Return the automaton of the patterns; without repeats with an arc for each pair of equal labels."""
+    if repeats:
+        return build_automaton(patterns, n_labels)
+    known = patterns.tuples()
+    table = given_patterns([*known, *((y, y) for y in range(n_labels))], n_labels)
+    row = {pattern: number for number, pattern in enumerate(table.tuples())}
+    automaton = build_automaton(table, n_labels)
+    pattern_arc = automaton.pattern_arc[[row[pattern] for pattern in known]]
+    arc_pattern = np.full(automaton.n_arcs, -1)
+    arc_pattern[pattern_arc] = np.arange(len(known))
+    return automaton._replace(pattern_arc=freeze(pattern_arc, np.int32), arc_pattern=freeze(arc_pattern, np.int32))
+
+
+def _repeating_arcs(automaton):
+    """Return the arcs of two equal labels; longer ones inherit the score of their suffixes."""
+    same = automaton.state_label[automaton.arc_source] == automaton.arc_label
+    return np.flatnonzero(same & (automaton.arc_length == 2))
+
+
+def _feature_map(batch):
+    """Return the map of a batch's features, the channels they go by, and the blocks of lengths."""
+    channels = [BAG, BEGIN, WHOLE]
+    attribute, channel, length_blocks = [], [], []
+    n_attributes, n_features = batch.n_attributes, 0
+    for block in blocks_of(batch):
+        if isinstance(block, TokenBlock):
+            if block.channel not in channels:
+                channels.append(block.channel)
+            attribute.append(block.attributes)
+            channel.append(np.full(block.n_features, channels.index(block.channel)))
+        else:  # numbers beyond the token attributes
+            if isinstance(block, LengthBlock):
+                length_blocks.append((n_features, block))
+            attribute.append(n_attributes + np.arange(block.n_features))
+            channel.append(np.full(block.n_features, channels.index(WHOLE)))
+            n_attributes += block.n_features
+        n_features += block.n_features
+    key = np.concatenate([first_seen(batch), np.full(n_attributes - batch.n_attributes, len(batch.indices))])
+    empty = np.empty(0, np.int32)
+    features = FeatureMap(
+        freeze(np.concatenate([empty, *attribute]), np.int32), freeze(np.concatenate([empty, *channel]), np.int32), key
+    )
+    return features, tuple(channels), tuple(length_blocks)
+
+
+def _whole_arcs(automaton, target_of_arc):
+    """Return (arc_whole, whole_arc, whole_up) of the arcs some of whose suffixes of two or more labels are targets."""
+    whole = target_of_arc >= 0
+    for length in range(3, int(automaton.arc_length.max()) + 1):
+        arcs = np.flatnonzero(automaton.arc_length == length)
+        whole[arcs] |= whole[automaton.arc_up[arcs]]
+    whole_arc = np.flatnonzero(whole)
+    whole_arc = whole_arc[np.argsort(automaton.arc_length[whole_arc], kind="stable")]
+    arc_whole = np.full(automaton.n_arcs, -1)
+    arc_whole[whole_arc] = np.arange(len(whole_arc))
+    up = automaton.arc_up[whole_arc]
+    return (
+        freeze(arc_whole, np.int32),
+        freeze(whole_arc, np.int32),
+        freeze(np.where(up >= 0, arc_whole[up], -1), np.int32),
+    )
+
+
+def _indicator(pattern, weight, n_patterns):
+    """Return the matrix of shape (n_patterns, M) that says with which weight each pattern ends at each segment."""
+    there = np.flatnonzero(pattern >= 0)
+    return sparse.csr_array((weight[there], (pattern[there], there)), shape=(n_patterns, len(pattern)))
