@@ -21,8 +21,10 @@ KERNELS = {name: source for name, source in SOURCES.items() if name.startswith("
 
 # -------------------------------------------------------------------------------------------------------------- layers
 
-LAYER_1 = ("_batch", "_labels", "_patterns", "_automaton", "_sumnet")  # each may build on those before it
-LAYERS_1_TO_3 = {*LAYER_1, "_potentials", "_inference"}
+# each may build on those before it
+LAYER_1 = ("_batch", "_labels", "_patterns", "_automaton", "_sumnet", "_segments", "_encodings")
+LAYER_2 = {"_potentials", "_segment_potentials"}
+LAYERS_1_TO_3 = {*LAYER_1, *LAYER_2, "_inference", "_segment_inference"}
 LAYER_4 = {"_objectives", "_penalties", "_solvers"}
 ESTIMATORS = {"_base", "crf", "semicrf"}
 LAYER_5 = {"_validation", "feature_extraction", "metrics", "datasets", "inspection"}
@@ -32,11 +34,14 @@ MAY_IMPORT = {
     "_kernels": set(),
     **{unit: {"_kernels", *LAYER_1[:number]} for number, unit in enumerate(LAYER_1)},
     "_potentials": {"_kernels", *LAYER_1},
+    "_segment_potentials": {"_kernels", *LAYER_1, "_potentials"},
     "_inference": {"_kernels", *LAYER_1, "_potentials"},
+    "_segment_inference": {"_kernels", *LAYER_1, *LAYER_2, "_inference"},
     "_objectives": LAYERS_1_TO_3,
     "_penalties": set(),
     "_solvers": set(),
     **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
+    "feature_extraction": LAYERS_1_TO_3 | {"_validation"},  # some extractors learn from y, too
     "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5,
     **{unit: LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"_base"} for unit in ("crf", "semicrf")},
     "__init__": LAYER_5 | ESTIMATORS,
@@ -267,6 +272,8 @@ def test_builtins_that_kernels_may_call_exist():
         (layer_violations, "_batch.py", "from ._automaton import build_automaton"),
         (layer_violations, "_solvers.py", "from sklearn_hocrf import _objectives"),
         (layer_violations, "_potentials.py", "def f():\n    import sklearn_hocrf._inference"),
+        (layer_violations, "_inference.py", "from ._segment_potentials import build_segment_layout"),
+        (layer_violations, "_segments.py", "from ._encodings import ENCODINGS"),
         (layer_violations, "datasets/_files.py", "from .. import crf"),
         (layer_violations, "datasets/_files.py", "from ..crf import HighOrderCRF"),
         (layer_violations, "crf.py", "from . import HighOrderCRF"),
@@ -330,7 +337,10 @@ def test_kernel_rules_leave_the_innocent_alone(rule):
         (closure_violations, f"def g(x):\n    return x\n{DECORATOR}\ndef f(x):\n    return g(x)"),
         (closure_violations, f"from .other import _load\n{DECORATOR}\ndef f(x):\n    return _load(x)"),
         (closure_violations, f"from ._common import add\n{DECORATOR}\ndef f(x):\n    return add(x, x)"),
-        (closure_violations, f'from ._common import add\nCOMMON_SOURCE = "0"\n{DECORATOR}\ndef f(x):\n    return add(x)'),
+        (
+            closure_violations,
+            f'from ._common import add\nCOMMON_SOURCE = "0"\n{DECORATOR}\ndef f(x):\n    return add(x)',
+        ),
         (closure_violations, f"{DECORATOR}\ndef f(g, x):\n    return g(x)"),
         (closure_violations, f"{GOOD}{DECORATOR}\ndef f(x):\n    g = good\n    return x"),
     ],

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 
+from .._encodings import ENCODINGS, PREFIXES, B, E, O, S, read_segment, segments_of_labels, segments_of_tags, split_tag
 from .._labels import place
 from ._reading import CodedLabels, code_values, read_sequences, read_tokens
 
-__all__ = ["ENCODINGS", "SegmentTable", "check_encoding", "extract_segments", "segments_of_tokens", "read_segments"]
-
-ENCODINGS = ("runs", "bio", "bioes", "segments")
-PREFIXES = {"bio": "BIO", "bioes": "BIOES"}
+__all__ = ["SegmentTable", "check_encoding", "extract_segments", "read_segments", "segments_of_tokens"]
 
 
 class SegmentTable(NamedTuple):
@@ -93,64 +90,42 @@ def extract_segments(y, *, encoding="runs", strict=True):
 
 
 def segments_of_tokens(tokens: CodedLabels, encoding, strict, name) -> SegmentTable:
-    """Cut the sequences into blocks of tokens that belong together and keep the blocks that are segments."""
+    """Cut the sequences into segments and leave out those of O tokens and, if strict, those that break the rules."""
     if encoding == "runs":
-        label, labels = tokens.codes, tokens.labels
-        starts, stops = _blocks(tokens, label[1:] != label[:-1])
-        return _table(tokens, starts, stops, label, labels)
-    prefix, label, labels = _split_tags(tokens, PREFIXES[encoding], name)
-    before, after = prefix[:-1], prefix[1:]
-    same_label = label[1:] == label[:-1]
-    # in both modes B, S and O begin a block, nothing goes on after E, S and O, and no block has two labels
-    goes_on = same_label & np.isin(before, ["B", "I"]) & np.isin(after, ["I", "E"])
-    starts, stops = _blocks(tokens, ~goes_on)
-    is_segment = prefix[starts] != "O"
+        return _table(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
+    prefix, label, labels = _split_tags(tokens, encoding, name)
+    segments = segments_of_tags(prefix, label, tokens.offsets)
+    first, last = prefix[segments.start], prefix[segments.stop - 1]
+    kept = first != O
     if strict and encoding == "bio":
-        is_segment = prefix[starts] == "B"
+        kept = first == B
     elif strict:
-        is_segment = (prefix[starts] == "B") & (prefix[stops - 1] == "E") | (prefix[starts] == "S")
-    return _table(tokens, starts[is_segment], stops[is_segment], label, labels)
+        kept = (first == B) & (last == E) | (first == S)
+    return _table(segments, tokens.offsets, labels, kept)
 
 
-def _blocks(tokens, begins):
-    """Return first tokens and ends of the blocks, ``begins[t]`` saying whether token t + 1 begins one."""
-    n_tokens = len(tokens.codes)
-    is_first = np.zeros(n_tokens, dtype=bool)
-    is_first[1:] = begins
-    is_first[tokens.offsets[:-1][tokens.lengths > 0]] = True
-    starts = np.flatnonzero(is_first)
-    return starts, np.append(starts[1:], n_tokens)[: len(starts)]
+def _table(segments, offsets, labels, kept=slice(None)):
+    sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(segments.offsets))[kept]
+    origin = offsets[sequence]
+    start, stop, label = segments.start[kept] - origin, segments.stop[kept] - origin, segments.codes[kept]
+    return SegmentTable(sequence, start, stop, label.astype(np.int64), labels, len(offsets) - 1)
 
 
-def _table(tokens, starts, stops, label, labels):
-    sequence = np.searchsorted(tokens.offsets, starts, side="right") - 1
-    origin = tokens.offsets[sequence]
-    return SegmentTable(sequence, starts - origin, stops - origin, label[starts], labels, len(tokens.lengths))
-
-
-def _split_tags(tokens, prefixes, name):
+def _split_tags(tokens, encoding, name):
     """Return prefix (N,) and label code (N,) of each token's tag, and the labels."""
-    split = [_split_tag(tag, prefixes) for tag in tokens.labels]
+    split = [split_tag(tag, encoding) for tag in tokens.labels]
     for code, (tag, parts) in enumerate(zip(tokens.labels, split, strict=True)):
         if parts is None:
             t = int(np.argmax(tokens.codes == code))
-            expected = ", ".join(f"'{prefix}-label'" for prefix in prefixes if prefix != "O")
+            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != "O")
             raise ValueError(
                 f"{tag!r:.60} of {name} ({place(tokens.offsets, t)}) is no tag of this encoding: 'O', {expected}"
             )
     labels = sorted({label for _, label in split})
     number = {label: code for code, label in enumerate(labels)}
-    prefix_of_tag = np.array([prefix for prefix, _ in split], dtype="U1")
+    prefix_of_tag = np.array([prefix for prefix, _ in split], dtype=np.int8)
     label_of_tag = np.array([number[label] for _, label in split], dtype=np.int64)
     return prefix_of_tag[tokens.codes], label_of_tag[tokens.codes], labels
-
-
-def _split_tag(tag, prefixes):
-    if not isinstance(tag, str) or tag[:1] not in prefixes or tag[1:2] not in ("", "-") or not tag:
-        return None
-    if tag[0] == "O" and tag != "O":
-        return None
-    return tag[0], tag[2:] or "_"
 
 
 # --- given segments ---------------------------------------------------------------------------------------------------
@@ -160,7 +135,7 @@ def read_segments(y, name) -> SegmentTable:
     """Read lists of (start, stop, label)."""
     sequences = read_sequences(y, name, "segments")
     rows = [
-        (n, *_read_segment(segment, f"sequence {n}, position {i}", name))
+        (n, *read_segment(segment, f"sequence {n}, position {i}", name))
         for n, segments in enumerate(sequences)
         for i, segment in enumerate(segments)
     ]
@@ -171,17 +146,6 @@ def read_segments(y, name) -> SegmentTable:
     numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
     sequence, start, stop = numbers.T
     return SegmentTable(sequence, start, stop, label, labels, len(sequences))
-
-
-def _read_segment(segment, where, name):
-    if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != 3:
-        raise TypeError(f"{segment!r:.60} of {name} ({where}) is no segment (start, stop, label)")
-    start, stop, label = segment
-    if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in (start, stop)):
-        raise TypeError(f"start and stop must be integers, but {name} has the segment {segment!r:.60} ({where})")
-    if not 0 <= start < stop:
-        raise ValueError(f"{name} has the segment {segment!r:.60} ({where}), but 0 <= start < stop must hold")
-    return int(start), int(stop), label
 
 
 def _refuse_repeated(rows, offsets, name):
