@@ -62,6 +62,8 @@ class SequenceBatch:
         Raw token columns by field name: a :class:`TokenColumn`, or a float64 array of shape (N,) for numeric fields.
     blocks : tuple or None
         The features of segments, as blocks (see ``_segments``); None means the token features alone.
+    block_names : sequence of str or None
+        Names of the blocks' features: one lazy object for all batches of a transformer. None: made from the blocks.
 
     Raises
     ------
@@ -87,9 +89,30 @@ class SequenceBatch:
     array([[1., 0.]])
     """
 
-    __slots__ = ("offsets", "indptr", "indices", "values", "n_attributes", "attribute_names", "columns", "blocks")
+    __slots__ = (
+        "offsets",
+        "indptr",
+        "indices",
+        "values",
+        "n_attributes",
+        "attribute_names",
+        "columns",
+        "blocks",
+        "block_names",
+    )
 
-    def __init__(self, offsets, indptr, indices, values, n_attributes, attribute_names=None, columns=None, blocks=None):
+    def __init__(
+        self,
+        offsets,
+        indptr,
+        indices,
+        values,
+        n_attributes,
+        attribute_names=None,
+        columns=None,
+        blocks=None,
+        block_names=None,
+    ):
         self.offsets = freeze(offsets, np.int64)
         self.indptr = freeze(indptr, np.int64)
         self.indices = freeze(indices, np.int32)
@@ -99,6 +122,7 @@ class SequenceBatch:
         self.attribute_names = attribute_names if lazy else np.asarray(attribute_names, dtype=object)
         self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
         self.blocks = None if blocks is None else tuple(blocks)
+        self.block_names = block_names
         self._check()
 
     def _check(self):
@@ -113,6 +137,8 @@ class SequenceBatch:
             raise ValueError(f"indices of a SequenceBatch must lie in [0, {self.n_attributes})")
         if self.attribute_names is not None and len(self.attribute_names) != self.n_attributes:
             raise ValueError(f"a SequenceBatch has {self.n_attributes} features, but {len(self.attribute_names)} names")
+        if self.block_names is not None and len(self.block_names) != self.n_features:
+            raise ValueError(f"the blocks have {self.n_features} features, but {len(self.block_names)} names")
 
     @classmethod
     def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> SequenceBatch:
@@ -127,6 +153,11 @@ class SequenceBatch:
         values = None if (matrix.data == 1).all() else matrix.data
         return cls(offsets, matrix.indptr, matrix.indices, values, matrix.shape[1], feature_names, columns)
 
+    def with_blocks(self, blocks, block_names=None) -> SequenceBatch:
+        """Return the batch with other blocks."""
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        return SequenceBatch(**{**parts, "blocks": blocks, "block_names": block_names})
+
     @property
     def n_features(self) -> int:
         return self.n_attributes if self.blocks is None else sum(block.n_features for block in self.blocks)
@@ -135,6 +166,8 @@ class SequenceBatch:
     def feature_names(self):
         if self.blocks is None:
             return self.attribute_names
+        if self.block_names is not None:
+            return self.block_names
         names = [block.names(self.attribute_names) for block in self.blocks]
         return None if any(part is None for part in names) else np.concatenate(names)
 
@@ -192,6 +225,7 @@ class SequenceBatch:
             self.attribute_names,
             self._columns_of(tokens),
             self._blocks_of(tokens),
+            self.block_names,
         )
 
     def _contiguous(self, start, stop):
@@ -207,6 +241,7 @@ class SequenceBatch:
             self.attribute_names,
             self._columns_of(slice(first, last)),
             self._blocks_of(slice(first, last)),
+            self.block_names,
         )
 
     def _columns_of(self, tokens):

@@ -11,18 +11,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch, TokenColumn
+from .._segments import BAG, TokenBlock
 from ._columns import TokenTable, apply_function, is_text, read_tokens
-from ._templates import (
-    BEGIN,
-    END,
-    ConstantNames,
-    FeatureNames,
-    FieldTable,
-    TemplateVocabulary,
-    Window,
-    check_kind,
-    check_templates,
-)
+from ._names import ConstantNames, FeatureNames, InputFeatures
+from ._templates import BEGIN, END, FieldTable, TemplateVocabulary, Window, check_kind, check_templates
 from ._token_functions import is_token_function, named_functions, token_function
 
 __all__ = ["SequenceFeatureExtractor"]
@@ -90,7 +82,8 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
     joined); ``is_alpha``, ``is_digit``, ``is_lower``, ``is_punctuation``, ``is_title``, ``is_upper``, ``has_digit``,
     ``has_hyphen``; ``length``.
 
-    Given a `SequenceBatch`, the raw token columns of which it keeps, the new features are appended to those it has.
+    Given a `SequenceBatch`, the raw token columns of which it keeps, the new features are appended to those it has. If
+    that has features of segments, the new ones are counted at all tokens of a segment.
 
     Examples
     --------
@@ -222,7 +215,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         self.fields_ = list(table.columns)
         self._kind = table.kind
         self._text_fields = {field for field, column in table.columns.items() if is_text(column)}
-        self._input_names = _input_names(X)
+        self._input = InputFeatures.of(X)
         self._plan(table.columns)
         columns = self._with_token_features(table.columns)
         used = dict.fromkeys(field for template in self.templates_ for field, _ in template)
@@ -268,9 +261,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
 
     def _like_fitted(self, X, table) -> TokenTable:
         """Return the table with exactly the fields of `fit`."""
-        n_features_in = X.n_features if isinstance(X, SequenceBatch) else 0
-        if n_features_in != len(self._input_names):
-            raise ValueError(f"X comes with {n_features_in} features, but had {len(self._input_names)} in fit")
+        self._input.check(X)
         lacking = [field for field in self.fields_ if field not in table.columns]
         surplus = table.kind == "tuple" and len(table.columns) > len(self.fields_)
         optional = table.kind == "empty" or table.kind == self._kind == "dict"
@@ -319,8 +310,11 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         always = ["bias"] if self.bias else []
         if self.padding == "drop":
             always += [BEGIN, END]
-        blocks = [ConstantNames(self._input_names), *self._vocabularies, ConstantNames(np.array(always, dtype=object))]
-        self._feature_names = FeatureNames(blocks)
+        new = [*self._vocabularies, ConstantNames(np.array(always, dtype=object))]
+        self._attribute_names = FeatureNames([ConstantNames(self._input.attribute_names), *new])
+        self._feature_names = self._attribute_names
+        if self._input.has_blocks:
+            self._feature_names = FeatureNames([ConstantNames(self._input.feature_names), *new])
         self.n_features_out_ = len(self._feature_names)
 
     def _to_batch(self, X, table, attributes) -> SequenceBatch:
@@ -328,11 +322,15 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         indptr, indices, values = _assemble(int(table.offsets[-1]), attributes, sizes)
         n_new = sum(sizes)
         if not isinstance(X, SequenceBatch):
-            return SequenceBatch(table.offsets, indptr, indices, values, n_new, self._feature_names, table.columns)
+            return SequenceBatch(table.offsets, indptr, indices, values, n_new, self._attribute_names, table.columns)
         values = np.ones(len(indices)) if values is None else values
         new = sparse.csr_array((values, indices, indptr), shape=(X.n_tokens, n_new))
         stacked = sparse.hstack([X.tocsr(), new], format="csr")
-        return SequenceBatch.from_csr(stacked, X.offsets, self._feature_names, X.columns)
+        batch = SequenceBatch.from_csr(stacked, X.offsets, self._attribute_names, X.columns)
+        if X.blocks is None:
+            return batch
+        bag = TokenBlock(BAG, np.arange(X.n_attributes, batch.n_attributes, dtype=np.int32), "")
+        return batch.with_blocks((*X.blocks, bag), self._feature_names)
 
 
 def _check_fields(fields):
@@ -348,14 +346,6 @@ def _check_fields(fields):
 
 def _changes_any(function, texts):
     return any(function(text) != text for text in texts)
-
-
-def _input_names(X) -> np.ndarray:
-    """Return the names of the features that X has already."""
-    if not isinstance(X, SequenceBatch):
-        return np.empty(0, dtype=object)
-    names = [f"x{i}" for i in range(X.n_features)] if X.feature_names is None else X.feature_names
-    return np.array(names, dtype=object)
 
 
 def _default_templates(columns):

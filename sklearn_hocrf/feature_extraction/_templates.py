@@ -10,7 +10,6 @@ when somebody asks for them: a third of a million strings cost more time than al
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from numbers import Integral
 from typing import NamedTuple
 
@@ -22,8 +21,6 @@ __all__ = [
     "BEGIN",
     "END",
     "CodedField",
-    "ConstantNames",
-    "FeatureNames",
     "FieldTable",
     "TemplateVocabulary",
     "Window",
@@ -237,51 +234,3 @@ def _find(keys, key, n_keys) -> np.ndarray:
         return table[key]
     position = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
     return np.where(keys[position] == key, position, -1).astype(np.int32)
-
-
-class ConstantNames:
-    """A block of names that exist already: an array of objects."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __len__(self):
-        return len(self.array)
-
-    def names(self, chosen=slice(None)) -> np.ndarray:
-        return self.array[chosen]
-
-
-class FeatureNames(Sequence):
-    """Names of features, made when they are asked for.
-
-    Parameters
-    ----------
-    blocks : list of TemplateVocabulary and ConstantNames
-        Objects with a length and a method ``names(chosen)``.
-    """
-
-    def __init__(self, blocks):
-        self._blocks = blocks
-        self._starts = np.cumsum([0, *map(len, blocks)])
-        self._array: np.ndarray | None = None
-
-    def __len__(self):
-        return int(self._starts[-1])
-
-    def __getitem__(self, key):
-        """Return one name for an int, an array of names for anything else that indexes an array."""
-        if not isinstance(key, Integral):
-            return np.asarray(self)[key]
-        i = range(len(self))[key]
-        block = int(np.searchsorted(self._starts, i, side="right")) - 1
-        return self._blocks[block].names([i - self._starts[block]])[0]
-
-    def __array__(self, dtype=None, copy=None):
-        if self._array is None:
-            self._array = np.concatenate([block.names() for block in self._blocks])
-            self._array.flags.writeable = False
-        return self._array.astype(dtype or object, copy=bool(copy))
-
-    def __reduce__(self):
-        return FeatureNames, (self._blocks,)  # the strings are made anew rather than sent to a worker

@@ -82,7 +82,8 @@ class Tokenwise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         Raises
         ------
         ValueError
-            If the rows differ in length, if y has other lengths than X, or if the transformer rejects the table.
+            If the rows differ in length, if y has other lengths than X, if X has features of segments already, or if
+            the transformer rejects the table.
         """
         self._fit(X, y, "fit")
         return self
@@ -210,6 +211,11 @@ def _call(method, offsets, table, *labels):
 def _stack(X):
     """Return the stacked rows, of shape (N, n_columns), and the offsets of the sequences."""
     if isinstance(X, SequenceBatch):
+        if X.blocks is not None:
+            raise ValueError(
+                "Tokenwise replaces the features of tokens, but X has features of segments that are made of them; put "
+                "Tokenwise before the transformer that made those"
+            )
         return X.tocsr(), X.offsets
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise TypeError(f"X must be a list of sequences, got {type(X).__name__}")

@@ -1,0 +1,145 @@
+"""Names of features, made when somebody asks for them.
+
+A transformer makes one :class:`FeatureNames` in fit and gives it to all its batches. An estimator sees by its identity
+that a batch has the features it was fitted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from .._batch import SequenceBatch
+from .._segments import TokenBlock
+
+__all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "names_of_blocks"]
+
+
+class ConstantNames:
+    """A part whose names exist already: an array of objects, or other FeatureNames."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __len__(self):
+        return len(self.array)
+
+    def names(self, chosen=slice(None)) -> np.ndarray:
+        return self.array[chosen]
+
+
+class PrefixedNames:
+    """The names of some attributes, with a prefix."""
+
+    def __init__(self, attribute_names, attributes, prefix):
+        self.attribute_names = attribute_names
+        self.attributes = attributes
+        self.prefix = prefix
+
+    def __len__(self):
+        return len(self.attributes)
+
+    def names(self, chosen=slice(None)) -> np.ndarray:
+        names = np.asarray(self.attribute_names)[self.attributes[chosen]]
+        return self.prefix + names if self.prefix else names
+
+
+class FeatureNames(Sequence):
+    """Names of features, made when they are asked for.
+
+    Parameters
+    ----------
+    parts : list of TemplateVocabulary, ConstantNames and PrefixedNames
+        Objects with a length and a method ``names(chosen)``.
+    """
+
+    def __init__(self, parts):
+        self._parts = parts
+        self._starts = np.cumsum([0, *map(len, parts)])
+        self._array: np.ndarray | None = None
+
+    def __len__(self):
+        return int(self._starts[-1])
+
+    def __iter__(self):
+        return iter(np.asarray(self))
+
+    def __getitem__(self, key):
+        """Return one name for an int, an array of names for anything else that indexes an array."""
+        if not isinstance(key, Integral):
+            return np.asarray(self)[key]
+        i = range(len(self))[key]
+        part = int(np.searchsorted(self._starts, i, side="right")) - 1
+        return self._parts[part].names([i - self._starts[part]])[0]
+
+    def __array__(self, dtype=None, copy=None):
+        if self._array is None:
+            self._array = np.concatenate([np.empty(0, dtype=object), *(part.names() for part in self._parts)])
+            self._array.flags.writeable = False
+        return self._array.astype(dtype or object, copy=bool(copy))
+
+    def __reduce__(self):
+        return FeatureNames, (self._parts,)  # the strings are made anew rather than sent to a worker
+
+
+def names_of_blocks(blocks, attribute_names) -> FeatureNames:
+    """Return the names of the features of blocks; they hold on to nothing of a batch."""
+    return FeatureNames(
+        [
+            PrefixedNames(attribute_names, block.attributes, block.prefix)
+            if isinstance(block, TokenBlock)
+            else ConstantNames(block.names(attribute_names))
+            for block in blocks
+        ]
+    )
+
+
+class InputFeatures(NamedTuple):
+    """The features that X has already; a transformer that appends to them holds later X against those of fit."""
+
+    attribute_names: Sequence | np.ndarray  # "x0", "x1" .. where the batch has none
+    feature_names: Sequence | np.ndarray  # the same object where there are no blocks
+    has_blocks: bool
+
+    @classmethod
+    def of(cls, X) -> InputFeatures:
+        """Return those of a SequenceBatch; raw sequences have none."""
+        if not isinstance(X, SequenceBatch):
+            empty = np.empty(0, dtype=object)
+            return cls(empty, empty, False)
+        attribute_names = X.attribute_names
+        if attribute_names is None:
+            attribute_names = np.array([f"x{i}" for i in range(X.n_attributes)], dtype=object)
+        if X.blocks is None:
+            return cls(attribute_names, attribute_names, False)
+        names = names_of_blocks(X.blocks, attribute_names) if X.block_names is None else X.block_names
+        return cls(attribute_names, names, True)
+
+    def check(self, X) -> None:
+        """Raise if X does not have the features of fit."""
+        given = InputFeatures.of(X)
+        if len(given.feature_names) != len(self.feature_names):
+            raise ValueError(
+                f"X comes with {len(given.feature_names)} features, but had {len(self.feature_names)} in fit"
+            )
+        if given.has_blocks != self.has_blocks:
+            raise ValueError(
+                f"X comes {'with' if given.has_blocks else 'without'} features of segments, unlike the X of fit"
+            )
+        _check_names(given.attribute_names, self.attribute_names, "token feature")
+        _check_names(given.feature_names, self.feature_names, "feature")
+
+
+def _check_names(given, fitted, what):
+    """Compare names; one object for both, the usual case, costs nothing."""
+    if given is fitted:
+        return
+    if len(given) != len(fitted):
+        raise ValueError(f"X comes with {len(given)} {what}s, but had {len(fitted)} in fit")
+    different = np.flatnonzero(np.asarray(given) != np.asarray(fitted))
+    if len(different):
+        i = int(different[0])
+        raise ValueError(f"X comes with the {what} {given[i]!r}, where fit had {fitted[i]!r}")
