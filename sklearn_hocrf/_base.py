@@ -1,7 +1,8 @@
 """What all sequence labellers share: parameters, the course of ``fit``, predictions in the caller's shape.
 
-A subclass says how its structure is built (``_build_problem``) and what answers questions about new sequences
-(``_build_model``). Everything is computed in local names; the estimator changes only at the end of a successful fit.
+A subclass says what its targets are and how they look per token, how its structure is built (``_build_problem``) and
+what answers questions about new sequences (``_build_model``). Everything is computed in local names; the estimator
+changes only at the end of a successful fit.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ._labels import decode_labels, label_codes
 from ._patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from ._penalties import L2
 from ._solvers import LBFGS
-from ._validation import check_sequence_weight, check_training_data, read_label_codes, read_sequences
+from ._validation import check_sequence_weight, check_training_data, read_sequences
 
 __all__ = ["BaseSequenceLabeler", "Problem"]
 
@@ -60,8 +61,17 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
+    _takes_segment_features = False
 
     # --- hooks --------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _read_training_targets(self, y, lengths, form, name, kept):
+        """Return the targets of fit, with ``labels`` and ``as_lists``; see :func:`read_token_targets`."""
+
+    @abstractmethod
+    def _store_targets(self, targets):
+        """Set ``classes_`` and whatever else the targets say about the fitted model."""
 
     @abstractmethod
     def _build_problem(self, data) -> Problem:
@@ -70,6 +80,22 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _build_model(self):
         """Return the fitted model that decodes batches and gives their marginals."""
+
+    @abstractmethod
+    def _read_truth(self, y, batch, form, unknown):
+        """Return given labellings in the form in which the model decodes and scores them."""
+
+    @abstractmethod
+    def _token_codes(self, decoded):
+        """Return for each token of what the model decoded an index into ``classes_``; shape (N,)."""
+
+    @abstractmethod
+    def _are_right(self, decoded, truth):
+        """Return for each token whether what the model decoded is right; bool of shape (N,)."""
+
+    @abstractmethod
+    def _class_marginals(self, batch):
+        """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
@@ -84,7 +110,8 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             shape (n_tokens, n_features). A 3-D array is a list of sequences of one length; a plain 2-D array, data
             frame or sparse matrix is n sequences of length 1. No sequence may be empty.
         y : list of label sequences, or array-like
-            One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X.
+            One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X. For
+            :class:`~sklearn_hocrf.HighOrderSemiCRF` labels, tags or segments, as its ``encoding`` has it.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. Counts of patterns and features are weighted, too; weight 0 is the same as leaving
             the sequence out.
@@ -113,7 +140,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
         """
         self._check_parameters()
-        data = check_training_data(self, X, y, sample_weight)
+        data = check_training_data(self, X, y, sample_weight, self._read_training_targets)
         problem = self._build_problem(data)
         sigma = self._sigma_of_weight(problem.layout.order_of_weight)
         solver = LBFGS(tol=self.tol, max_iter=self.max_iter, callback=self._write_progress if self.verbose else None)
@@ -174,27 +201,27 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             for name in features.names
         ]
 
-    def _select_patterns(self, codes, offsets, classes, sequence_weight) -> PatternTable:
+    def _select_patterns(self, codes, offsets, labels, sequence_weight) -> PatternTable:
         """Return the label patterns of the model, for label codes of tokens or of segments."""
         if isinstance(self.patterns, str) and self.patterns == "observed":
             return observed_patterns(
-                codes, offsets, len(classes), self.max_order, self.min_pattern_count, sequence_weight
+                codes, offsets, len(labels), self.max_order, self.min_pattern_count, sequence_weight
             )
         if isinstance(self.patterns, str):
-            return all_patterns(len(classes), self.max_order)
+            return all_patterns(len(labels), self.max_order)
         given = list(self.patterns)
-        codes_of_given = _pattern_codes(given, classes)
+        codes_of_given = _pattern_codes(given, labels)
         longest = max(given, key=len, default=())
         if len(longest) > self.max_order + 1:
             raise ValueError(f"pattern {longest!r} has order {len(longest) - 1}, but max_order is {self.max_order}")
-        return given_patterns(codes_of_given, len(classes))
+        return given_patterns(codes_of_given, len(labels))
 
     def _starting_weights(self, problem, data):
         """Return zeros, or with ``warm_start`` the weights of the last fit, matched by pattern and feature."""
         layout = problem.layout
         if not self.warm_start or not hasattr(self, "coef_"):
             return np.zeros(layout.n_weights)
-        rows = _matching(_pattern_labels(problem.patterns, data.classes), self.patterns_)
+        rows = _matching(_pattern_labels(problem.patterns, data.targets.labels), self.patterns_)
         columns = _matching(*_feature_keys(data.features, self._features))
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
@@ -206,9 +233,9 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
 
     def _store(self, data, problem, report):
         layout = problem.layout
-        patterns = _pattern_labels(problem.patterns, data.classes)
+        patterns = _pattern_labels(problem.patterns, data.targets.labels)
         pattern_coef, coef = layout.pattern_coef(report.w), layout.coef(report.w)
-        self.classes_ = data.classes
+        self._store_targets(data.targets)
         self.n_features_in_ = data.features.n_features
         self.patterns_ = patterns
         self.pattern_coef_ = pattern_coef
@@ -218,7 +245,8 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         self.objective_history_ = report.history
         self.optimality_gap_ = report.gap
         self._features = data.features
-        self._labels_as_lists = data.labels_as_lists
+        self._labels = data.targets.labels
+        self._labels_as_lists = data.targets.as_lists
         self._layout = layout
         self._weights = report.w
 
@@ -275,7 +303,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         """
         check_is_fitted(self)
         batch, form = read_sequences(self, X)
-        codes = self._build_model().decode(batch, n_jobs=self.n_jobs)
+        codes = self._token_codes(self._build_model().decode(batch, n_jobs=self.n_jobs))
         if form != "sequences":
             return self._reshape(self.classes_[codes], batch, form)
         return decode_labels(codes, self.classes_, batch.offsets, as_lists=self._labels_as_lists)
@@ -304,7 +332,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         """
         check_is_fitted(self)
         batch, form = read_sequences(self, X)
-        return self._reshape(self._build_model().marginals(batch, n_jobs=self.n_jobs), batch, form)
+        return self._reshape(self._class_marginals(batch), batch, form)
 
     def predict_proba(self, X):
         """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators know.
@@ -356,7 +384,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
                [0.35]])
         """
         check_is_fitted(self)
-        codes = _pattern_codes(list(patterns), self.classes_)
+        codes = _pattern_codes(list(patterns), self._labels)
         batch, form = read_sequences(self, X)
         return self._reshape(self._build_model().pattern_marginals(batch, codes, n_jobs=self.n_jobs), batch, form)
 
@@ -401,13 +429,13 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         """
         check_is_fitted(self)
         batch, form = read_sequences(self, X)
-        truth = read_label_codes(self, y, batch, form, unknown="ignore")
+        truth = self._read_truth(y, batch, form, unknown="ignore")
         weight = check_sequence_weight(sample_weight, len(batch))
         token_weight = None if weight is None else np.repeat(weight, batch.lengths)
         if batch.n_tokens == 0 or (weight is not None and not token_weight.any()):
             raise ValueError("X has no tokens of positive weight, so there is no accuracy")
-        codes = self._build_model().decode(batch, n_jobs=self.n_jobs)
-        return float(np.average(codes == truth, weights=token_weight))
+        decoded = self._build_model().decode(batch, n_jobs=self.n_jobs)
+        return float(np.average(self._are_right(decoded, truth), weights=token_weight))
 
     def log_likelihood(self, X, y):
         """Return log P(y given x) of each sequence, without the penalty.
@@ -437,9 +465,9 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         """
         check_is_fitted(self)
         batch, form = read_sequences(self, X)
-        codes = read_label_codes(self, y, batch, form, unknown="raise")
+        truth = self._read_truth(y, batch, form, unknown="raise")
         model = self._build_model()
-        difference = model.log_score(batch, codes) - model.log_partition(batch, n_jobs=self.n_jobs)
+        difference = model.log_score(batch, truth) - model.log_partition(batch, n_jobs=self.n_jobs)
         return np.minimum(difference, 0.0)  # rounding errors must not make a probability larger than 1
 
     def __sklearn_tags__(self):

@@ -42,7 +42,9 @@ __all__ = [
     "segments_of_tokens",
     "split_tag",
     "tag_channels",
+    "tag_numbers",
     "tags_of_segments",
+    "token_features",
     "token_labels",
 ]
 
@@ -187,6 +189,24 @@ def tags_of_segments(segments: Segments, encoding, outside) -> TagTable:
         prefix[first[segments.lengths == 1]] = S
     prefix[first[segments.codes == outside]] = O
     return TagTable(prefix, token_labels(segments))
+
+
+def token_features(segments: Segments, encoding, outside) -> np.ndarray:
+    """Return what an encoding says of each token, shape (1 or 2, N): label and prefix, or whether a segment starts."""
+    if encoding == "runs":
+        return token_labels(segments)[None]
+    if encoding == "segments":
+        starts = np.zeros(int(segments.lengths.sum()), dtype=np.int32)
+        starts[np.cumsum(segments.lengths) - segments.lengths] = 1
+        return np.stack([token_labels(segments), starts])
+    return np.stack(tags_of_segments(segments, encoding, outside))
+
+
+def tag_numbers(tags: TagTable, known: TagTable) -> np.ndarray:
+    """Return the row of each tag in another table, which has them all; shape (C,), int32."""
+    number = np.full((5, int(known.label.max(initial=0)) + 1), -1, dtype=np.int32)
+    number[known] = np.arange(len(known.label))
+    return number[tags]
 
 
 def possible_tags(encoding, longest, outside) -> TagTable:

@@ -11,7 +11,15 @@ from itertools import chain
 
 import numpy as np
 
-__all__ = ["decode_labels", "encode_labels", "flatten_labels", "label_codes", "place", "sorted_labels"]
+__all__ = [
+    "check_hashable",
+    "decode_labels",
+    "encode_labels",
+    "flatten_labels",
+    "label_codes",
+    "place",
+    "sorted_labels",
+]
 
 _NATIVE = ((bool, np.bool_), (int, np.integer), (float, np.floating), (str, np.str_))  # types numpy holds unchanged
 
@@ -41,7 +49,7 @@ def flatten_labels(sequences) -> np.ndarray | list:
     return list(chain.from_iterable(s.tolist() if isinstance(s, np.ndarray) else s for s in sequences))
 
 
-def sorted_labels(labels, offsets) -> np.ndarray:
+def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
     """Return the distinct labels, sorted: the ``classes_`` of an estimator.
 
     Parameters
@@ -50,6 +58,8 @@ def sorted_labels(labels, offsets) -> np.ndarray:
         Labels of all tokens, as :func:`flatten_labels` returns them.
     offsets : ndarray of shape (n_sequences + 1,)
         Token range of each sequence, for error messages.
+    at_least : int, default=2
+        How many distinct labels there must be.
 
     Returns
     -------
@@ -61,7 +71,7 @@ def sorted_labels(labels, offsets) -> np.ndarray:
     TypeError
         For a label that is not hashable, and for labels that cannot be sorted together.
     ValueError
-        For nan, inf and real numbers that are no whole numbers, and when there are fewer than two distinct labels.
+        For nan, inf and real numbers that are no whole numbers, and when there are too few distinct labels.
 
     Examples
     --------
@@ -71,14 +81,16 @@ def sorted_labels(labels, offsets) -> np.ndarray:
     """
     classes = np.unique(labels) if isinstance(labels, np.ndarray) else _sorted_objects(labels, offsets)
     _refuse_real_numbers(labels, classes, offsets)
-    if len(classes) < 2:
+    if len(classes) < at_least:
         found = f", {classes.tolist()[0]!r}" if len(classes) else ""
-        raise ValueError(f"y must have at least 2 distinct labels, but the training data has only one class{found}")
+        raise ValueError(
+            f"y must have at least {at_least} distinct labels, but the training data has only one class{found}"
+        )
     return classes
 
 
 def _sorted_objects(labels, offsets):
-    distinct = set(_hashable(labels, offsets))
+    distinct = set(check_hashable(labels, offsets))
     _refuse_nan(distinct, labels, offsets)
     try:
         classes = sorted(distinct)
@@ -96,17 +108,6 @@ def _sorted_objects(labels, offsets):
     native = np.empty(len(classes), dtype=object)
     native[:] = classes
     return native
-
-
-def _hashable(labels, offsets):
-    for t, label in enumerate(labels):
-        try:
-            hash(label)
-        except TypeError:
-            raise TypeError(
-                f"a label must be hashable, but {label!r} ({place(offsets, t)}) is a {type(label).__name__}"
-            ) from None
-    return labels
 
 
 def _refuse_nan(distinct, labels, offsets):
@@ -127,6 +128,18 @@ def _refuse_real_numbers(labels, classes, offsets):
         raise ValueError(
             f"{what}: {values[t]} ({place(offsets, t)}); labels are discrete, real numbers are a regression target"
         )
+
+
+def check_hashable(labels, offsets):
+    """Return the labels, or raise if one of them is not hashable."""
+    for t, label in enumerate(labels):
+        try:
+            hash(label)
+        except TypeError:
+            raise TypeError(
+                f"a label must be hashable, but {label!r} ({place(offsets, t)}) is a {type(label).__name__}"
+            ) from None
+    return labels
 
 
 def label_codes(classes) -> dict:
@@ -169,7 +182,7 @@ def encode_labels(labels, classes, offsets, *, unknown="raise") -> np.ndarray:
     try:
         codes = np.fromiter((table.get(label, -1) for label in flat), dtype=np.int32, count=len(flat))
     except TypeError:
-        _hashable(flat, offsets)
+        check_hashable(flat, offsets)
         raise
     if unknown == "raise" and (codes < 0).any():
         t = int(np.flatnonzero(codes < 0)[0])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["PatternTable", "all_patterns", "given_patterns", "is_frequent", "observed_patterns"]
+__all__ = ["PatternTable", "all_patterns", "given_patterns", "is_frequent", "observed_patterns", "without_repeats"]
 
 _MOST_PATTERNS = 1_000_000
 
@@ -102,6 +102,14 @@ def given_patterns(patterns: Iterable[Sequence[int]], n_labels) -> PatternTable:
     for pattern in patterns:
         by_length.setdefault(len(pattern), set()).add(tuple(pattern))
     return _stack([np.array(sorted(by_length[n]), dtype=np.int32) for n in sorted(by_length)])
+
+
+def without_repeats(patterns: PatternTable) -> PatternTable:
+    """Return the patterns that have no equal neighbours."""
+    left, right = patterns.labels[:, :-1], patterns.labels[:, 1:]
+    kept = ~((left == right) & (right >= 0)).any(axis=1)
+    lengths = patterns.lengths[kept]
+    return PatternTable(np.ascontiguousarray(patterns.labels[kept][:, -lengths.max() :]), lengths)
 
 
 def is_frequent(counts, min_count) -> np.ndarray:

@@ -6,6 +6,7 @@ from ._base import BaseSequenceLabeler, Problem
 from ._inference import ChainModel
 from ._objectives import NegativeLogLikelihood
 from ._potentials import build_layout
+from ._validation import read_label_codes, read_token_targets
 
 __all__ = ["HighOrderCRF"]
 
@@ -151,10 +152,16 @@ class HighOrderCRF(BaseSequenceLabeler):
         self.verbose = verbose
         self.random_state = random_state
 
+    def _read_training_targets(self, y, lengths, form, name, kept):
+        return read_token_targets(y, lengths, form, name, kept)
+
+    def _store_targets(self, targets):
+        self.classes_ = targets.labels
+
     def _build_problem(self, data):
-        batch, codes, weight = data.batch, data.codes, data.sequence_weight
+        batch, codes, weight = data.batch, data.targets.codes, data.sequence_weight
         orders = self._feature_orders(data.features)
-        patterns = self._select_patterns(codes, batch.offsets, data.classes, weight)
+        patterns = self._select_patterns(codes, batch.offsets, data.targets.labels, weight)
         layout = build_layout(
             batch,
             codes,
@@ -170,3 +177,15 @@ class HighOrderCRF(BaseSequenceLabeler):
 
     def _build_model(self):
         return ChainModel(self._layout, self._weights)
+
+    def _read_truth(self, y, batch, form, unknown):
+        return read_label_codes(y, batch.lengths, form, type(self).__name__, self.classes_, unknown=unknown)
+
+    def _token_codes(self, decoded):
+        return decoded
+
+    def _are_right(self, decoded, truth):
+        return decoded == truth
+
+    def _class_marginals(self, batch):
+        return self._build_model().marginals(batch, n_jobs=self.n_jobs)

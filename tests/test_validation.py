@@ -68,7 +68,7 @@ def test_all_forms_of_numeric_sequences_give_the_same_batch(convert):
     np.testing.assert_array_equal(data.batch.offsets, [0, 2, 3])
     assert data.features.vocabulary is None
     assert not data.features.is_table
-    np.testing.assert_array_equal(data.codes, [0, 1, 1])
+    np.testing.assert_array_equal(data.targets.codes, [0, 1, 1])
 
 
 def test_object_array_of_sequences():
@@ -83,7 +83,7 @@ def test_three_dimensional_x_is_sequences_of_one_length(y):
     rows, data = stacked(X, y)
     np.testing.assert_array_equal(rows, X.reshape(8, 3))
     np.testing.assert_array_equal(data.batch.offsets, [0, 2, 4, 6, 8])
-    assert data.codes.tolist() == [0, 1] * 4
+    assert data.targets.codes.tolist() == [0, 1] * 4
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix, sparse.coo_array, pd.DataFrame, np.ndarray.tolist])
@@ -94,8 +94,8 @@ def test_plain_two_dimensional_x_is_sequences_of_length_one(convert, y):
     np.testing.assert_array_equal(rows, X)
     assert data.batch.lengths.tolist() == [1, 1, 1]
     assert data.features.is_table
-    assert data.codes.tolist() == [0, 1, 0]
-    assert data.labels_as_lists == isinstance(y, list)
+    assert data.targets.codes.tolist() == [0, 1, 0]
+    assert data.targets.as_lists == isinstance(y, list)
 
 
 def test_column_names_of_data_frames_become_feature_names():
@@ -181,13 +181,13 @@ def test_sequences_of_weight_zero_are_out_of_everything():
     data = check_training_data(STUB, X, y, [2, 0, 1])
     alone = check_training_data(STUB, X[::2], y[::2], [2, 1])
     assert list(data.features.names) == list(alone.features.names) == ["a", "b"]
-    assert data.classes.tolist() == ["A", "B"]
+    assert data.targets.labels.tolist() == ["A", "B"]
     assert data.sequence_weight.tolist() == [2, 1]
     np.testing.assert_array_equal(data.batch.toarray(), alone.batch.toarray())
-    np.testing.assert_array_equal(data.codes, alone.codes)
+    np.testing.assert_array_equal(data.targets.codes, alone.targets.codes)
     as_arrays = check_training_data(STUB, X, [np.array(labels) for labels in y], [2, 0, 1])
-    assert as_arrays.classes.tolist() == ["A", "B"]
-    np.testing.assert_array_equal(as_arrays.codes, alone.codes)
+    assert as_arrays.targets.labels.tolist() == ["A", "B"]
+    np.testing.assert_array_equal(as_arrays.targets.codes, alone.targets.codes)
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

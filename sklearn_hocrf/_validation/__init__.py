@@ -10,13 +10,19 @@ A sequence is a list of feature dicts or of attribute-name lists (``_attributes`
 """
 
 from ._inputs import FeatureSpace, TrainingData, check_sequence_weight, check_training_data, read_sequences
-from ._targets import read_label_codes
+from ._segment_targets import SegmentTargets, read_segment_targets, read_segments
+from ._targets import TokenTargets, read_label_codes, read_token_targets
 
 __all__ = [
     "FeatureSpace",
+    "SegmentTargets",
+    "TokenTargets",
     "TrainingData",
     "check_sequence_weight",
     "check_training_data",
     "read_label_codes",
+    "read_segment_targets",
+    "read_segments",
     "read_sequences",
+    "read_token_targets",
 ]

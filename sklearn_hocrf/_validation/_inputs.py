@@ -10,11 +10,11 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
 
 from .._batch import SequenceBatch
-from .._labels import encode_labels, sorted_labels
+from .._segments import LengthBlock, TokenBlock
 from ._attributes import Vocabulary, looks_like_rows, read_attributes, sort_vocabulary
 from ._messages import refuse_non_sequence, short
 from ._rows import check_table, refuse_not_finite, rows_batch, stack_grid, stack_rows
-from ._targets import read_labels
+from ._targets import read_token_targets
 
 __all__ = [
     "FeatureSpace",
@@ -33,45 +33,45 @@ class FeatureSpace(NamedTuple):
     names: Any  # (n_features,) object array, a lazy sequence of names, or None
     vocabulary: Vocabulary | None  # feature number by attribute name, where X had attribute names
     is_table: bool  # X was a plain 2-D array: sequences of length 1
+    kinds: tuple | None = None  # the kinds of segment features, where X was a batch that has some
 
 
 class TrainingData(NamedTuple):
-    """What fit works with.   N tokens, L labels. Sequences of weight 0 are out."""
+    """What fit works with. Sequences of weight 0 are out."""
 
     batch: SequenceBatch
-    codes: np.ndarray  # (N,) int32    label of each token, an index into ``classes``
-    classes: np.ndarray  # (L,)        the labels as in y, sorted
+    targets: Any  # what ``read_targets`` returned: its ``labels`` are those of the label patterns
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
     features: FeatureSpace
-    labels_as_lists: bool  # y was lists, so predictions are
 
 
-def check_training_data(estimator, X, y, sample_weight=None) -> TrainingData:
+def check_training_data(estimator, X, y, sample_weight=None, read_targets=read_token_targets) -> TrainingData:
     """Return validated training data, or raise an error that names sequence, position and value.
 
     Parameters
     ----------
     estimator : estimator
-        For its name in messages.
+        For its name in messages; ``_takes_segment_features`` says whether X may have them.
     X, y : sequences and their labels
         In one of the forms of the package's docstring.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight a sequence.
+    read_targets : callable
+        ``read_targets(y, lengths, form, name, kept)`` returns the targets of the sequences that are kept.
     """
     form = input_form(X)
     batch, features = _read_training_sequences(estimator, X, form)
     if not batch.lengths.all():
         raise ValueError(f"sequence {int(np.argmin(batch.lengths))} of X is empty: fit needs a token in each sequence")
-    labels, as_lists = read_labels(y, batch.lengths, form, type(estimator).__name__)
     weight = check_sequence_weight(sample_weight, len(batch))
-    if weight is not None and not weight.all():
-        batch, labels, weight = _without_weightless(batch, labels, weight)
-    classes = sorted_labels(labels, batch.offsets)
-    codes = encode_labels(labels, classes, batch.offsets)
+    kept = None if weight is None or weight.all() else weight > 0
+    targets = read_targets(y, batch.lengths, form, type(estimator).__name__, kept)
+    if kept is not None:
+        batch, weight = batch[kept], weight[kept]
     if features.vocabulary is not None:
         batch, vocabulary = sort_vocabulary(batch, features.vocabulary)
         features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
-    return TrainingData(batch, codes, classes, weight, features, as_lists)
+    return TrainingData(batch, targets, weight, features)
 
 
 def check_sequence_weight(sample_weight, n_sequences):
@@ -82,13 +82,6 @@ def check_sequence_weight(sample_weight, n_sequences):
     if not weight.any():  # older versions of scikit-learn let this pass
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weight
-
-
-def _without_weightless(batch, labels, weight):
-    """Leave out the sequences of weight 0."""
-    kept_tokens = np.flatnonzero(np.repeat(weight, batch.lengths))
-    labels = labels[kept_tokens] if isinstance(labels, np.ndarray) else [labels[t] for t in kept_tokens]
-    return batch[weight > 0], labels, weight[weight > 0]
 
 
 def input_form(X) -> str:
@@ -126,8 +119,9 @@ def _read_training_sequences(estimator, X, form):
     if isinstance(X, SequenceBatch):
         if len(X) == 0:
             raise ValueError("X has no sequences: fit needs at least one")
+        _refuse_segment_features(X, estimator)
         _refuse_not_finite_batch(X)
-        return X, FeatureSpace(X.n_features, X.feature_names, None, is_table=False)
+        return X, FeatureSpace(X.n_features, X.feature_names, None, is_table=False, kinds=_kinds_of(X))
     names = None
     if form == "table":
         names = _get_feature_names(X)
@@ -166,10 +160,15 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
     features, name = estimator._features, type(estimator).__name__
     form = input_form(X)
     if isinstance(X, SequenceBatch):
+        _refuse_segment_features(X, estimator)
         _check_width(X.n_features, features.n_features, name)
         _check_names(X.feature_names, features.names, name)
+        if features.kinds != _kinds_of(X):
+            raise ValueError(_other_segment_features(name))
         _refuse_not_finite_batch(X)
         return X, form
+    if features.kinds is not None:
+        raise ValueError(_other_segment_features(name))
     if form == "table":
         matrix = _check_fitted_table(estimator, X)
         offsets = np.arange(matrix.shape[0] + 1)
@@ -209,6 +208,30 @@ def _check_kind(rows, features, name):
             f"X has attribute names, but {name} was fitted on rows of numbers or on a SequenceBatch: pass X through "
             "the transformer that made the training X"
         )
+
+
+def _refuse_segment_features(batch, estimator):
+    if batch.blocks is not None and not getattr(estimator, "_takes_segment_features", False):
+        raise ValueError(
+            f"X has features of segments, but {type(estimator).__name__} has no segments: use HighOrderSemiCRF"
+        )
+
+
+def _kinds_of(batch):
+    """Return what kinds of segment features a batch has, without their names; None if it has none."""
+
+    def kind(block):
+        details = block.channel if isinstance(block, TokenBlock) else block if isinstance(block, LengthBlock) else ()
+        return type(block).__name__, block.n_features, *details
+
+    return None if batch.blocks is None else tuple(map(kind, batch.blocks))
+
+
+def _other_segment_features(name):
+    return (
+        f"X does not have the segment features that {name} was fitted on: pass it through the transformers that made "
+        "the training X"
+    )
 
 
 def _check_width(given, fitted, name):

@@ -2,13 +2,58 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from .._labels import encode_labels, flatten_labels
+from .._labels import encode_labels, flatten_labels, sorted_labels
 from ._messages import short
 
-__all__ = ["read_label_codes", "read_labels"]
+__all__ = [
+    "TokenTargets",
+    "leave_out",
+    "read_label_codes",
+    "read_labels",
+    "read_target_sequences",
+    "read_token_targets",
+]
+
+
+class TokenTargets(NamedTuple):
+    """Training labels, one per token.   N tokens, L labels."""
+
+    codes: np.ndarray  # (N,) int32    label of each token, an index into ``labels``
+    labels: np.ndarray  # (L,)         the labels as in y, sorted
+    as_lists: bool  # y was lists, so predictions are
+
+
+def read_token_targets(y, lengths, form, name, kept=None) -> TokenTargets:
+    """Return the training labels of all tokens.
+
+    Parameters
+    ----------
+    y, lengths, form, name
+        As in :func:`read_labels`.
+    kept : ndarray of bool of shape (n_sequences,), or None
+        Sequences that are not left out.
+    """
+    labels, as_lists = read_labels(y, lengths, form, name)
+    labels, offsets = leave_out(labels, lengths, kept)
+    classes = sorted_labels(labels, offsets)
+    return TokenTargets(encode_labels(labels, classes, offsets), classes, as_lists)
+
+
+def leave_out(labels, lengths, kept):
+    """Return the labels without those of some sequences, and offsets in which these sequences are empty.
+
+    So the numbers of the sequences in error messages are those of the user's y.
+    """
+    if kept is not None:
+        chosen = np.flatnonzero(np.repeat(kept, lengths))
+        labels = labels[chosen] if isinstance(labels, np.ndarray) else [labels[i] for i in chosen]
+        lengths = np.where(kept, lengths, 0)
+    return labels, np.concatenate([[0], np.cumsum(lengths)])
 
 
 def read_labels(y, lengths, form, name) -> tuple[np.ndarray | list, bool]:
@@ -24,6 +69,27 @@ def read_labels(y, lengths, form, name) -> tuple[np.ndarray | list, bool]:
     name : str
         Name of the estimator, for messages.
     """
+    y = _read_collection(y, name)
+    if form == "table":
+        return _read_plain_labels(y, len(lengths))
+    sequences = read_target_sequences(y, len(lengths), name)
+    for n, (labels, length) in enumerate(zip(sequences, lengths.tolist(), strict=True)):
+        if isinstance(labels, np.ndarray) and labels.ndim > 1:
+            raise ValueError(f"y[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token")
+        if len(labels) != length:
+            raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in y")
+    return flatten_labels(sequences), not all(isinstance(labels, np.ndarray) for labels in sequences)
+
+
+def read_target_sequences(y, n_sequences, name) -> list:
+    """Return y as a list of lists or arrays, one for each sequence of X."""
+    y = _read_collection(y, name)
+    if len(y) != n_sequences:
+        raise ValueError(f"X has {n_sequences} sequences, y has {len(y)}")
+    return [_label_sequence(labels, n) for n, labels in enumerate(y)]
+
+
+def _read_collection(y, name):
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     if isinstance(y, (str, bytes)):
@@ -32,15 +98,7 @@ def read_labels(y, lengths, form, name) -> tuple[np.ndarray | list, bool]:
         y = np.asarray(y)
     if not _is_ordered_collection(y):
         raise TypeError(f"y must be a list of label sequences or an array, not a {type(y).__name__}")
-    if form == "table":
-        return _read_plain_labels(y, len(lengths))
-    if len(y) != len(lengths):
-        raise ValueError(f"X has {len(lengths)} sequences, y has {len(y)}")
-    sequences = [_label_sequence(labels, n) for n, labels in enumerate(y)]
-    for n, (labels, length) in enumerate(zip(sequences, lengths.tolist(), strict=True)):
-        if len(labels) != length:
-            raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in y")
-    return flatten_labels(sequences), not all(isinstance(labels, np.ndarray) for labels in sequences)
+    return y
 
 
 def _read_plain_labels(y, n_rows):
@@ -71,8 +129,6 @@ def _label_sequence(labels, n):
         )
     if hasattr(labels, "__array__"):
         labels = np.asarray(labels)
-    if isinstance(labels, np.ndarray) and labels.ndim > 1:
-        raise ValueError(f"y[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token")
     if not _is_ordered_collection(labels):
         raise TypeError(
             f"y[{n}] (sequence {n}) is {short(labels)} ({type(labels).__name__}), where a sequence of labels belongs"
@@ -80,7 +136,7 @@ def _label_sequence(labels, n):
     return labels
 
 
-def read_label_codes(estimator, y, batch, form, *, unknown) -> np.ndarray:
+def read_label_codes(y, lengths, form, name, labels, *, unknown) -> np.ndarray:
     """Return the label codes (N,) of y for a fitted estimator; ``unknown="ignore"`` codes unknown labels as -1."""
-    labels, _ = read_labels(y, batch.lengths, form, type(estimator).__name__)
-    return encode_labels(labels, estimator.classes_, batch.offsets, unknown=unknown)
+    flat, _ = read_labels(y, lengths, form, name)
+    return encode_labels(flat, labels, np.concatenate([[0], np.cumsum(lengths)]), unknown=unknown)

@@ -1,0 +1,218 @@
+"""The segmentations that belong to a batch, in any encoding."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._encodings import (
+    OUTSIDE,
+    PREFIXES,
+    O,
+    read_segment,
+    segments_of_labels,
+    segments_of_tags,
+    segments_of_tokens,
+    split_tag,
+    token_labels,
+)
+from .._labels import check_hashable, encode_labels, place, sorted_labels
+from .._segments import NO_LIMIT, Segments
+from ._messages import short
+from ._targets import leave_out, read_labels, read_target_sequences
+
+__all__ = ["SegmentTargets", "read_segment_targets", "read_segments"]
+
+
+class SegmentTargets(NamedTuple):
+    """Training segmentations.   L labels."""
+
+    segments: Segments
+    labels: np.ndarray  # (L,)         labels of segments, sorted
+    longest: np.ndarray  # (L,) int64   highest length of a segment, by label; NO_LIMIT for any
+    repeats: bool  # neighbouring segments may have one label
+    as_lists: bool  # y was lists, so predictions are
+    bare_tags: bool  # tags of the label "_" are written without it
+
+
+class _Reading(NamedTuple):
+    """Segmentations as they are in y."""
+
+    segments: Segments
+    labels: np.ndarray
+    as_lists: bool
+    bare_tags: bool
+
+
+def read_segment_targets(y, lengths, form, name, kept=None, *, encoding, max_segment_length) -> SegmentTargets:
+    """Return the training segmentations.
+
+    Parameters
+    ----------
+    y, lengths, form, name, kept
+        As in :func:`read_token_targets`; y is in the given encoding.
+    encoding : {"runs", "bio", "bioes", "segments"}
+    max_segment_length : int, inf, dict or None
+        Highest length of a segment, for all labels or by label; None stands for the longest in training.
+    """
+    found = _read(y, lengths, form, name, encoding, kept=kept)
+    segments, labels = found.segments, found.labels
+    longest = _longest(max_segment_length, segments, labels, encoding)
+    repeats = encoding != "runs"
+    if encoding == "runs" and (longest == 1).all():
+        segments, repeats = (
+            segments_of_tokens(np.repeat(segments.codes, segments.lengths), _offsets(lengths, kept)),
+            True,
+        )
+    _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
+    if kept is not None:
+        segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
+    return SegmentTargets(segments, labels, longest, repeats, found.as_lists, found.bare_tags)
+
+
+def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown) -> Segments:
+    """Return the segments of y for a fitted estimator.
+
+    Parameters
+    ----------
+    y, lengths, form, name
+        As in :func:`read_segment_targets`.
+    labels : ndarray of shape (L,)
+        The labels of the fitted estimator.
+    encoding : {"runs", "bio", "bioes", "segments"}
+    singles : bool
+        Whether each token is a segment of its own.
+    unknown : {"raise", "ignore"}
+        "ignore" codes unknown labels as -1.
+    """
+    segments = _read(y, lengths, form, name, encoding, labels, unknown).segments
+    if singles:
+        return segments_of_tokens(token_labels(segments), _offsets(lengths))
+    return segments
+
+
+def _offsets(lengths, kept=None):
+    return np.concatenate([[0], np.cumsum(lengths if kept is None else np.where(kept, lengths, 0))])
+
+
+def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=None) -> _Reading:
+    """Read y; ``labels`` are those of a fitted estimator, or None, which stands for those of y."""
+    if encoding == "segments":
+        return _read_lists(y, lengths, name, labels, unknown, kept)
+    tokens, as_lists = read_labels(y, lengths, form, name)
+    tokens, offsets = leave_out(tokens, lengths, kept)
+    if encoding == "runs":
+        labels = sorted_labels(tokens, offsets) if labels is None else labels
+        segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown), offsets)
+        return _Reading(segments, labels, as_lists, False)
+    prefixes, names = _split_tags(tokens, offsets, encoding)
+    labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
+    segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown), offsets)
+    return _Reading(segments, labels, as_lists, any(tag in ("B", "I", "E", "S") for tag in tokens))
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+
+def _split_tags(tags, offsets, encoding):
+    """Return prefix (N,) and label of each token's tag."""
+    tags = tags.tolist() if isinstance(tags, np.ndarray) else check_hashable(tags, offsets)
+    parts = {tag: split_tag(tag, encoding) for tag in set(tags)}
+    for tag, part in parts.items():
+        if part is None or (part[1] == OUTSIDE and part[0] != O):
+            where = place(offsets, tags.index(tag))
+            if part is not None:
+                raise ValueError(f"y has the tag {short(tag)} ({where}), but the label 'O' is that of the tag 'O'")
+            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
+            raise ValueError(
+                f"{short(tag)} of y ({where}) is no tag of encoding={encoding!r}, whose tags are 'O', {expected}"
+            )
+    return np.array([parts[tag][0] for tag in tags], dtype=np.int8), [parts[tag][1] for tag in tags]
+
+
+# --- lists of segments ------------------------------------------------------------------------------------------------
+
+
+def _read_lists(y, lengths, name, labels, unknown, kept) -> _Reading:
+    sequences = [_rows(segments) for segments in read_target_sequences(y, len(lengths), name)]
+    rows = [
+        (n, *read_segment(segment, f"sequence {n}, position {i}", "y"))
+        for n, segments in enumerate(sequences)
+        for i, segment in enumerate(segments)
+    ]
+    rows.sort(key=lambda row: row[:2])
+    numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+    sequence, start, stop = numbers.T
+    _refuse_untiled(rows, sequence, start, stop, lengths)
+    counts = np.bincount(sequence, minlength=len(lengths))
+    names, offsets = leave_out([row[3] for row in rows], counts, kept)
+    labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
+    codes = encode_labels(names, labels, offsets, unknown=unknown)
+    remain = slice(None) if kept is None else kept[sequence]
+    origin = _offsets(lengths, kept)[sequence]
+    return _Reading(Segments(offsets, (start + origin)[remain], (stop + origin)[remain], codes), labels, True, False)
+
+
+def _rows(segments):
+    return segments.tolist() if isinstance(segments, np.ndarray) else segments
+
+
+def _refuse_untiled(rows, sequence, start, stop, lengths):
+    """Raise unless the segments, in order, tile the sequences."""
+    is_first = np.append(True, sequence[1:] != sequence[:-1])[: len(rows)]
+    before = np.where(is_first, 0, np.roll(stop, 1))
+    beyond = stop > lengths[sequence]
+    for i in np.flatnonzero(beyond | (start != before))[:1].tolist():
+        segment, n = rows[i][1:], rows[i][0]
+        if beyond[i]:
+            raise ValueError(f"segment {short(segment)} of sequence {n} of y ends beyond its {lengths[n]} tokens")
+        if start[i] < before[i]:
+            raise ValueError(f"segments {short(rows[i - 1][1:])} and {short(segment)} of sequence {n} of y overlap")
+        after = "" if is_first[i] else f" after {short(rows[i - 1][1:])}"
+        raise _gap(n, before[i], start[i], f"{after} before {short(segment)}")
+    reached = np.zeros(len(lengths), dtype=np.int64)
+    reached[sequence] = stop  # the last segment of each sequence is written last
+    for n in np.flatnonzero(reached < lengths)[:1].tolist():
+        raise _gap(n, reached[n], lengths[n], f", at the end of its {lengths[n]} tokens")
+
+
+def _gap(n, start, stop, where):
+    return ValueError(
+        f"the segments of sequence {n} of y leave a gap [{start}, {stop}){where}: segments must tile a sequence. Fill "
+        "gaps with segments (t, t + 1, 'O') of length 1"
+    )
+
+
+# --- lengths ----------------------------------------------------------------------------------------------------------
+
+
+def _longest(max_segment_length, segments, labels, encoding):
+    """Return the highest length of a segment of each label."""
+    longest = np.zeros(len(labels), dtype=np.int64)
+    np.maximum.at(longest, segments.codes, segments.lengths)
+    names = labels.tolist()
+    given = max_segment_length
+    if given is None:
+        given = {}
+    elif not isinstance(given, dict):
+        given = {label: given for label in names if encoding not in PREFIXES or label != OUTSIDE}
+    for label, most in given.items():
+        if label not in names:
+            raise ValueError(f"max_segment_length names the label {label!r}, which the training data do not have")
+        if encoding in PREFIXES and label == OUTSIDE and most != 1:
+            raise ValueError(f"max_segment_length['O'] is {most}, but every O token is a segment of length 1")
+        longest[names.index(label)] = min(most, NO_LIMIT)
+    return longest
+
+
+def _refuse_longer(segments, longest, labels, offsets):
+    """Raise if a training segment is longer than its label allows."""
+    for i in np.flatnonzero(segments.lengths > longest[segments.codes])[:1].tolist():
+        n = int(np.searchsorted(offsets, segments.start[i], side="right")) - 1
+        label = labels.tolist()[segments.codes[i]]
+        segment = int(segments.start[i] - offsets[n]), int(segments.stop[i] - offsets[n]), label
+        raise ValueError(
+            f"segment {short(segment)} of sequence {n} of y has {segments.lengths[i]} tokens, but max_segment_length "
+            f"allows {longest[segments.codes[i]]} for the label {label!r}"
+        )
