@@ -23,7 +23,17 @@ from ._kernels import chain, chain_log, rows
 from ._patterns import given_patterns
 from ._potentials import WeightLayout, build_lattice, label_arcs
 
-__all__ = ["ChainModel", "Expectations", "Plan"]
+__all__ = [
+    "BasePlan",
+    "ChainModel",
+    "Expectations",
+    "Plan",
+    "Tables",
+    "all_forbidden",
+    "in_order",
+    "lanes_of",
+    "width_of",
+]
 
 _SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles, but at least _SLAB_ROWS: a call from Python costs as much as a few rows
 _SLAB_ROWS = 32
@@ -38,7 +48,32 @@ class Expectations(NamedTuple):
     counts: np.ndarray  # (n_weights,)   expected counts of all weights' features, weighted by sequence
 
 
-class Plan:
+class BasePlan:
+    """How a batch is cut into pieces, which are dealt out to chunks; and what threads keep between evaluations."""
+
+    def _start(self, pieces, work):
+        """Deal out pieces; ``work`` is about how many operations the data are worth."""
+        # each chunk costs a private gradient: not more of them than the work on the data is worth
+        n_chunks = int(np.clip(work // (32 * max(self.layout.n_weights, 1)), 4, _MOST_CHUNKS))
+        self.chunks = _deal(pieces, n_chunks)
+        self._spare_tables = []
+        self._threads = {}  # pools by number of threads; they end with the plan
+
+    @contextmanager
+    def tables(self):
+        """Lend memory for the tables of one thread; it is kept for the next evaluation."""
+        tables = self._spare_tables.pop() if self._spare_tables else Tables()
+        yield tables
+        self._spare_tables.append(tables)
+
+    def threads(self, n_threads) -> ThreadPoolExecutor:
+        """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
+        if n_threads not in self._threads:
+            self._threads[n_threads] = ThreadPoolExecutor(n_threads)
+        return self._threads[n_threads]
+
+
+class Plan(BasePlan):
     """How a batch is cut into pieces and chunks, for models of one layout."""
 
     def __init__(self, layout: WeightLayout, batch: SequenceBatch):
@@ -50,27 +85,7 @@ class Plan:
         self.row_numbers = layout.automaton.n_states + layout.pairs.n_columns + self.n_slots + 1
         slab_numbers = max(_SLAB_NUMBERS, _SLAB_ROWS * chain.LANES * self.row_numbers)
         pieces = cut_pieces(batch.offsets, chain.LANES, slab_numbers, _LONG_NUMBERS, self.row_numbers)
-        self.chunks = _deal(pieces, self._n_chunks(batch))
-        self._spare_tables = []
-        self._threads = {}  # pools by number of threads; they end with the plan
-
-    def _n_chunks(self, batch):
-        # each chunk costs a private gradient: not more of them than the work on the data is worth
-        work = len(batch.indices) + batch.n_tokens * (self.row_numbers + len(self.layout.network.terms))
-        return int(np.clip(work // (32 * max(self.layout.n_weights, 1)), 4, _MOST_CHUNKS))
-
-    @contextmanager
-    def tables(self):
-        """Lend memory for the tables of one thread; it is kept for the next evaluation."""
-        tables = self._spare_tables.pop() if self._spare_tables else _Tables()
-        yield tables
-        self._spare_tables.append(tables)
-
-    def threads(self, n_threads) -> ThreadPoolExecutor:
-        """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
-        if n_threads not in self._threads:
-            self._threads[n_threads] = ThreadPoolExecutor(n_threads)
-        return self._threads[n_threads]
+        self._start(pieces, len(batch.indices) + batch.n_tokens * (self.row_numbers + len(layout.network.terms)))
 
     def alone(self, sequence) -> Piece:
         """Return the piece of one sequence, in a block of one lane."""
@@ -120,7 +135,7 @@ class ChainModel:
                     run.backward(piece)
                 return run.gradient, run.dense, run.arc_counts()
 
-        for pair_part, dense_part, arc_part in _in_order(work, plan, n_jobs):
+        for pair_part, dense_part, arc_part in in_order(work, plan, n_jobs):
             pairs += pair_part
             dense += dense_part
             arcs += arc_part
@@ -144,7 +159,7 @@ class ChainModel:
                 for piece in chunk:
                     run.partition(piece)
 
-        for _ in _in_order(work, plan, n_jobs):
+        for _ in in_order(work, plan, n_jobs):
             pass
         return log_z
 
@@ -165,7 +180,7 @@ class ChainModel:
                 for piece in chunk:
                     run.backward(piece)
 
-        for _ in _in_order(work, plan, n_jobs):
+        for _ in in_order(work, plan, n_jobs):
             pass
         return table
 
@@ -208,12 +223,12 @@ class ChainModel:
                 for piece in chunk:
                     run.decode(piece)
 
-        for _ in _in_order(work, plan, n_jobs):
+        for _ in in_order(work, plan, n_jobs):
             pass
         return codes
 
 
-def _in_order(work, plan, n_jobs):
+def in_order(work, plan, n_jobs):
     """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, the caller's among them.
 
     joblib says how many threads; its own pool looks for results every 10 ms only, longer than many a gradient takes.
@@ -239,20 +254,22 @@ def _in_order(work, plan, n_jobs):
     return results
 
 
-def _all_forbidden(sequence):
+def all_forbidden(sequence) -> ValueError:
+    """Return the error for a sequence none of whose labellings is possible."""
     return ValueError(f"sequence {sequence}: the model forbids every labelling of it")
 
 
-def _lanes(slab):
+def lanes_of(slab) -> int:
+    """Return the number of sequences side by side."""
     return slab.length.shape[1]
 
 
-def _width(slab):
+def width_of(slab):
     """Return what tells a kernel whether to work on vectors or on single numbers."""
-    return chain.LANES if _lanes(slab) > 1 else None
+    return chain.LANES if lanes_of(slab) > 1 else None
 
 
-class _Tables:
+class Tables:
     """Arrays for one slab at a time, cut out of memory that is reused."""
 
     def __init__(self):
@@ -268,7 +285,7 @@ class _Tables:
 class _Run:
     """Forward passes of one chunk."""
 
-    def __init__(self, tables: _Tables, model: ChainModel, plan: Plan, log_z):
+    def __init__(self, tables: Tables, model: ChainModel, plan: Plan, log_z):
         self.model, self.plan, self.log_z = model, plan, log_z
         self.layout, self.lattice = model.layout, model.lattice
         self.tables = tables
@@ -306,7 +323,7 @@ class _Run:
         return self._starts[lanes]
 
     def _score(self, slab):
-        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, _lanes(slab))
+        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, lanes_of(slab))
         model = self.model
         rows.score_rows(self.plan.rows, self.layout.pairs, model.pair_weights, model.dense_table, slab, scores)
         return scores
@@ -320,7 +337,7 @@ class _Run:
     def _scratch(self, slab):
         network, n_states = self.layout.network, self.layout.automaton.n_states
         n_values, n_adjoints = n_states + len(network.starts), self.layout.automaton.n_arcs + len(network.back_starts)
-        return self.tables("scratch", n_values + max(n_values, n_adjoints), _lanes(slab))
+        return self.tables("scratch", n_values + max(n_values, n_adjoints), lanes_of(slab))
 
     def _slab_tables(self, slab):
         """Return the tables of factors, alpha and inverse scales of a slab."""
@@ -335,9 +352,9 @@ class _Run:
         """Run the forward pass of a slab and return the last alpha of its last block, and 1 / its total."""
         scores = self._score(slab)
         factors, alpha, inverse_scale = self._slab_tables(slab)
-        chain.exponentiate(_width(slab), self.lattice, slab, scores, factors, log_scale, suspect)
+        chain.exponentiate(width_of(slab), self.lattice, slab, scores, factors, log_scale, suspect)
         tables = (carry, scores, factors, alpha, inverse_scale, log_scale, suspect)
-        chain.forward(_width(slab), self.lattice, slab, self._scratch(slab), *tables)
+        chain.forward(width_of(slab), self.lattice, slab, self._scratch(slab), *tables)
         return alpha[-len(carry) :], inverse_scale[-1]
 
     def _forward_log(self, piece):
@@ -352,7 +369,7 @@ class _Run:
             carry = alpha[-1].copy()
             log_z += log_scale
             if log_z == -np.inf:
-                raise _all_forbidden(piece.sequences[0, 0])
+                raise all_forbidden(piece.sequences[0, 0])
         return log_z, checkpoints
 
     def _forward_log_slab(self, slab, carry):
@@ -386,10 +403,10 @@ class _BackwardRun(_Run):
             self._backward_log(sequence)
 
     def _backward_slab(self, slab, weight, beta):
-        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, _lanes(slab))
+        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, lanes_of(slab))
         factors, alpha, inverse_scale = self._slab_tables(slab)
-        tables = (scores, factors, alpha, inverse_scale, weight, beta, self._counts(_lanes(slab)))
-        chain.backward(_width(slab), self.lattice, slab, self._scratch(slab), *tables)
+        tables = (scores, factors, alpha, inverse_scale, weight, beta, self._counts(lanes_of(slab)))
+        chain.backward(width_of(slab), self.lattice, slab, self._scratch(slab), *tables)
         return scores
 
     def _backward_log(self, sequence):
@@ -463,14 +480,14 @@ class _DecodeRun(_Run):
                 firsts = (slab.rows[:-1] + np.arange(len(slab.length))) * len(carry)
                 dead = (beta[firsts] == -np.inf) & (piece.sequences >= 0)
                 if dead.any():
-                    raise _all_forbidden(piece.sequences[dead].min())
+                    raise all_forbidden(piece.sequences[dead].min())
             chain.walk(self.lattice, slab, scores, dynamic, beta, state, self.codes)
 
     def _backward_max(self, slab, carry):
         scores = self._score(slab)
         dynamic = self._slot_scores(scores)
         n_states, n_blocks = len(carry), len(slab.length)
-        beta = self.tables("alpha", (int(slab.rows[-1]) + n_blocks) * n_states, _lanes(slab))
-        beta.reshape(-1, n_states, _lanes(slab))[slab.rows[1:] + np.arange(n_blocks)] = carry
-        chain.backward_max(_width(slab), self.lattice, slab, self._scratch(slab), scores, dynamic, beta)
+        beta = self.tables("alpha", (int(slab.rows[-1]) + n_blocks) * n_states, lanes_of(slab))
+        beta.reshape(-1, n_states, lanes_of(slab))[slab.rows[1:] + np.arange(n_blocks)] = carry
+        chain.backward_max(width_of(slab), self.lattice, slab, self._scratch(slab), scores, dynamic, beta)
         return scores, dynamic, beta

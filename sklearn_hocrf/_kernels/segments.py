@@ -1,0 +1,169 @@
+"""Scores of candidate segments from scores of tokens, and the way back.
+
+The row of a token holds the scores of the segments that end with it: entry ``first_entry[k] + d - 1`` is that of target
+k for length d, as long as the segment begins inside the sequence; entries beyond are never touched. Token terms are
+added up from the segment's end towards its start, so nothing is ever subtracted; the adjoint runs the same loop
+backwards and sums up probabilities, which therefore keep their relative precision.
+
+Shapes: B blocks, W lanes, R rows, C score columns, E entries of a row, K targets.
+"""
+
+from numba import njit
+
+from ._common import add, fill, load, multiply_add, store
+
+COMMON_SOURCE = "c11035fe076247a4"
+FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def assemble(width, tables, slab, length_scores, scores, table):
+    """Write the scores of all candidate segments.
+
+    length_scores : (E,)   scores of lengths        scores : (R * C, W)   of tokens        table : (R * E, W) out
+    """
+    n_entries, n_targets = tables.first_entry[-1], len(tables.longest)
+    n_columns = len(scores) // slab.rows[-1]
+    for block in range(len(slab.length)):
+        first_row, stop_row = slab.rows[block], slab.rows[block + 1]
+        for row in range(first_row, stop_row):
+            for target in range(n_targets):
+                entry = tables.first_entry[target]
+                inner = fill(0.0, width)
+                for d in range(1, min(tables.longest[target], row - first_row + 1) + 1):
+                    score = fill(length_scores[entry + d - 1], width)
+                    for member in range(tables.member_starts[target], tables.member_starts[target + 1]):
+                        channel = tables.member_channel[member]
+                        if d < channel[2] or d > channel[3]:
+                            continue
+                        token = row - channel[1] if channel[0] == FROM_STOP else row + 1 - d + channel[1]
+                        if token >= stop_row:  # after the end of the sequence; lanes that end earlier hold zeros
+                            continue
+                        term = load(scores, token * n_columns + tables.member_column[member], width)
+                        if channel[0] == RANGE:
+                            inner = add(inner, term)
+                        else:
+                            score = add(score, term)
+                    store(table, row * n_entries + entry + d - 1, add(score, inner))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def collect(width, tables, slab, weight, table, scores, length_counts):
+    """Sum up, for each token and column, the probabilities of the segments that count it: the adjoint of ``assemble``.
+
+    weight : (B, W)   by which lanes count in ``length_counts``        table : (R * E, W)   probabilities
+    scores : (R * C, W)   the columns of targets are overwritten        length_counts : (E, W) or (0, W)   increased
+    """
+    n_entries, n_targets = tables.first_entry[-1], len(tables.longest)
+    n_columns = len(scores) // slab.rows[-1]
+    for row in range(slab.rows[-1]):
+        for member in range(len(tables.member_column)):
+            store(scores, row * n_columns + tables.member_column[member], fill(0.0, width))
+    for block in range(len(slab.length)):
+        first_row, stop_row = slab.rows[block], slab.rows[block + 1]
+        lane_weight = load(weight, block, width)
+        for row in range(first_row, stop_row):
+            for target in range(n_targets):
+                entry = tables.first_entry[target]
+                so_far = fill(0.0, width)  # segments of length d or more
+                for d in range(min(tables.longest[target], row - first_row + 1), 0, -1):
+                    probability = load(table, row * n_entries + entry + d - 1, width)
+                    so_far = add(so_far, probability)
+                    for member in range(tables.member_starts[target], tables.member_starts[target + 1]):
+                        channel = tables.member_channel[member]
+                        if d < channel[2] or d > channel[3]:
+                            continue
+                        token = row - channel[1] if channel[0] == FROM_STOP else row + 1 - d + channel[1]
+                        if token >= stop_row:
+                            continue
+                        cell = token * n_columns + tables.member_column[member]
+                        if channel[0] == RANGE:
+                            store(scores, cell, add(load(scores, cell, width), so_far))
+                        else:
+                            store(scores, cell, add(load(scores, cell, width), probability))
+                    if len(length_counts):
+                        cell = entry + d - 1
+                        counted = multiply_add(probability, lane_weight, load(length_counts, cell, width))
+                        store(length_counts, cell, counted)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_candidates(candidates, pairs, weights, tables, slab, table):
+    """Add the scores of features of whole segments: ``weights`` (n_pairs,), ``table`` (R * E, W) in and out."""
+    n_entries = tables.first_entry[-1]
+    for block in range(len(slab.length)):
+        for lane in range(table.shape[1]):
+            for position in range(slab.length[block, lane]):
+                token = slab.first_token[block, lane] + position
+                row = (slab.rows[block] + position) * n_entries
+                for candidate in range(candidates.token_starts[token], candidates.token_starts[token + 1]):
+                    d = candidates.length[candidate]
+                    for entry in range(candidates.indptr[candidate], candidates.indptr[candidate + 1]):
+                        value = candidates.values[entry] if len(candidates.values) else 1.0
+                        for pair in range(candidates.first[entry], candidates.stop[entry]):
+                            target = tables.column_target[pairs.columns[pair]]
+                            if d <= tables.longest[target]:
+                                table[row + tables.first_entry[target] + d - 1, lane] += value * weights[pair]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_candidates(candidates, pairs, tables, slab, table, weight, gradient):
+    """Add the expected counts of features of whole segments.
+
+    table : (R * E, W)   probabilities        weight : (B, W)        gradient : (n_pairs,)   in and out
+    """
+    n_entries = tables.first_entry[-1]
+    for block in range(len(slab.length)):
+        for lane in range(table.shape[1]):
+            if weight[block, lane] == 0.0:
+                continue
+            for position in range(slab.length[block, lane]):
+                token = slab.first_token[block, lane] + position
+                row = (slab.rows[block] + position) * n_entries
+                for candidate in range(candidates.token_starts[token], candidates.token_starts[token + 1]):
+                    d = candidates.length[candidate]
+                    for entry in range(candidates.indptr[candidate], candidates.indptr[candidate + 1]):
+                        value = candidates.values[entry] if len(candidates.values) else 1.0
+                        for pair in range(candidates.first[entry], candidates.stop[entry]):
+                            target = tables.column_target[pairs.columns[pair]]
+                            if d <= tables.longest[target]:
+                                cell = row + tables.first_entry[target] + d - 1
+                                gradient[pair] += value * weight[block, lane] * table[cell, lane]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_likely(tables, slab, table, weight, threshold, counts):
+    """Count the segments of at least a probability that end with each token: ``counts`` (N,) int64 out."""
+    n_entries = tables.first_entry[-1]
+    n_labels = len(tables.first_state) - 1
+    for block in range(len(slab.length)):
+        for lane in range(table.shape[1]):
+            if weight[block, lane] == 0.0:
+                continue
+            for position in range(slab.length[block, lane]):
+                found = 0
+                for label in range(n_labels):
+                    first = (slab.rows[block] + position) * n_entries + tables.first_entry[label]
+                    for d in range(1, min(tables.longest[label], position + 1) + 1):
+                        found += table[first + d - 1, lane] >= threshold
+                counts[slab.first_token[block, lane] + position] = found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_likely(tables, slab, table, weight, threshold, starts, length, code, probability):
+    """Write the segments that ``count_likely`` counts; those that end with token t from ``starts[t]`` on."""
+    n_entries = tables.first_entry[-1]
+    n_labels = len(tables.first_state) - 1
+    for block in range(len(slab.length)):
+        for lane in range(table.shape[1]):
+            if weight[block, lane] == 0.0:
+                continue
+            for position in range(slab.length[block, lane]):
+                place = starts[slab.first_token[block, lane] + position]
+                for label in range(n_labels):
+                    first = (slab.rows[block] + position) * n_entries + tables.first_entry[label]
+                    for d in range(1, min(tables.longest[label], position + 1) + 1):
+                        if table[first + d - 1, lane] >= threshold:
+                            length[place], code[place] = d, label
+                            probability[place] = table[first + d - 1, lane]
+                            place += 1

@@ -1,0 +1,453 @@
+"""Forward and backward passes of a high-order semi-Markov chain, and Viterbi segmentation.
+
+Which label comes next and how long it lasts are separate steps (algorithm: boundary / duration split). At the border u
+the automaton moves, as in ``chain``; then a segment [u, v) of d = v - u tokens follows. With ``x(u, v, y)`` the
+exponentiated score of a segment, S and R as in ``_sumnet``, y(s) the last label of state s:
+
+    border     m(u) = S alpha(u)                      begin(u) = R (w(u) m(u))
+    segments   alpha(v, s) = sum over d of begin(v - d, s) x(v - d, v, y(s))
+    backward   reach(u, s) = sum over d of x(u, u + d, y(s)) beta(u + d, s)      beta(u) = S^T (w(u) R^T reach(u))
+    marginals  P(arc a at u) = m_a(u) w_a(u) reach_a(u)     P(u, v, y) = x(u, v, y) sum over s of begin(u, s) beta(v, s)
+
+Arcs some of whose suffix patterns of two or more labels have scores of their own for the whole segment (*whole arcs*)
+are kept out of ``begin`` and summed apart, with their own factor for each length.
+
+Each alpha(v) is scaled to a total of 1. A segment spans several borders, so the logarithms of the scales between its
+ends go into its score before exp is taken, and so does the highest score of the row. Lanes in which anything
+structurally reachable falls out of the range of floating point numbers are reported as *suspect* and done again by the
+log-space twin (``semi_log``).
+
+Shapes: B blocks, W lanes, R rows (tokens of all blocks), C score columns, E entries of segment scores (see
+``segments``), P states, A arcs, Q slots (arcs whose score varies with the position), H whole arcs, D longest segment.
+Row r + b of alpha is the border in front of row r, of block b.
+"""
+
+import numpy as np
+from numba import njit
+
+from ._common import (
+    add,
+    exp,
+    fill,
+    largest,
+    largest_adjoints,
+    load,
+    multiply,
+    multiply_add,
+    resolve,
+    smallest,
+    store,
+    sum_adjoints,
+    sum_network,
+    where_positive,
+)
+
+COMMON_SOURCE = "c11035fe076247a4"
+TINY = 1e-200
+SMALLEST_TOTAL = 1e-80
+LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
+WHOLE_RANGE = 180.0  # factors of whole arcs beyond exp of it might lift a segment out of what counts as nothing
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def forward(
+    width, lattice, tables, slab, scratch, scores, table, factors, begin, whole, alpha, log_total, inverse, log_z,
+    suspect,
+):  # fmt: skip
+    """Run the scaled forward pass.
+
+    scratch : (enough, W)   overwritten        scores : (R * C, W)   of tokens
+    table : (R * E, W)   entries of labels: log scores in, x out; the others stay log scores
+    factors : (R * Q, W)   out: weights of the slots' arcs
+    begin : (R * P, W), whole : (R * H, W), alpha : ((R + B) * P, W)   out
+    log_total, inverse : (R, W)   out: logarithm of the scale of each row, and 1 / total of its alpha
+    log_z, suspect : (B, W)   out: log Z, and 1 where a lane is to be done again
+    """
+    n_states, n_slots, n_whole = len(lattice.fail), len(lattice.slot_arc), len(tables.whole_arc)
+    n_labels, n_entries = lattice.n_labels, tables.first_entry[-1]
+    n_columns = len(scores) // slab.rows[-1]
+    n_longest = tables.longest.max()
+    n_values = n_states + len(lattice.starts) - 1
+    values = scratch[:n_values]
+    dynamic = scratch[n_values : n_values + n_slots]
+    last_begin = scratch[n_values + n_slots : n_values + n_slots + n_states]
+    between = scratch[n_values + n_slots + n_states : n_values + n_slots + n_states + n_longest + 1]
+    sums = scratch[n_values + n_slots + n_states + n_longest + 1 :]
+    marks = np.empty((4, scores.shape[1]))  # alive, totals, lows, shifts
+    zero, infinite, minus = fill(0.0, width), fill(np.inf, width), fill(-1.0, width)
+    lowest_safe, widest = fill(LOWEST_LOG, width), fill(WHOLE_RANGE, width)
+    for block in range(len(slab.length)):
+        first_row = slab.rows[block]
+        for state in range(n_states):
+            store(alpha, (first_row + block) * n_states + state, fill(1.0 if state == 0 else 0.0, width))
+            store(last_begin, state, fill(-np.inf, width))
+        for row in range(first_row, slab.rows[block + 1]):
+            position = row - first_row
+            here = (row + block) * n_states
+            after = here + n_states
+            for lane in range(scores.shape[1]):
+                marks[0, lane] = 1.0 if position < slab.length[block, lane] else 0.0
+            # the border in front of the token
+            for state in range(n_states):
+                store(values, state, load(alpha, here + state, width))
+            sum_network(width, lattice.starts, lattice.terms, n_states, values)
+            low, margin = infinite, infinite
+            for slot in range(n_slots):
+                total = _slot_score(width, lattice, slot, scores, row * n_columns, dynamic)
+                store(dynamic, slot, total)
+                constant = lattice.arc_score[lattice.slot_arc[slot]] - lattice.log_shift
+                if constant == -np.inf:
+                    store(factors, row * n_slots + slot, zero)
+                    continue
+                total = add(total, fill(constant, width))
+                margin = smallest(add(total, fill(-LOWEST_LOG, width)), margin)
+                margin = smallest(add(multiply(minus, total), fill(-LOWEST_LOG, width)), margin)
+                total = smallest(largest(total, lowest_safe), fill(-LOWEST_LOG, width))
+                store(factors, row * n_slots + slot, exp(total))
+            for state in range(1, n_states):
+                flow, mass, any_mass = zero, zero, zero
+                for arc in range(lattice.into[state], lattice.into[state + 1]):
+                    number, slot = tables.arc_whole[arc], lattice.arc_slot[arc]
+                    if lattice.arc_score[arc] == -np.inf:
+                        if number >= 0:
+                            store(whole, row * n_whole + number, zero)
+                        continue
+                    value = load(values, lattice.arc_value[arc], width)
+                    any_mass = add(any_mass, value)
+                    if slot >= 0:
+                        weighted = multiply(load(factors, row * n_slots + slot, width), value)
+                    else:
+                        weighted = multiply(fill(lattice.arc_weight[arc], width), value)
+                    if number >= 0:
+                        store(whole, row * n_whole + number, weighted)
+                        low = smallest(where_positive(value, weighted, infinite), low)
+                    else:
+                        flow = add(flow, weighted)
+                        mass = add(mass, value)
+                store(begin, row * n_states + state, flow)
+                low = smallest(where_positive(mass, flow, infinite), low)
+                now = where_positive(any_mass, fill(float(position), width), load(last_begin, state, width))
+                store(last_begin, state, now)
+            # the segments that end with the token
+            longest = min(n_longest, position + 1)
+            store(between, 1, zero)  # minus the logarithms of the scales of the borders inside a segment of d tokens
+            for d in range(2, longest + 1):
+                scale = load(log_total, row + 1 - d, width)
+                store(between, d, add(load(between, d - 1, width), multiply(minus, scale)))
+            shift = fill(-np.inf, width)
+            for label in range(n_labels):
+                first = row * n_entries + tables.first_entry[label] - 1
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    score = add(load(table, first + d, width), load(between, d, width))
+                    store(table, first + d, score)
+                    shift = largest(score, shift)
+            store(marks, 3, shift)
+            lives, minus_shift = load(marks, 0, width), multiply(minus, shift)
+            for label in range(n_labels):
+                first = row * n_entries + tables.first_entry[label] - 1
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    score = largest(add(load(table, first + d, width), minus_shift), lowest_safe)
+                    store(table, first + d, multiply(lives, exp(score)))
+            for state in range(n_states):
+                store(alpha, after + state, zero)
+            for number in range(n_whole):
+                arc = tables.whole_arc[number]
+                target, label = lattice.arc_target[arc], lattice.arc_label[arc]
+                total = load(alpha, after + target, width)
+                first = row * n_entries + tables.first_entry[label] - 1
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    score = _whole_score(width, tables, number, d, n_longest, row * n_entries, table, sums)
+                    store(sums, number * n_longest + d - 1, score)
+                    margin = smallest(smallest(add(widest, score), add(widest, multiply(minus, score))), margin)
+                    factor = exp(smallest(largest(score, multiply(minus, widest)), widest))
+                    factor = multiply(factor, load(table, first + d, width))
+                    total = multiply_add(load(whole, (row + 1 - d) * n_whole + number, width), factor, total)
+                store(alpha, after + target, total)
+            total = zero
+            for label in range(n_labels):
+                longest_here = min(tables.longest[label], longest)
+                first = row * n_entries + tables.first_entry[label] - 1
+                within = fill(float(tables.longest[label] - position) - 0.5, width)
+                for state in range(tables.first_state[label], tables.first_state[label + 1]):
+                    mass = load(alpha, after + state, width)
+                    for d in range(1, longest_here + 1):
+                        started = load(begin, (row + 1 - d) * n_states + state, width)
+                        mass = multiply_add(started, load(table, first + d, width), mass)
+                    store(alpha, after + state, mass)
+                    total = add(total, mass)
+                    reachable = add(load(last_begin, state, width), within)
+                    low = smallest(where_positive(reachable, mass, infinite), low)
+            store(marks, 1, total)
+            store(marks, 2, where_positive(margin, low, zero))
+            for lane in range(scores.shape[1]):
+                inverse[row, lane] = 0.0
+                log_total[row, lane] = 0.0
+                if marks[0, lane] > 0.0:
+                    total_here = marks[1, lane]
+                    safe = SMALLEST_TOTAL <= total_here <= 1.0 / SMALLEST_TOTAL
+                    if not (safe and marks[2, lane] >= TINY * max(1.0, total_here)):
+                        suspect[block, lane] = 1.0
+                    if suspect[block, lane] == 0.0:
+                        inverse[row, lane] = 1.0 / total_here
+                        log_total[row, lane] = np.log(total_here) + marks[3, lane] + lattice.log_shift
+                        log_z[block, lane] += log_total[row, lane]
+            scale = load(inverse, row, width)
+            for state in range(n_states):
+                store(alpha, after + state, multiply(load(alpha, after + state, width), scale))
+        for lane in range(scores.shape[1]):
+            if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
+                stop_row = slab.rows[block + 1]
+                alpha[(first_row + block) * n_states : (stop_row + block + 1) * n_states, lane] = 0.0
+                begin[first_row * n_states : stop_row * n_states, lane] = 0.0
+                whole[first_row * n_whole : stop_row * n_whole, lane] = 0.0
+                inverse[first_row:stop_row, lane] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _slot_score(width, lattice, slot, scores, first_score, dynamic):
+    """Return the part of a slot's arc score that varies: its own column and that of its longest suffix."""
+    total = fill(0.0, width)
+    if lattice.slot_column[slot] >= 0:
+        total = load(scores, first_score + lattice.slot_column[slot], width)
+    if lattice.slot_up[slot] >= 0:
+        total = add(total, load(dynamic, lattice.slot_up[slot], width))
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _whole_score(width, tables, number, d, n_longest, first_entry, table, sums):
+    """Return the score of a whole arc for a segment of d tokens: its own pattern's and that of its longest suffix."""
+    total = fill(0.0, width)
+    target = tables.whole_target[number]
+    if target >= 0:
+        total = load(table, first_entry + tables.first_entry[target] + d - 1, width)
+    if tables.whole_up[number] >= 0:
+        total = add(total, load(sums, tables.whole_up[number] * n_longest + d - 1, width))
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def backward(
+    width, lattice, tables, slab, scratch, scores, table, factors, begin, whole, alpha, inverse, weight, reach,
+    whole_reach, counts,
+):  # fmt: skip
+    """Run the scaled backward pass and turn ``table`` into probabilities of segments, in place.
+
+    scratch : (enough, W)   overwritten
+    scores : (R * C, W)   out: P(pattern starts here) in the columns of the slots
+    table : (R * E, W)   from ``forward``; out: P(segment) for labels, P(segment and pattern) for the other targets
+    factors, begin, whole, alpha, inverse   from ``forward``
+    weight : (B, W)   by which each lane counts in ``counts``
+    reach : (R * P, W), whole_reach : (R * H, W)   overwritten        counts : (A, W)   increased by arc marginals
+    """
+    n_states, n_slots, n_whole = len(lattice.fail), len(lattice.slot_arc), len(tables.whole_arc)
+    n_arcs, n_entries = len(lattice.arc_slot), tables.first_entry[-1]
+    n_columns = len(scores) // slab.rows[-1]
+    n_longest = tables.longest.max()
+    n_values, n_adjoints = n_states + len(lattice.starts) - 1, n_arcs + len(lattice.back_starts) - 1
+    values, adjoints = scratch[:n_values], scratch[n_values : n_values + n_adjoints]
+    used_slots = scratch[n_values + n_adjoints : n_values + n_adjoints + n_slots]
+    ends = scratch[n_values + n_adjoints + n_slots : n_values + n_adjoints + n_slots + n_states]
+    sums = scratch[n_values + n_adjoints + n_slots + n_states :]
+    first_beta = n_adjoints - n_states
+    zero, widest = fill(0.0, width), fill(WHOLE_RANGE, width)
+    lowest = fill(-WHOLE_RANGE, width)
+    for block in range(len(slab.length)):
+        first_row, lane_weight = slab.rows[block], load(weight, block, width)
+        for row in range(first_row, slab.rows[block + 1]):
+            for state in range(n_states):
+                store(reach, row * n_states + state, zero)
+            for number in range(n_whole):
+                store(whole_reach, row * n_whole + number, zero)
+        for state in range(n_states):
+            store(adjoints, first_beta + state, zero)
+        for row in range(slab.rows[block + 1] - 1, first_row - 1, -1):
+            position = row - first_row
+            here = (row + block) * n_states
+            for lane in range(scores.shape[1]):
+                if slab.last[block, lane] == position:
+                    adjoints[first_beta:, lane] = 1.0
+            # the segments that end with the token
+            longest = min(n_longest, position + 1)
+            scale = load(inverse, row, width)
+            for state in range(n_states):  # a state out of reach has no use for its beta, which may be infinite
+                beta = multiply(load(adjoints, first_beta + state, width), scale)
+                store(ends, state, where_positive(load(alpha, here + n_states + state, width), beta, zero))
+            for number in range(n_whole):
+                label = lattice.arc_label[tables.whole_arc[number]]
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    score = _whole_score(width, tables, number, d, n_longest, row * n_entries, table, sums)
+                    store(sums, number * n_longest + d - 1, score)
+            for number in range(n_whole):
+                arc = tables.whole_arc[number]
+                label, end = lattice.arc_label[arc], load(ends, lattice.arc_target[arc], width)
+                first = row * n_entries + tables.first_entry[label] - 1
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    score = load(sums, number * n_longest + d - 1, width)
+                    factor = exp(smallest(largest(score, lowest), widest))
+                    onward = multiply(multiply(factor, load(table, first + d, width)), end)
+                    cell = (row + 1 - d) * n_whole + number
+                    store(whole_reach, cell, add(load(whole_reach, cell, width), onward))
+                    store(sums, number * n_longest + d - 1, multiply(load(whole, cell, width), onward))
+            for label in range(lattice.n_labels):
+                first = row * n_entries + tables.first_entry[label] - 1
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    weighted = load(table, first + d, width)
+                    start, inside = (row + 1 - d) * n_states, zero
+                    for state in range(tables.first_state[label], tables.first_state[label + 1]):
+                        end = load(ends, state, width)
+                        inside = multiply_add(load(begin, start + state, width), end, inside)
+                        store(reach, start + state, multiply_add(weighted, end, load(reach, start + state, width)))
+                    store(table, first + d, multiply(weighted, inside))
+            for number in range(n_whole):
+                label = lattice.arc_label[tables.whole_arc[number]]
+                first = row * n_entries + tables.first_entry[label] - 1
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    used = load(sums, number * n_longest + d - 1, width)
+                    store(table, first + d, add(load(table, first + d, width), used))
+            for number in range(n_whole - 1, -1, -1):  # longest arcs first: they end with the patterns of shorter ones
+                label, up, target = (
+                    lattice.arc_label[tables.whole_arc[number]],
+                    tables.whole_up[number],
+                    tables.whole_target[number],
+                )
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    used = load(sums, number * n_longest + d - 1, width)
+                    if up >= 0:
+                        cell = up * n_longest + d - 1
+                        store(sums, cell, add(load(sums, cell, width), used))
+                    if target >= 0:
+                        store(table, row * n_entries + tables.first_entry[target] + d - 1, used)
+            # the border in front of the token
+            for state in range(n_states):
+                store(values, state, load(alpha, here + state, width))
+            sum_network(width, lattice.starts, lattice.terms, n_states, values)
+            for state in range(1, n_states):
+                flow = load(reach, row * n_states + state, width)
+                for arc in range(lattice.into[state], lattice.into[state + 1]):
+                    number, slot = tables.arc_whole[arc], lattice.arc_slot[arc]
+                    adjoint = load(whole_reach, row * n_whole + number, width) if number >= 0 else flow
+                    if slot >= 0:
+                        adjoint = multiply(load(factors, row * n_slots + slot, width), adjoint)
+                    else:
+                        adjoint = multiply(fill(lattice.arc_weight[arc], width), adjoint)
+                    value = load(values, lattice.arc_value[arc], width)
+                    adjoint = where_positive(value, adjoint, zero)
+                    store(adjoints, arc, adjoint)
+                    used = multiply(adjoint, value)
+                    if slot >= 0:
+                        store(used_slots, slot, used)
+                    store(counts, arc, multiply_add(used, lane_weight, load(counts, arc, width)))
+            sum_adjoints(width, lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
+            for slot in range(n_slots - 1, -1, -1):
+                up, column = lattice.slot_up[slot], lattice.slot_column[slot]
+                used = load(used_slots, slot, width)
+                if up >= 0:
+                    store(used_slots, up, add(load(used_slots, up, width), used))
+                if column >= 0:
+                    store(scores, row * n_columns + column, used)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def backward_max(width, lattice, tables, slab, scratch, table, dynamic, beta, reach, whole_reach):
+    """Fill ``beta`` ((R + B) * P, W): the best score of the segments from each border on, 0 at a lane's end.
+
+    scratch : (enough, W)   overwritten        table : (R * E, W)   log scores
+    dynamic : (R * Q, W)   from ``rows.slot_scores``        reach : (R * P, W), whole_reach : (R * H, W)   overwritten
+    """
+    n_states, n_slots, n_whole = len(lattice.fail), len(lattice.slot_arc), len(tables.whole_arc)
+    n_arcs, n_entries = len(lattice.arc_slot), tables.first_entry[-1]
+    n_longest = tables.longest.max()
+    n_adjoints = n_arcs + len(lattice.back_starts) - 1
+    adjoints, sums = scratch[:n_adjoints], scratch[n_adjoints:]
+    first_beta = n_adjoints - n_states
+    never = fill(-np.inf, width)
+    for block in range(len(slab.length)):
+        first_row = slab.rows[block]
+        for row in range(first_row, slab.rows[block + 1]):
+            for state in range(n_states):
+                store(reach, row * n_states + state, never)
+            for number in range(n_whole):
+                store(whole_reach, row * n_whole + number, never)
+        for state in range(n_states):
+            store(beta, (slab.rows[block + 1] + block) * n_states + state, never)
+        for row in range(slab.rows[block + 1] - 1, first_row - 1, -1):
+            position = row - first_row
+            here = (row + block) * n_states
+            after = here + n_states
+            for lane in range(table.shape[1]):
+                if position >= slab.length[block, lane]:
+                    beta[after : after + n_states, lane] = -np.inf
+                elif slab.last[block, lane] == position:
+                    beta[after : after + n_states, lane] = 0.0
+            longest = min(n_longest, position + 1)
+            for number in range(n_whole):
+                arc = tables.whole_arc[number]
+                label, end = lattice.arc_label[arc], load(beta, after + lattice.arc_target[arc], width)
+                first = row * n_entries + tables.first_entry[label] - 1
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    score = _whole_score(width, tables, number, d, n_longest, row * n_entries, table, sums)
+                    store(sums, number * n_longest + d - 1, score)
+                    onward = add(add(score, load(table, first + d, width)), end)
+                    cell = (row + 1 - d) * n_whole + number
+                    store(whole_reach, cell, largest(load(whole_reach, cell, width), onward))
+            for label in range(lattice.n_labels):
+                first = row * n_entries + tables.first_entry[label] - 1
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    score, start = load(table, first + d, width), (row + 1 - d) * n_states
+                    for state in range(tables.first_state[label], tables.first_state[label + 1]):
+                        onward = add(score, load(beta, after + state, width))
+                        store(reach, start + state, largest(load(reach, start + state, width), onward))
+            for state in range(1, n_states):
+                flow = load(reach, row * n_states + state, width)
+                for arc in range(lattice.into[state], lattice.into[state + 1]):
+                    number, slot = tables.arc_whole[arc], lattice.arc_slot[arc]
+                    adjoint = load(whole_reach, row * n_whole + number, width) if number >= 0 else flow
+                    adjoint = add(adjoint, fill(lattice.arc_score[arc], width))
+                    if slot >= 0:
+                        adjoint = add(adjoint, load(dynamic, row * n_slots + slot, width))
+                    store(adjoints, arc, adjoint)
+            largest_adjoints(width, lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
+            for state in range(n_states):
+                store(beta, here + state, load(adjoints, first_beta + state, width))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk(lattice, tables, slab, table, dynamic, beta, codes, lengths):
+    """Read off the best segments, left to right; ties go to the lowest label, then to the shortest segment.
+
+    codes, lengths : (N,) int32   out: label of each token, and length of the segment that starts with it, or 0
+    """
+    n_states, n_slots, n_entries = len(lattice.fail), len(lattice.slot_arc), tables.first_entry[-1]
+    arc_of_label = np.empty(lattice.n_labels, dtype=np.int32)
+    for block in range(len(slab.length)):
+        for lane in range(table.shape[1]):
+            current, position = 0, 0
+            n_tokens = slab.length[block, lane]
+            while position < n_tokens:
+                row = slab.rows[block] + position
+                resolve(lattice, current, arc_of_label)
+                best, best_arc, best_length = -np.inf, arc_of_label[0], 1
+                for label in range(lattice.n_labels):
+                    arc = arc_of_label[label]
+                    border = lattice.arc_score[arc]
+                    if lattice.arc_slot[arc] >= 0:
+                        border += dynamic[row * n_slots + lattice.arc_slot[arc], lane]
+                    for d in range(1, min(tables.longest[label], n_tokens - position) + 1):
+                        first = (row + d - 1) * n_entries + d - 1
+                        score = border + table[first + tables.first_entry[label], lane]
+                        number = tables.arc_whole[arc]
+                        while number >= 0:
+                            target = tables.whole_target[number]
+                            if target >= 0:
+                                score += table[first + tables.first_entry[target], lane]
+                            number = tables.whole_up[number]
+                        score += beta[(row + d + block) * n_states + lattice.arc_target[arc], lane]
+                        if score > best:
+                            best, best_arc, best_length = score, arc, d
+                token = slab.first_token[block, lane] + position
+                codes[token : token + best_length] = lattice.arc_label[best_arc]
+                lengths[token : token + best_length] = 0
+                lengths[token] = best_length
+                current = lattice.arc_target[best_arc]
+                position += best_length

@@ -1,0 +1,197 @@
+"""Log-space twins of ``semi``: one sequence at a time, for the lanes that scaling cannot represent.
+
+Same recursions and the same sum network, in the semiring (logaddexp, +); impossible is -inf. Rows of alpha are
+normalised to a total of 1 here, too: numbers that grew with the length would lose their last digits. Shapes as in
+``semi``; tables have one lane, arrays of this file have none.
+
+    table : (R * E, 1)   log scores        dynamic : (R * Q, 1)   from ``rows.slot_scores``
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def forward_log(lattice, tables, table, dynamic, begin, whole, alpha, log_total):
+    """Return log Z of a sequence of T tokens.
+
+    begin : (T, P), whole : (T, H), alpha : (T + 1, P), log_total : (T,)   out
+    """
+    n_states, n_whole, n_entries = len(lattice.fail), len(tables.whole_arc), tables.first_entry[-1]
+    n_tokens = len(begin)
+    values = np.empty(n_states + len(lattice.starts) - 1)
+    terms = np.empty(tables.longest.max() + 1)
+    log_z = 0.0
+    alpha[0] = -np.inf
+    alpha[0, 0] = 0.0
+    for row in range(n_tokens):
+        _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
+        begin[row] = -np.inf
+        for state in range(1, n_states):
+            for arc in range(lattice.into[state], lattice.into[state + 1]):
+                weighted = values[lattice.arc_value[arc]] + _arc_log(lattice, dynamic, row, arc)
+                number = tables.arc_whole[arc]
+                if number >= 0:
+                    whole[row, number] = weighted
+                else:
+                    begin[row, state] = _log_add(begin[row, state], weighted)
+        alpha[row + 1] = -np.inf
+        for state in range(1, n_states):
+            label = lattice.state_label[state]
+            first = row * n_entries + tables.first_entry[label] - 1
+            longest = min(tables.longest[label], row + 1)
+            between = 0.0
+            for d in range(1, longest + 1):
+                if d > 1:
+                    between += log_total[row + 1 - d]
+                terms[d - 1] = begin[row + 1 - d, state] + table[first + d, 0] - between
+            alpha[row + 1, state] = _log_sum(terms[:longest])
+        for number in range(n_whole):
+            arc = tables.whole_arc[number]
+            label, target = lattice.arc_label[arc], lattice.arc_target[arc]
+            first = row * n_entries + tables.first_entry[label] - 1
+            between = 0.0
+            for d in range(1, min(tables.longest[label], row + 1) + 1):
+                if d > 1:
+                    between += log_total[row + 1 - d]
+                score = table[first + d, 0] + _whole_log(tables, number, d, row * n_entries, table) - between
+                alpha[row + 1, target] = _log_add(alpha[row + 1, target], whole[row + 1 - d, number] + score)
+        total = _log_sum(alpha[row + 1])
+        log_total[row] = total if total > -np.inf else 0.0  # a border that nothing reaches
+        alpha[row + 1] -= log_total[row]
+        log_z += log_total[row]
+    return log_z if alpha[n_tokens].max() > -np.inf else -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def backward_log(
+    lattice, tables, scores, table, dynamic, begin, whole, alpha, log_total, weight, reach, whole_reach, counts
+):
+    """Turn ``table`` into probabilities of segments, in place, and add arc marginals, times ``weight``, to ``counts``.
+
+    scores : (T * C, 1)   out: P(pattern starts here) in the columns of the slots
+    begin, whole, alpha, log_total   from ``forward_log``
+    reach : (T, P), whole_reach : (T, H)   overwritten        counts : (A, W)   increased, in lane 0
+    """
+    n_states, n_arcs, n_labels = len(lattice.fail), len(lattice.arc_slot), lattice.n_labels
+    n_whole, n_slots, n_entries = len(tables.whole_arc), len(lattice.slot_arc), tables.first_entry[-1]
+    n_tokens = len(begin)
+    n_columns = len(scores) // n_tokens
+    n_longest = tables.longest.max()
+    values = np.empty(n_states + len(lattice.starts) - 1)
+    adjoints = np.empty(n_arcs + len(lattice.back_starts) - 1)
+    slots = np.empty(n_slots)
+    ends = np.zeros(n_states)
+    used = np.zeros((n_whole, n_longest))
+    reach[:] = -np.inf
+    whole_reach[:] = -np.inf
+    for row in range(n_tokens - 1, -1, -1):
+        ends[:] = np.where(alpha[row + 1] > -np.inf, ends - log_total[row], -np.inf)
+        for number in range(n_whole):
+            arc = tables.whole_arc[number]
+            label, end = lattice.arc_label[arc], ends[lattice.arc_target[arc]]
+            first = row * n_entries + tables.first_entry[label] - 1
+            between = 0.0
+            for d in range(1, min(tables.longest[label], row + 1) + 1):
+                start = row + 1 - d
+                if d > 1:
+                    between += log_total[start]
+                onward = table[first + d, 0] + _whole_log(tables, number, d, row * n_entries, table) - between + end
+                whole_reach[start, number] = _log_add(whole_reach[start, number], onward)
+                used[number, d - 1] = np.exp(whole[start, number] + onward)
+        for label in range(n_labels):
+            first = row * n_entries + tables.first_entry[label] - 1
+            between = 0.0
+            for d in range(1, min(tables.longest[label], row + 1) + 1):
+                start, probability = row + 1 - d, 0.0
+                if d > 1:
+                    between += log_total[start]
+                for state in range(tables.first_state[label], tables.first_state[label + 1]):
+                    onward = table[first + d, 0] - between + ends[state]
+                    reach[start, state] = _log_add(reach[start, state], onward)
+                    probability += np.exp(begin[start, state] + onward)
+                table[first + d, 0] = probability
+        for target in range(n_labels, len(tables.longest)):
+            first = row * n_entries + tables.first_entry[target]
+            for d in range(1, min(tables.longest[target], row + 1) + 1):
+                table[first + d - 1, 0] = 0.0
+        for number in range(n_whole):  # each arc counts for its label, and for all its suffix patterns
+            label = lattice.arc_label[tables.whole_arc[number]]
+            for d in range(1, min(tables.longest[label], row + 1) + 1):
+                table[row * n_entries + tables.first_entry[label] + d - 1, 0] += used[number, d - 1]
+                suffix = number
+                while suffix >= 0:
+                    target = tables.whole_target[suffix]
+                    if target >= 0:
+                        table[row * n_entries + tables.first_entry[target] + d - 1, 0] += used[number, d - 1]
+                    suffix = tables.whole_up[suffix]
+        _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
+        slots[:] = 0.0
+        for state in range(1, n_states):
+            for arc in range(lattice.into[state], lattice.into[state + 1]):
+                number = tables.arc_whole[arc]
+                onward = whole_reach[row, number] if number >= 0 else reach[row, state]
+                adjoints[arc] = onward + _arc_log(lattice, dynamic, row, arc)
+                marginal = np.exp(adjoints[arc] + values[lattice.arc_value[arc]])
+                counts[arc, 0] += weight * marginal
+                if lattice.arc_slot[arc] >= 0:
+                    slots[lattice.arc_slot[arc]] = marginal
+        for node in range(len(lattice.back_starts) - 1):
+            first, stop = lattice.back_starts[node], lattice.back_starts[node + 1]
+            adjoints[n_arcs + node] = _log_sum_of(adjoints, lattice.back_terms, first, stop)
+        ends[:] = adjoints[len(adjoints) - n_states :]
+        for slot in range(n_slots - 1, -1, -1):
+            if lattice.slot_up[slot] >= 0:
+                slots[lattice.slot_up[slot]] += slots[slot]
+            if lattice.slot_column[slot] >= 0:
+                scores[row * n_columns + lattice.slot_column[slot], 0] = slots[slot]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _arc_log(lattice, dynamic, row, arc):
+    slot, score = lattice.arc_slot[arc], lattice.arc_score[arc]
+    return score if slot < 0 else score + dynamic[row * len(lattice.slot_arc) + slot, 0]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _whole_log(tables, number, d, first_entry, table):
+    """Return the score of a whole arc for a segment of d tokens: the sum over its suffix patterns."""
+    total = 0.0
+    while number >= 0:
+        target = tables.whole_target[number]
+        if target >= 0:
+            total += table[first_entry + tables.first_entry[target] + d - 1, 0]
+        number = tables.whole_up[number]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_add(left, right):
+    top = max(left, right)
+    return top if top == -np.inf else top + np.log1p(np.exp(min(left, right) - top))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_sum(values):
+    top = values.max()
+    return top if top == -np.inf else top + np.log(np.exp(values - top).sum())
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_sum_of(values, terms, start, stop):
+    top = -np.inf
+    for term in range(start, stop):
+        top = max(top, values[terms[term]])
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for term in range(start, stop):
+        total += np.exp(values[terms[term]] - top)
+    return top + np.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sum_network_log(starts, terms, alpha, values):
+    values[: len(alpha)] = alpha
+    for node in range(len(starts) - 1):
+        values[len(alpha) + node] = _log_sum_of(values, terms, starts[node], starts[node + 1])

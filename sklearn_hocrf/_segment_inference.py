@@ -1,0 +1,427 @@
+"""Questions about a whole batch of segmentations: partition functions, marginals, expected counts, best segments.
+
+As in ``_inference``, a batch is cut into pieces, a piece goes through scores, kernels and adjoint on one thread, and
+sums are added in an order that does not depend on the number of threads. The tables of a piece hold one number for
+each token and (state, whole arc, score column, or label and length).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._batch import Piece, SequenceBatch, cut_pieces, freeze
+from ._inference import BasePlan, Expectations, Tables, all_forbidden, in_order, lanes_of, width_of
+from ._kernels import chain, rows, segments, semi, semi_log
+from ._potentials import build_lattice
+from ._segment_potentials import SegmentLayout
+from ._segments import BAG, END_OF_SEGMENT, Segments
+
+__all__ = ["SegmentModel", "SegmentPlan"]
+
+_SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles
+_MOST_NUMBERS = 1 << 26  # 512 MiB: a block of sequences so long that it would need more runs lane by lane
+
+
+class SegmentPlan(BasePlan):
+    """How a batch is cut into pieces and chunks, for models of one layout; and its features, as kernels read them."""
+
+    def __init__(self, layout: SegmentLayout, batch: SequenceBatch):
+        self.layout = layout
+        self.offsets = batch.offsets
+        self.n_tokens, self.n_sequences = batch.n_tokens, len(batch)
+        self.rows = layout.rows(batch)
+        self.candidates = layout.candidate_rows(batch)
+        self.tables_of_segments = layout.tables(int(batch.lengths.max(initial=0)))
+        self.length_matrix = layout.length_matrix(self.tables_of_segments)
+        self.n_slots = len(layout.slot_tables[1])
+        self.n_whole = len(self.tables_of_segments.whole_arc)
+        self.n_entries = self.tables_of_segments.n_entries
+        n_states = layout.automaton.n_states
+        self.row_numbers = 3 * n_states + 2 * self.n_whole + layout.pairs.n_columns + self.n_slots + self.n_entries
+        alone = batch.lengths * self.row_numbers * chain.LANES > _MOST_NUMBERS
+        pieces = [
+            *self._pieces(1, np.flatnonzero(alone)),
+            *self._pieces(chain.LANES, np.flatnonzero(~alone)),
+        ]
+        work = len(batch.indices) + batch.n_tokens * self.row_numbers * 4
+        self._start(pieces, work)
+
+    def _pieces(self, lanes, chosen):
+        return cut_pieces(self.offsets, lanes, _SLAB_NUMBERS, np.inf, self.row_numbers, chosen)
+
+    def alone(self, sequence) -> Piece:
+        """Return the piece of one sequence, in a block of one lane."""
+        return self._pieces(1, [sequence])[0]
+
+
+class SegmentModel:
+    """A high-order semi-Markov CRF with numbers in it.
+
+    Parameters
+    ----------
+    layout : SegmentLayout
+        Which weights there are.
+    weights : ndarray of shape (n_weights,)
+        Their values; -inf for the bias of a forbidden pattern.
+    """
+
+    def __init__(self, layout: SegmentLayout, weights):
+        self.layout = layout
+        self.weights = freeze(weights, np.float64)
+        self.pair_weights = self.weights[: layout.n_pairs]
+        self.dense_table = freeze(layout.dense_table(self.pair_weights), np.float64)
+        self.lattice = build_lattice(layout, self.weights)
+        constant = self.lattice.arc_score[(self.lattice.arc_slot < 0) & (self.lattice.arc_score > -np.inf)]
+        self.scales = not len(constant) or bool(constant.min() - self.lattice.log_shift > semi.LOWEST_LOG)
+
+    def expectations(self, plan: SegmentPlan, sequence_weight=None, n_jobs=None) -> Expectations:
+        """Return partition functions and expected counts."""
+        weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
+        log_z = np.zeros(plan.n_sequences)
+        layout = self.layout
+        pairs, dense = np.zeros(layout.n_pairs), layout.dense_table()
+        arcs, lengths = np.zeros(layout.automaton.n_arcs), np.zeros(plan.n_entries)
+
+        def work(chunk):
+            with plan.tables() as tables:
+                run = _ExpectationRun(tables, self, plan, log_z, weight)
+                for piece in chunk:
+                    run.backward(piece)
+                return run.gradient, run.dense, run.arc_counts(), run.length_counts()
+
+        for pair_part, dense_part, arc_part, length_part in in_order(work, plan, n_jobs):
+            pairs += pair_part
+            dense += dense_part
+            arcs += arc_part
+            lengths += length_part
+        layout.add_dense(dense, pairs)
+        if layout.length_blocks:
+            pairs += plan.length_matrix.T @ lengths
+        return Expectations(log_z, np.concatenate([pairs, layout.sum_over_suffixes(arcs)]))
+
+    def log_partition(self, batch: SequenceBatch, n_jobs=None, plan=None) -> np.ndarray:
+        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
+
+        Raises
+        ------
+        ValueError
+            Here and in the other answers: if the model forbids every segmentation of a sequence.
+        """
+        plan = SegmentPlan(self.layout, batch) if plan is None else plan
+        log_z = np.zeros(plan.n_sequences)
+        self._run_all(plan, n_jobs, lambda tables: _Run(tables, self, plan, log_z).partition)
+        return log_z
+
+    def marginals(self, batch: SequenceBatch, n_jobs=None) -> np.ndarray:
+        """Return P(token t lies in a segment of label y); shape (N, n_labels), rows sum to 1."""
+        labels = [((label,), BAG) for label in range(self.layout.automaton.n_labels)]
+        table = self._column_marginals(batch, labels, n_jobs)
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+
+    def tag_marginals(self, batch: SequenceBatch, tags, n_jobs=None) -> np.ndarray:
+        """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
+        return self._column_marginals(batch, [((label,), channel) for label, channel in tags], n_jobs)
+
+    def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None) -> np.ndarray:
+        """Return P(a segment that ends a pattern ends with token t); shape (N, n_given)."""
+        return self._column_marginals(batch, [(tuple(pattern), END_OF_SEGMENT) for pattern in patterns], n_jobs)
+
+    def _column_marginals(self, batch, columns, n_jobs):
+        """Return the expected value of score columns at each token, which need not have any weights."""
+        layout, chosen = self.layout.with_columns(columns)
+        model = SegmentModel(layout, self.weights)
+        plan = SegmentPlan(layout, batch)
+        table, log_z = np.empty((batch.n_tokens, layout.pairs.n_columns)), np.zeros(len(batch))
+        model._run_all(plan, n_jobs, lambda tables: _MarginalRun(tables, model, plan, log_z, table).backward)
+        return np.clip(table[:, chosen], 0.0, 1.0)
+
+    def segment_marginals(self, batch: SequenceBatch, threshold, n_jobs=None) -> tuple[Segments, np.ndarray]:
+        """Return all segments of at least a probability, and the probabilities; shape (M,).
+
+        They are sorted by sequence, start, stop and label.
+        """
+        plan, log_z = SegmentPlan(self.layout, batch), np.zeros(len(batch))
+        found: list = []
+        self._run_all(plan, n_jobs, lambda tables: _SegmentRun(tables, self, plan, log_z, threshold, found).backward)
+        parts = [np.concatenate([part[i] for part in found]) if found else np.empty(0) for i in range(4)]
+        start, stop, codes, probability = parts
+        order = np.lexsort((codes, stop, start))
+        start = start[order].astype(np.int64)
+        table = Segments(
+            np.searchsorted(start, batch.offsets), start, stop[order].astype(np.int64), codes[order].astype(np.int32)
+        )
+        return table, np.minimum(probability[order], 1.0)
+
+    def log_score(self, batch: SequenceBatch, given: Segments) -> np.ndarray:
+        """Return the log potential of a segmentation of each sequence, -inf where forbidden; shape (n_sequences,)."""
+        scores = self.layout.segment_scores(batch, given, self.weights, self.lattice)
+        sequence = np.repeat(np.arange(len(batch)), np.diff(given.offsets))
+        return np.bincount(sequence, weights=scores, minlength=len(batch))
+
+    def decode(self, batch: SequenceBatch, n_jobs=None) -> Segments:
+        """Return the most probable segmentation; ties go to the lowest label, then to the shortest segment."""
+        plan = SegmentPlan(self.layout, batch)
+        codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
+        self._run_all(plan, n_jobs, lambda tables: _DecodeRun(tables, self, plan, codes, lengths).decode)
+        start = np.flatnonzero(lengths)
+        return Segments(np.searchsorted(start, batch.offsets), start, start + lengths[start], codes[start])
+
+    def _run_all(self, plan, n_jobs, task_of):
+        """Do ``task_of(tables)(piece)`` for all pieces."""
+
+        def work(chunk):
+            with plan.tables() as tables:
+                task = task_of(tables)
+                for piece in chunk:
+                    task(piece)
+
+        for _ in in_order(work, plan, n_jobs):
+            pass
+
+
+class _Run:
+    """Forward passes of one chunk."""
+
+    def __init__(self, tables: Tables, model: SegmentModel, plan: SegmentPlan, log_z):
+        self.tables, self.model, self.plan, self.log_z = tables, model, plan, log_z
+        self.layout, self.lattice = model.layout, model.lattice
+        self.shape = plan.tables_of_segments
+        self.length_scores = freeze(plan.length_matrix @ model.pair_weights, np.float64)
+
+    def partition(self, piece: Piece):
+        """Store log Z of the sequences of a piece."""
+        for sequence in self.forward(piece)[1]:
+            self.forward_log(sequence)
+
+    def forward(self, piece: Piece):
+        """Run the scaled forward passes of a piece and store log Z.
+
+        Returns the lanes that went well, and the sequences to be done again in log space.
+        """
+        (slab,) = piece.slabs
+        filled = piece.sequences >= 0
+        log_z, suspect = np.zeros(filled.shape), np.full(filled.shape, 0.0 if self.model.scales else 1.0)
+        if self.model.scales:
+            scores, table = self.score(slab)
+            arrays = self._factors(slab), *self._forward_tables(slab), *self._scales(slab)
+            scratch = self._scratch(slab)
+            semi.forward(
+                width_of(slab), self.lattice, self.shape, slab, scratch, scores, table, *arrays, log_z, suspect
+            )
+        alive = filled & (suspect == 0)
+        self.log_z[piece.sequences[alive]] = log_z[alive]
+        return alive, np.sort(piece.sequences[filled & (suspect > 0)])
+
+    def score(self, slab):
+        """Return the scores of tokens and the scores of all candidate segments."""
+        scores, table = self._scores(slab), self._table(slab)
+        model, plan, pairs = self.model, self.plan, self.layout.pairs
+        rows.score_rows(plan.rows, pairs, model.pair_weights, model.dense_table, slab, scores)
+        segments.assemble(width_of(slab), self.shape, slab, self.length_scores, scores, table)
+        segments.score_candidates(plan.candidates, pairs, model.pair_weights, self.shape, slab, table)
+        return scores, table
+
+    def forward_log(self, sequence):
+        """Store log Z of one sequence and return what the backward pass needs, in log space."""
+        (slab,) = self.plan.alone(sequence).slabs
+        scores, table = self.score(slab)
+        dynamic = self._factors(slab)
+        rows.slot_scores(self.lattice, self.layout.pairs.n_columns, scores, dynamic)
+        n_rows, n_states = int(slab.rows[-1]), self.layout.automaton.n_states
+        begin, whole, alpha = self._forward_tables(slab)
+        begin, alpha = begin.reshape(n_rows, n_states), alpha.reshape(n_rows + 1, n_states)
+        whole = whole.reshape(n_rows, self.plan.n_whole)
+        log_total = self.tables("log_total", n_rows)
+        self.log_z[sequence] = semi_log.forward_log(
+            self.lattice, self.shape, table, dynamic, begin, whole, alpha, log_total
+        )
+        if self.log_z[sequence] == -np.inf:
+            raise all_forbidden(sequence)
+        return slab, scores, table, dynamic, begin, whole, alpha, log_total
+
+    def _scores(self, slab):
+        return self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, lanes_of(slab))
+
+    def _table(self, slab):
+        return self.tables("table", int(slab.rows[-1]) * self.plan.n_entries, lanes_of(slab))
+
+    def _factors(self, slab):
+        return self.tables("factors", int(slab.rows[-1]) * self.plan.n_slots, lanes_of(slab))
+
+    def _forward_tables(self, slab):
+        """Return the tables of begin, whole and alpha."""
+        n_rows, (n_blocks, lanes), n_states = int(slab.rows[-1]), slab.length.shape, self.layout.automaton.n_states
+        return (
+            self.tables("begin", n_rows * n_states, lanes),
+            self.tables("whole", n_rows * self.plan.n_whole, lanes),
+            self.tables("alpha", (n_rows + n_blocks) * n_states, lanes),
+        )
+
+    def _reach_tables(self, slab):
+        n_rows, lanes = int(slab.rows[-1]), lanes_of(slab)
+        return (
+            self.tables("reach", n_rows * self.layout.automaton.n_states, lanes),
+            self.tables("whole_reach", n_rows * self.plan.n_whole, lanes),
+        )
+
+    def _scales(self, slab):
+        return tuple(self.tables(name, int(slab.rows[-1]), lanes_of(slab)) for name in ("log_total", "inverse"))
+
+    def _scratch(self, slab):
+        network, automaton = self.layout.network, self.layout.automaton
+        n_longest = int(self.shape.longest.max())
+        n_values, n_adjoints = automaton.n_states + len(network.starts), automaton.n_arcs + len(network.back_starts)
+        size = n_values + n_adjoints + self.plan.n_slots + automaton.n_states + (self.plan.n_whole + 2) * n_longest
+        return self.tables("scratch", size, lanes_of(slab))
+
+
+class _BackwardRun(_Run):
+    """Forward and backward passes of one chunk."""
+
+    def __init__(self, tables, model, plan, log_z, sequence_weight=None):
+        super().__init__(tables, model, plan, log_z)
+        self.sequence_weight = sequence_weight
+        self._sums = {}
+
+    def backward(self, piece: Piece):
+        alive, redone = self.forward(piece)
+        if alive.any():
+            (slab,) = piece.slabs
+            weight = np.where(alive, self._weight(piece.sequences), 0.0)
+            scores, table = self._scores(slab), self._table(slab)
+            begin, whole, alpha = self._forward_tables(slab)
+            arrays = begin, whole, alpha, self._scales(slab)[1], weight, *self._reach_tables(slab)
+            semi.backward(
+                width_of(slab),
+                self.lattice,
+                self.shape,
+                slab,
+                self._scratch(slab),
+                scores,
+                table,
+                self._factors(slab),
+                *arrays,
+                self._sum("arcs", self.layout.automaton.n_arcs, lanes_of(slab)),
+            )
+            self._collect(slab, table, scores, weight)
+        for sequence in redone:
+            self._backward_log(sequence)
+
+    def _backward_log(self, sequence):
+        slab, scores, table, dynamic, begin, whole, alpha, log_total = self.forward_log(sequence)
+        weight = self._weight(np.array([[sequence]]))
+        reach, whole_reach = (array.reshape(len(begin), -1) for array in self._reach_tables(slab))
+        whole_reach = whole_reach.reshape(len(begin), self.plan.n_whole)
+        semi_log.backward_log(
+            self.lattice,
+            self.shape,
+            scores,
+            table,
+            dynamic,
+            begin,
+            whole,
+            alpha,
+            log_total,
+            weight[0, 0],
+            reach,
+            whole_reach,
+            self._sum("arcs", self.layout.automaton.n_arcs, 1),
+        )
+        self._collect(slab, table, scores, weight)
+
+    def _collect(self, slab, table, scores, weight):
+        n_lengths = self.plan.n_entries if self.layout.length_blocks else 0
+        length_counts = self._sum("lengths", n_lengths, lanes_of(slab))
+        segments.collect(width_of(slab), self.shape, slab, weight, table, scores, length_counts)
+        self._receive(slab, scores, table, weight)
+
+    def _sum(self, name, size, lanes):
+        """Return sums by lane for kernels to add to, shape (size, lanes)."""
+        if (name, lanes) not in self._sums:
+            self._sums[name, lanes] = np.zeros((size, lanes))
+        return self._sums[name, lanes]
+
+    def _total(self, name, size):
+        return sum(self._sum(name, size, lanes).sum(axis=1) for lanes in (1, chain.LANES))
+
+    def arc_counts(self):
+        """Return how often each arc is used, weighted by sequence; shape (A,)."""
+        return self._total("arcs", self.layout.automaton.n_arcs)
+
+    def length_counts(self):
+        """Return how often each entry's segment occurs, weighted by sequence; shape (E,)."""
+        if not self.layout.length_blocks:
+            return np.zeros(self.plan.n_entries)
+        return self._total("lengths", self.plan.n_entries)
+
+    def _weight(self, sequences):
+        if self.sequence_weight is None:
+            return np.where(sequences >= 0, 1.0, 0.0)
+        return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
+
+
+class _ExpectationRun(_BackwardRun):
+    """Sums up expected counts."""
+
+    def __init__(self, tables, model, plan, log_z, sequence_weight):
+        super().__init__(tables, model, plan, log_z, sequence_weight)
+        self.gradient = np.zeros(self.layout.n_pairs)
+        self.dense = self.layout.dense_table()
+
+    def _receive(self, slab, marginals, table, weight):
+        plan, pairs = self.plan, self.layout.pairs
+        rows.add_expectations(plan.rows, pairs, slab, marginals, weight, self.gradient, self.dense)
+        segments.add_candidates(plan.candidates, pairs, self.shape, slab, table, weight, self.gradient)
+
+
+class _MarginalRun(_BackwardRun):
+    """Writes the marginals of all score columns to a table of one row per token."""
+
+    def __init__(self, tables, model, plan, log_z, table):
+        super().__init__(tables, model, plan, log_z)
+        self.table = table
+
+    def _receive(self, slab, marginals, table, weight):
+        rows.gather(slab, self.layout.pairs.n_columns, marginals, weight, self.table)
+
+
+class _SegmentRun(_BackwardRun):
+    """Lists segments of at least a probability."""
+
+    def __init__(self, tables, model, plan, log_z, threshold, found):
+        super().__init__(tables, model, plan, log_z)
+        self.threshold, self.found = threshold, found
+
+    def _receive(self, slab, marginals, table, weight):
+        counts = np.zeros(self.plan.n_tokens, np.int64)
+        segments.count_likely(self.shape, slab, table, weight, self.threshold, counts)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        length, code = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.int32)
+        probability = np.empty(starts[-1])
+        segments.list_likely(self.shape, slab, table, weight, self.threshold, starts, length, code, probability)
+        stop = np.repeat(np.arange(self.plan.n_tokens), counts) + 1
+        self.found.append((stop - length, stop, code, probability))
+
+
+class _DecodeRun(_Run):
+    """Viterbi segmentation of one chunk."""
+
+    def __init__(self, tables, model, plan, codes, lengths):
+        super().__init__(tables, model, plan, None)
+        self.codes, self.lengths = codes, lengths
+
+    def decode(self, piece: Piece):
+        (slab,) = piece.slabs
+        scores, table = self.score(slab)
+        dynamic = self._factors(slab)
+        rows.slot_scores(self.lattice, self.layout.pairs.n_columns, scores, dynamic)
+        beta = self._forward_tables(slab)[2]
+        scratch = self._scratch(slab)
+        tables = dynamic, beta, *self._reach_tables(slab)
+        semi.backward_max(width_of(slab), self.lattice, self.shape, slab, scratch, table, *tables)
+        n_states = self.layout.automaton.n_states
+        firsts = (slab.rows[:-1] + np.arange(len(slab.length))) * n_states
+        dead = (beta[firsts] == -np.inf) & (piece.sequences >= 0)
+        if dead.any():
+            raise all_forbidden(piece.sequences[dead].min())
+        semi.walk(self.lattice, self.shape, slab, table, dynamic, beta, self.codes, self.lengths)
