@@ -1,0 +1,251 @@
+"""Token labels, token tags and segments say the same, both ways."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._encodings import (
+    PREFIXES,
+    B,
+    E,
+    I,
+    O,
+    S,
+    join_tag,
+    possible_tags,
+    read_segment,
+    segment_lists,
+    segments_of_labels,
+    segments_of_tags,
+    segments_of_tokens,
+    split_tag,
+    tag_channels,
+    tag_numbers,
+    tags_of_segments,
+    token_features,
+    token_labels,
+)
+from sklearn_hocrf._segments import NO_LIMIT, Segments, TokenBlock, segment_features
+
+LABELS = ["O", "X", "Y"]
+# segmentations as lists of (length, label) per sequence; O is code 0 and has length 1
+SEGMENTATIONS = st.lists(
+    st.lists(st.one_of(st.just((1, 0)), st.tuples(st.integers(1, 4), st.integers(1, 2))), max_size=5), max_size=4
+)
+
+
+def to_segments(sequences):
+    lengths = np.array([d for sequence in sequences for d, _ in sequence], dtype=np.int64)
+    stop = np.cumsum(lengths)
+    codes = np.array([y for sequence in sequences for _, y in sequence], dtype=np.int32)
+    offsets = np.cumsum([0, *map(len, sequences)])
+    token_offsets = np.cumsum([0, *(sum(d for d, _ in sequence) for sequence in sequences)])
+    return Segments(offsets, stop - lengths, stop, codes), token_offsets
+
+
+def assert_same(ours, theirs):
+    for name, one, other in zip(Segments._fields, ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=name)
+    assert (ours.offsets.dtype, ours.start.dtype, ours.stop.dtype, ours.codes.dtype) == (
+        np.int64,
+        np.int64,
+        np.int64,
+        np.int32,
+    )
+
+
+def tags_in_plain_python(sequences, encoding):
+    """Write segmentations as tags, segment by segment."""
+    tags = []
+    for sequence in sequences:
+        tags.append([])
+        for length, label in sequence:
+            inside = "I" * length if encoding == "bio" else "I" * (length - 1) + "E"
+            prefixes = "O" if label == 0 else "S" if encoding == "bioes" and length == 1 else "B" + inside[1:]
+            tags[-1] += [p if p == "O" else f"{p}-{LABELS[label]}" for p in prefixes]
+    return tags
+
+
+def read(tags, encoding):
+    """Return the segments of lists of tags."""
+    parts = [split_tag(tag, encoding) for sequence in tags for tag in sequence]
+    prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
+    codes = np.array([LABELS.index(label) for _, label in parts], dtype=np.int32)
+    return segments_of_tags(prefixes, codes, np.cumsum([0, *map(len, tags)]))
+
+
+# --- tags and segments ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@given(SEGMENTATIONS)
+def test_tags_say_what_the_segments_are_and_back(encoding, sequences):
+    segments, _ = to_segments(sequences)
+    tags = tags_of_segments(segments, encoding, outside=0)
+    names = [join_tag(p, LABELS[y]) for p, y in zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)]
+    expected = tags_in_plain_python(sequences, encoding)
+    assert names == [tag for sequence in expected for tag in sequence]
+    assert_same(read(expected, encoding), segments)
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@given(st.data())
+def test_broken_tags_are_read_as_conlleval_reads_them(encoding, data):
+    seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    known = ["O"] + [f"{p}-{label}" for p in PREFIXES[encoding] if p != "O" for label in ("X", "Y")]
+    tags = data.draw(st.lists(st.lists(st.sampled_from(known), max_size=6), max_size=3))
+    segments = read(tags, encoding)
+    offsets = np.cumsum([0, *map(len, tags)])
+    for sequence, found in zip(tags, segment_lists(segments, offsets, LABELS), strict=True):
+        entities = [(start, stop + 1, label) for label, start, stop in seqeval.get_entities(sequence)]
+        assert [segment for segment in found if segment[2] != "O"] == entities
+        assert all(stop - start == 1 for start, stop, label in found if label == "O")
+        assert [t for start, stop, _ in found for t in range(start, stop)] == list(range(len(sequence)))
+
+
+@given(st.lists(st.lists(st.sampled_from("AB"), max_size=6), max_size=4))
+def test_runs_are_maximal(sequences):
+    offsets = np.cumsum([0, *map(len, sequences)])
+    codes = np.array(["AB".index(label) for sequence in sequences for label in sequence], dtype=np.int32)
+    segments = segments_of_labels(codes, offsets)
+    np.testing.assert_array_equal(token_labels(segments), codes)
+    for sequence, found in zip(sequences, segment_lists(segments, offsets, "AB"), strict=True):
+        expected = []
+        for t, label in enumerate(sequence):
+            if expected and expected[-1][2] == label:
+                expected[-1] = (expected[-1][0], t + 1, label)
+            else:
+                expected.append((t, t + 1, label))
+        assert found == expected
+
+
+def test_segments_of_single_tokens():
+    segments = segments_of_tokens(np.array([1, 1, 0]), np.array([0, 0, 2, 3]))
+    assert_same(
+        segments, Segments(np.array([0, 0, 2, 3]), np.arange(3), np.arange(1, 4), np.array([1, 1, 0], np.int32))
+    )
+    for nothing in (np.array([0]), np.array([0, 0, 0])):
+        for convert in (segments_of_tokens, segments_of_labels):
+            assert_same(
+                convert(np.zeros(0, np.int32), nothing),
+                Segments(nothing, *np.zeros((2, 0), int), np.zeros(0, np.int32)),
+            )
+        none = np.zeros(0, np.int8)
+        assert len(segments_of_tags(none, none, nothing).start) == 0
+
+
+# --- names of tags ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tag", "encoding", "parts"),
+    [
+        ("B-PER", "bio", (B, "PER")),
+        ("I-PER-x", "bio", (I, "PER-x")),
+        ("B", "bio", (B, "_")),
+        ("B-", "bio", (B, "_")),
+        ("O", "bio", (O, "O")),
+        ("E-PER", "bioes", (E, "PER")),
+        ("S", "bioes", (S, "_")),
+        (np.str_("B-PER"), "bio", (B, "PER")),
+        ("B-O", "bio", (B, "O")),
+        ("E-PER", "bio", None),
+        ("O-PER", "bio", None),
+        ("BPER", "bio", None),
+        ("PER", "bio", None),
+        ("", "bio", None),
+        ("b-PER", "bio", None),
+        (3, "bio", None),
+        (None, "bio", None),
+    ],
+)
+def test_names_of_tags(tag, encoding, parts):
+    assert split_tag(tag, encoding) == parts
+
+
+def test_tags_of_the_nameless_label_are_written_with_or_without_it():
+    assert [join_tag(p, "_") for p in (B, I, O, E, S)] == ["B", "I", "O", "E", "S"]
+    assert [join_tag(p, "_", bare=False) for p in (B, I, O, E, S)] == ["B-_", "I-_", "O", "E-_", "S-_"]
+    assert join_tag(B, "PER") == join_tag(B, "PER", bare=False) == "B-PER"
+
+
+# --- which tags there can be, and where -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@pytest.mark.parametrize("longest", [[1, 1, 2], [1, 3, 1], [1, 4, NO_LIMIT]])
+def test_possible_tags_are_those_that_occur(encoding, longest):
+    sequences = [[(d, y)] for y in range(3) for d in range(1, min(longest[y], 6) + 1)]
+    tags = tags_of_segments(to_segments(sequences)[0], encoding, outside=0)
+    expected = set(zip(tags.prefix.tolist(), tags.label.tolist(), strict=True))
+    known = possible_tags(encoding, longest, outside=0)
+    assert set(zip(known.prefix.tolist(), known.label.tolist(), strict=True)) == expected
+    numbers = tag_numbers(tags, known)
+    np.testing.assert_array_equal(known.prefix[numbers], tags.prefix)
+    np.testing.assert_array_equal(known.label[numbers], tags.label)
+
+
+def test_without_an_outside_every_label_has_tags():
+    known = possible_tags("bio", [1, 2], outside=-1)
+    assert list(zip(known.prefix.tolist(), known.label.tolist(), strict=True)) == [(B, 0), (B, 1), (I, 1)]
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@given(SEGMENTATIONS)
+def test_channels_are_where_a_token_has_the_tag(encoding, sequences):
+    """A feature that every token has counts, in the channel of a tag, the tokens of the segment that have the tag."""
+    segments, offsets = to_segments(sequences)
+    n_tokens = int(offsets[-1])
+    tags = tags_of_segments(segments, encoding, outside=0)
+    known = possible_tags(encoding, [1, 4, 4], outside=0)
+    for number, (label, channel) in enumerate(tag_channels(known, encoding)):
+        block = TokenBlock(channel, np.zeros(1, np.int32), "")
+        batch = SequenceBatch(offsets, np.arange(n_tokens + 1), np.zeros(n_tokens), None, 1, blocks=(block,))
+        of_label = segments.codes == label
+        counted = segment_features(batch, segments.start[of_label], segments.stop[of_label]).sum(axis=1)
+        owner = np.repeat(np.arange(len(of_label)), segments.lengths)
+        has_tag = np.bincount(owner[tag_numbers(tags, known) == number], minlength=len(of_label))
+        np.testing.assert_array_equal(np.asarray(counted).ravel(), has_tag[of_label])
+        assert not has_tag[~of_label].any()
+
+
+def test_what_an_encoding_says_of_a_token():
+    segments, _ = to_segments([[(2, 1), (1, 0), (1, 1)]])
+    assert token_features(segments, "runs", -1).tolist() == [[1, 1, 0, 1]]
+    assert token_features(segments, "segments", -1).tolist() == [[1, 1, 0, 1], [1, 0, 1, 1]]
+    assert token_features(segments, "bio", 0).tolist() == [[B, I, O, B], [1, 1, 0, 1]]
+    assert token_features(segments, "bioes", 0).tolist() == [[B, E, O, S], [1, 1, 0, 1]]
+
+
+# --- lists of segments ------------------------------------------------------------------------------------------------
+
+
+def test_lists_count_from_the_beginning_of_each_sequence():
+    segments, offsets = to_segments([[(2, 1), (1, 0)], [], [(3, 2)]])
+    lists = segment_lists(segments, offsets, LABELS)
+    assert lists == [[(0, 2, "X"), (2, 3, "O")], [], [(0, 3, "Y")]]
+    assert all(type(end) is int for sequence in lists for segment in sequence for end in segment[:2])
+
+
+def test_segments_that_are_read():
+    assert read_segment([np.int64(0), 2, "X"], "here", "y") == (0, 2, "X")
+    assert type(read_segment((np.int32(0), 2, "X"), "here", "y")[0]) is int
+
+
+@pytest.mark.parametrize(
+    ("segment", "error", "message"),
+    [
+        ("BIO", TypeError, r"'BIO' of y \(here\) is no segment"),
+        ((0, 1), TypeError, r"\(0, 1\) of y \(here\) is no segment"),
+        (3, TypeError, "is no segment"),
+        ((0.0, 1, "X"), TypeError, "start and stop must be integers"),
+        ((False, 1, "X"), TypeError, "start and stop must be integers"),
+        ((2, 2, "X"), ValueError, "0 <= start < stop must hold"),
+        ((-1, 2, "X"), ValueError, "0 <= start < stop must hold"),
+    ],
+)
+def test_segments_that_are_none(segment, error, message):
+    with pytest.raises(error, match=message):
+        read_segment(segment, "here", "y")
