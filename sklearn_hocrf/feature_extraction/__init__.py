@@ -1,6 +1,7 @@
 """Transformers that turn sequences of raw tokens or numbers into a :class:`SequenceBatch` of features."""
 
 from ._extractor import SequenceFeatureExtractor
+from ._segment_extractor import SegmentFeatureExtractor
 from ._tokenwise import Tokenwise
 
-__all__ = ["SequenceFeatureExtractor", "Tokenwise"]
+__all__ = ["SegmentFeatureExtractor", "SequenceFeatureExtractor", "Tokenwise"]

@@ -1,0 +1,60 @@
+"""Features that say which string of tokens a segment is."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from ._tries import Trie
+
+__all__ = ["IdentityRows"]
+
+
+class IdentityRows:
+    """One indicator for each string that some training segments are.   See RowBlock.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (N,)
+        Codes of the training tokens.
+    start, stop : ndarray of shape (M,)
+        Training segments.
+    token_codes : TokenCodes
+        What the codes stand for.
+    min_count : int
+        Strings that fewer segments are have no feature.
+    """
+
+    def __init__(self, codes, start, stop, token_codes, min_count):
+        known = np.concatenate([[0], np.cumsum(codes >= 0)])
+        complete = known[stop] - known[start] == stop - start  # segments without missing values
+        start, stop = start[complete], stop[complete]
+        trie, _ = Trie.of(codes, start, stop - start, token_codes.size)
+        nodes = trie.find(codes, start, stop)
+        kept = np.bincount(nodes, minlength=trie.n_nodes)[nodes] >= min_count
+        start, stop = start[kept], stop[kept]
+        self._trie, _ = Trie.of(codes, start, stop - start, token_codes.size)  # without the strings that are rare
+        ends = np.unique(self._trie.find(codes, start, stop))
+        self._feature_of_node = np.full(self._trie.n_nodes, -1, dtype=np.int32)
+        self._feature_of_node[ends] = np.arange(len(ends), dtype=np.int32)
+        self.n_features = len(ends)
+        self.feature_names = "identity=" + _texts(self._trie, token_codes.texts())[ends]
+
+    def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
+        """Return the indicators of candidate segments; ``token_data`` has the "code" of each token."""
+        feature = self._feature_of_node[self._trie.find(token_data["code"], start, stop)]
+        present = feature >= 0
+        indptr = np.concatenate([[0], np.cumsum(present)])
+        data = np.ones(int(indptr[-1]))
+        return sparse.csr_array((data, feature[present], indptr), shape=(len(start), self.n_features))
+
+
+def _texts(trie, texts) -> np.ndarray:
+    """Return the string of each node; tokens are separated by blanks, unless all are single characters."""
+    separator = " " if any(len(text) > 1 for text in texts) else ""
+    parents, codes = trie.edges()
+    strings = np.empty(trie.n_nodes, dtype=object)
+    strings[0] = ""
+    for node, (parent, text) in enumerate(zip(parents.tolist(), texts[codes], strict=True), start=1):
+        strings[node] = strings[parent] + separator + text if parent else text
+    return strings

@@ -1,0 +1,350 @@
+"""SegmentFeatureExtractor: features of segments from token features, lengths, texts and functions."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from .._batch import SequenceBatch, freeze
+from .._encodings import ENCODINGS
+from .._segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, Segments, TokenBlock
+from .._validation import read_segment_targets
+from ._identity import IdentityRows
+from ._names import names_of_blocks
+from ._raw import InputSpace, kept_blocks, text_field
+from ._segment_functions import FunctionRows, check_functions
+from ._tags import TAG_ENCODINGS, check_tags
+from ._tries import TokenCodes
+
+__all__ = ["SegmentFeatureExtractor"]
+
+LENGTH_KINDS = ("indicator", "capped", "log")
+
+
+class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Say which features segments have: which token features count where, and what is computed of the whole segment.
+
+    A segment [start, stop) has as features: token features at all of its tokens (*bag*), at its first and last token,
+    at those inside, or where its token tags have a certain n-gram (which makes a hybrid of a Markov and a semi-Markov
+    model); its length; its text; and whatever a function makes of it. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns
+    weights for them; without this transformer it takes the token features as a bag.
+
+    The parameters `bag`, `begin`, `end`, `inside` and the values of `tags` choose token features by the beginning of
+    their names: a str, or a tuple of them; ``True`` stands for all and ``()`` for none.
+
+    Parameters
+    ----------
+    bag : None, str or tuple of str, default=None
+        Token features that count at every token of a segment; their names stay as they are. None means all. If X has
+        features of segments already, these are kept, and `bag` must be None.
+    begin, end, inside : str, tuple of str or True, default=()
+        Token features that count at the first token, at the last, at all tokens but the first. Their names begin with
+        ``"begin:"``, ``"end:"`` and ``"inside:"``. For a feature that is always on, choose ``"bias"`` of
+        ``SequenceFeatureExtractor(bias=True)``.
+    tags : None, "unigrams", "bigrams" or dict, default=None
+        ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags, in the
+        `tag_encoding`, inside a segment ("B", "I", "BI", "II", "BII" ...). "B|" and "I|" are the bigrams across a
+        border: the last tag of a segment, and the token features of the first token after it. The names of features
+        begin with n-gram and colon, as in ``"BI:"``. "unigrams" stands for all tags with all token features, "bigrams"
+        for all n-grams of one and two tags.
+    tag_encoding : {"bio", "bioes"}, default="bio"
+        The tags of the tokens of a segment: B I I I or B I I E, and B or S for a segment of one token.
+    length : None, "indicator", "capped", "log" or tuple of them, default=None
+        Features of the length d: "indicator" is ``length=1`` to ``length=max_length``, and nothing for longer segments;
+        "capped" the same, but the last one, with a plus sign, means this length or more; "log" is ``log_length``, the
+        natural logarithm of d.
+    max_length : int or None, default=None
+        Longest segment that has a length indicator of its own; None means the longest training segment.
+    identity : bool, field or tuple of fields, default=False
+        Whether the text of a segment makes an indicator, ``identity=<text>``; for the texts of training segments only.
+        True means the first text field of the raw tokens (the first field if none is text).
+    functions : callable or sequence of callables, default=()
+        ``function(tokens, start, stop)`` returns a dict of named values of the segment ``[start, stop)`` of a sequence:
+        a str makes an indicator ``name=value``, numbers and bools are real values, None makes nothing. What training
+        segments do not have is ignored. `tokens` are the raw tokens of the sequence: texts or numbers if they have one
+        column, otherwise tuples, or dicts where the columns have names. The functions are called for every candidate
+        segment, so they are by far the slowest kind of features.
+    min_count : int, default=1
+        Texts (`identity`) and features of functions that fewer training segments have are left out.
+    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+        How y says where the segments are, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
+        `identity`, for `functions`, and for indicators of lengths without `max_length`.
+
+    Attributes
+    ----------
+    max_length_ : int or None
+        The longest segment that has a length indicator of its own; None if no length has.
+    n_features_out_ : int
+        Number of features of segments, including those of a `SequenceBatch` that they are appended to.
+
+    See Also
+    --------
+    SequenceFeatureExtractor : Features of tokens.
+    LogOddsSegments : How often the text of a segment was a segment in training.
+
+    Notes
+    -----
+    Identity and functions are computed when the estimator asks for candidate segments, not in `transform`. The token
+    features of a `SequenceBatch` are shared, not copied, whatever the number of places they count at.
+
+    References
+    ----------
+    Sarawagi and Cohen, "Semi-Markov Conditional Random Fields for Information Extraction", NIPS 2004. Andrew, "A Hybrid
+    Markov/Semi-Markov Conditional Random Field for Sequence Segmentation", EMNLP 2006.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+    >>> X = [["J.", "Ye", "1992"], ["D.", "Wu", "May", "1992"]]
+    >>> y = [["author", "author", "date"], ["author", "author", "date", "date"]]
+    >>> tokens = SequenceFeatureExtractor([(("w", 0),)]).fit_transform(X)
+    >>> extractor = SegmentFeatureExtractor(bag=(), begin="w[0]=19", length="capped", identity=True)
+    >>> extractor.fit_transform(tokens, y)
+    SequenceBatch(2 sequences, 7 tokens, 7 features)
+    >>> extractor.get_feature_names_out().tolist()
+    ['begin:w[0]=1992', 'length=1', 'length=2+',
+     'identity=1992', 'identity=D. Wu', 'identity=J. Ye', 'identity=May 1992']
+    """
+
+    _parameter_constraints = {
+        "bag": "no_validation",
+        "begin": "no_validation",
+        "end": "no_validation",
+        "inside": "no_validation",
+        "tags": "no_validation",
+        "tag_encoding": [StrOptions(set(TAG_ENCODINGS))],
+        "length": [StrOptions(set(LENGTH_KINDS)), tuple, list, None],
+        "max_length": [Interval(Integral, 1, None, closed="left"), None],
+        "identity": "no_validation",
+        "functions": "no_validation",
+        "min_count": [Interval(Integral, 1, None, closed="left")],
+        "encoding": [StrOptions(set(ENCODINGS))],
+    }
+
+    def __init__(
+        self,
+        bag=None,
+        *,
+        begin=(),
+        end=(),
+        inside=(),
+        tags=None,
+        tag_encoding="bio",
+        length=None,
+        max_length=None,
+        identity=False,
+        functions=(),
+        min_count=1,
+        encoding="runs",
+    ):
+        self.bag = bag
+        self.begin = begin
+        self.end = end
+        self.inside = inside
+        self.tags = tags
+        self.tag_encoding = tag_encoding
+        self.length = length
+        self.max_length = max_length
+        self.identity = identity
+        self.functions = functions
+        self.min_count = min_count
+        self.encoding = encoding
+
+    def fit(self, X, y=None):
+        """Learn the features of training segments.
+
+        Parameters
+        ----------
+        X : SequenceBatch, or list of sequences of tokens
+            Raw tokens, as :class:`SequenceFeatureExtractor` takes them, have no token features, only texts and numbers
+            for `identity` and `functions`.
+        y : list of sequences, or None, default=None
+            Where the training segments are, in the form that `encoding` says. Only some features need it.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For parameters that do not go with X, and for a y that is needed and missing or does not go with X; the
+            message names sequence and position.
+        TypeError
+            If a parameter, a token or what a function returns is of a wrong type.
+
+        Warns
+        -----
+        UserWarning
+            If no token feature has a name with the beginning that a parameter asks for.
+        """
+        self._learn(X, y)
+        return self
+
+    def fit_transform(self, X, y=None):
+        """Learn the features of training segments and return the sequences with them.
+
+        Parameters and errors are those of `fit`.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+        """
+        return self._to_batch(self._learn(X, y))
+
+    def transform(self, X):
+        """Return sequences with the features of segments that `fit` has learned.
+
+        Parameters
+        ----------
+        X : SequenceBatch, or list of sequences of tokens
+            Of the form seen in `fit`.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError
+            If X does not have the features and fields of `fit`.
+        sklearn.exceptions.NotFittedError
+            If `fit` was not called.
+        """
+        check_is_fitted(self, "n_features_out_")
+        return self._to_batch(self._space.read(X))
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the features.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored: those of a `SequenceBatch` are known from `fit`.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out_,), dtype object
+        """
+        check_is_fitted(self, "n_features_out_")
+        return np.array(self._feature_names, dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.dict = True
+        tags.no_validation = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _learn(self, X, y) -> SequenceBatch:
+        """Set the fitted attributes; return X as a batch."""
+        lengths, functions = _check_lengths(self.length), check_functions(self.functions)
+        tags = check_tags(self.tags, self.tag_encoding)
+        space, batch = InputSpace.of(X)
+        fields = () if self.identity is False else text_field(space, self.identity, "identity")
+        if functions:
+            text_field(space, True, "functions")
+        token_blocks = self._token_blocks(space.features, tags)
+        counted = [kind for kind in lengths if kind != "log"]
+        segments = None
+        if fields or functions or (counted and self.max_length is None):
+            segments = self._read_segments(y, batch)
+        self.max_length_ = None
+        if counted:
+            self.max_length_ = int(segments.lengths.max()) if self.max_length is None else self.max_length
+        self._blocks = [*token_blocks, *(LengthBlock(kind, self.max_length_ or 0) for kind in lengths)]
+        self._token_codes = TokenCodes(batch.columns, fields) if fields else None
+        self._makers = []
+        if fields:
+            codes = self._token_codes.encode(batch.columns)
+            self._makers.append(IdentityRows(codes, segments.start, segments.stop, self._token_codes, self.min_count))
+        if functions:
+            where = batch.columns, batch.offsets, segments.start, segments.stop
+            self._makers.append(FunctionRows(functions, space.fields, *where, self.min_count))
+        self._space = space
+        blocks = (*self._first_blocks(batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
+        self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
+        self.n_features_out_ = len(self._feature_names)
+        return batch
+
+    def _read_segments(self, y, batch) -> Segments:
+        name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
+        return read_segment_targets(
+            y, batch.lengths, "sequences", name, encoding=self.encoding, max_segment_length=None
+        ).segments
+
+    def _token_blocks(self, features, tags) -> list[TokenBlock]:
+        """Return the blocks of token features that count at some tokens of a segment, without empty ones."""
+        if self.bag is not None and features.has_blocks:
+            raise ValueError(
+                "X has features of segments already, which are all kept: bag must be None here; choose bag features "
+                "in the transformer that made them"
+            )
+        wanted = [
+            ("bag", BAG, "", () if self.bag is None else self.bag),
+            ("begin", BEGIN, "begin:", self.begin),
+            ("end", END_OF_SEGMENT, "end:", self.end),
+            ("inside", INSIDE, "inside:", self.inside),
+            *((f"tags[{tag!r}]", channel, f"{tag}:", prefixes) for tag, (channel, prefixes) in tags.items()),
+        ]
+        chosen = [
+            TokenBlock(channel, _choose(features.attribute_names, prefixes, parameter), prefix)
+            for parameter, channel, prefix, prefixes in wanted
+        ]
+        return [block for block in chosen if block.n_features]
+
+    def _first_blocks(self, batch) -> tuple:
+        """Return the blocks of the features that X comes with."""
+        return kept_blocks(batch) if self.bag is None else ()
+
+    def _to_batch(self, batch) -> SequenceBatch:
+        data = {}
+        if self._token_codes is not None:
+            data = {"code": freeze(self._token_codes.encode(batch.columns), np.int32)}
+        rows = (RowBlock(maker, data if isinstance(maker, IdentityRows) else {}) for maker in self._makers)
+        blocks = (*self._first_blocks(batch), *self._blocks, *rows)
+        return batch.with_blocks(blocks, self._feature_names)
+
+
+def _check_lengths(length) -> tuple:
+    kinds = () if length is None else (length,) if isinstance(length, str) else tuple(length)
+    for kind in kinds:
+        if kind not in LENGTH_KINDS:
+            raise ValueError(f"length must be None, one of {LENGTH_KINDS!r} or a tuple of them, got {length!r}")
+    if len(set(kinds)) < len(kinds) or {"indicator", "capped"} <= set(kinds):
+        raise ValueError(f"length={length!r} has the same features twice")
+    return kinds
+
+
+def _choose(names, prefixes, parameter) -> np.ndarray:
+    """Return the numbers of the token features whose names begin with one of the prefixes."""
+    if prefixes is not True:
+        prefixes = (prefixes,) if isinstance(prefixes, str) else prefixes
+        if not isinstance(prefixes, (tuple, list)) or not all(isinstance(prefix, str) for prefix in prefixes):
+            raise TypeError(
+                f"{parameter} must be True, the beginning of a token feature's name, or a tuple of them, got "
+                f"{prefixes!r}"
+            )
+        if not prefixes:
+            return np.empty(0, dtype=np.int32)
+    if not len(names):
+        raise ValueError(f"{parameter}: X has no token features; put a SequenceFeatureExtractor before")
+    if prefixes is True:
+        return np.arange(len(names), dtype=np.int32)
+    chosen = np.zeros(len(names), dtype=bool)
+    for prefix in prefixes:
+        found = np.fromiter((str(name).startswith(prefix) for name in np.asarray(names)), bool, len(names))
+        if not found.any():
+            hint = "; SequenceFeatureExtractor(bias=True) makes one" if prefix == "bias" else ""
+            warnings.warn(f"{parameter}: no token feature has a name that begins with {prefix!r}{hint}", stacklevel=6)
+        chosen |= found
+    return np.flatnonzero(chosen).astype(np.int32)

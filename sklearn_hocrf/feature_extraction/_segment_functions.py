@@ -1,0 +1,124 @@
+"""Features that the user's functions make of segments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Real
+
+import numpy as np
+from scipy import sparse
+
+from ._columns import is_text
+
+__all__ = ["FunctionRows", "check_functions"]
+
+
+def check_functions(functions) -> tuple[Callable, ...]:
+    """Return the parameter ``functions`` as a tuple."""
+    functions = (functions,) if callable(functions) else functions
+    if isinstance(functions, (str, bytes, Mapping)) or not np.iterable(functions):
+        raise TypeError(f"functions must be a function or a sequence of functions, got {functions!r}")
+    for i, function in enumerate(functions):
+        if not callable(function):
+            raise TypeError(f"functions[{i}] = {function!r} must be callable: function(tokens, start, stop) -> dict")
+    return tuple(functions)
+
+
+class FunctionRows:
+    """The named values that functions return for segments.   See RowBlock.
+
+    Parameters
+    ----------
+    functions : tuple of callable
+        ``function(tokens, start, stop)`` returns a dict.
+    fields : list
+        Fields of the tokens.
+    columns, offsets
+        Raw columns of the training tokens, and token range of each sequence.
+    start, stop : ndarray of shape (M,)
+        Training segments.
+    min_count : int
+        Features that fewer segments have are left out.
+    """
+
+    def __init__(self, functions, fields, columns, offsets, start, stop, min_count):
+        self._functions = functions
+        self._fields = fields
+        counts: Counter = Counter()
+        for _, values in self._values(columns, offsets, start, stop):
+            counts.update(values.keys())
+        names = sorted(name for name, count in counts.items() if count >= min_count)
+        self.feature_names = np.array(names, dtype=object)
+        self.n_features = len(names)
+        self._number = {name: i for i, name in enumerate(names)}
+
+    def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
+        """Return the features of candidate segments that training segments had, too."""
+        rows, indices, data = [], [], []
+        for i, values in self._values(columns, offsets, start, stop):
+            known = [(self._number[name], value) for name, value in values.items() if name in self._number]
+            rows += [i] * len(known)
+            indices += [number for number, _ in known]
+            data += [value for _, value in known]
+        shape = len(start), self.n_features
+        return sparse.csr_array((np.array(data, dtype=np.float64), (rows, indices)), shape=shape)
+
+    def _values(self, columns, offsets, start, stop) -> Iterator[tuple[int, dict[str, float]]]:
+        """Yield number and {feature name: value, not 0} of each segment; values of one name add up."""
+        sequence = np.searchsorted(offsets, start, side="right") - 1
+        readers = [_reader(columns[field]) for field in self._fields]
+        tokens, current = [], -1
+        for i in np.argsort(sequence, kind="stable").tolist():
+            n = int(sequence[i])
+            if n != current:
+                tokens, current = self._tokens(readers, int(offsets[n]), int(offsets[n + 1])), n
+            first, last = int(start[i] - offsets[n]), int(stop[i] - offsets[n])
+            values: dict[str, float] = {}
+            for function in self._functions:
+                for name, value in _call(function, tokens, n, first, last):
+                    values[name] = values.get(name, 0.0) + value
+            yield i, {name: value for name, value in values.items() if value}
+
+    def _tokens(self, readers, first, last) -> list:
+        """Return the raw tokens of one sequence."""
+        cells = [read(first, last) for read in readers]
+        if len(cells) == 1:
+            return cells[0]
+        if self._fields == list(range(len(cells))):
+            return list(zip(*cells, strict=True))
+        rows = zip(*cells, strict=True)
+        pairs = (zip(self._fields, row, strict=True) for row in rows)
+        return [{field: cell for field, cell in token if cell is not None} for token in pairs]
+
+
+def _reader(column) -> Callable[[int, int], list]:
+    """Return a function that gives the values of tokens first .. last - 1; None where they are missing."""
+    if is_text(column):
+        values = np.append(column.values, None)
+        return lambda first, last: values[column.codes[first:last]].tolist()
+    return lambda first, last: [None if np.isnan(number) else number for number in column[first:last].tolist()]
+
+
+def _call(function, tokens, n, start, stop) -> Iterator[tuple[str, float]]:
+    """Yield the features that a function returns for one segment."""
+    name = getattr(function, "__name__", type(function).__name__)
+    where = f"the segment function {name!r}, sequence {n}, start {start}, stop {stop}"
+    try:
+        result = function(tokens, start, stop)
+    except Exception as error:
+        error.add_note(f"in {where}")
+        raise
+    if not isinstance(result, Mapping):
+        raise TypeError(f"{where}: it returned {result!r:.60}, where a dict of named values belongs")
+    for key, value in result.items():
+        if not isinstance(key, str):
+            raise TypeError(f"{where}: the name {key!r:.60} of a value must be a str")
+        if isinstance(value, str):
+            yield f"{key}={value}", 1.0
+        elif isinstance(value, (Real, np.bool_)):
+            if not np.isfinite(value):
+                raise ValueError(f"{where}: {key!r} is {value}; numbers must be finite")
+            yield key, float(value)
+        elif value is not None:
+            raise TypeError(f"{where}: {key!r} is {value!r:.60}; values must be str, numbers, bools or None")

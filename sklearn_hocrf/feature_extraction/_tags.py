@@ -1,0 +1,86 @@
+"""Token tags of segments: at which tokens of a segment a tag n-gram ends.
+
+    a segment of four tokens   BIO:  B I I I    BIOES:  B I I E
+    a segment of one token     BIO:  B          BIOES:  S
+
+An n-gram inside a segment ends at a fixed distance from the segment's first or last token, or at each of a range of
+tokens: a channel. Across a border there is only the bigram: the last tag of one segment, and "a segment begins here".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from .._segments import FROM_START, FROM_STOP, NO_LIMIT, RANGE, Channel
+
+__all__ = ["TAG_ENCODINGS", "check_tags", "tag_channel"]
+
+TAG_ENCODINGS = ("bio", "bioes")
+PRESETS = {
+    ("bio", "unigrams"): ("B", "I"),
+    ("bio", "bigrams"): ("B", "I", "BI", "II", "B|", "I|"),
+    ("bioes", "unigrams"): ("B", "I", "E", "S"),
+    ("bioes", "bigrams"): ("B", "I", "E", "S", "BI", "BE", "II", "IE", "S|", "E|"),
+}
+POSSIBLE = {
+    "bio": "'B' or 'I', either with any number of 'I' after it, and 'B|' and 'I|' for the first token of the next "
+    "segment",
+    "bioes": "'S', 'B' and 'I' with any number of 'I' after it, each of them and 'E' alone also with 'E' at the end "
+    "(but for 'S'), and 'S|' and 'E|' for the first token of the next segment",
+}
+
+
+def tag_channel(tags: str, encoding: str) -> Channel | None:
+    """Return the channel of the last token of a tag n-gram, or None if there is no such n-gram.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.feature_extraction._tags import tag_channel
+    >>> tag_channel("BI", "bio")
+    Channel(anchor=0, offset=1, shortest=2, longest=2147483647)
+    >>> tag_channel("IB", "bio") is None
+    True
+    """
+    longer = 1 if encoding == "bioes" else 0  # tokens that a segment must have beyond B and I, for its E
+    border = {
+        "bio": {"B|": (1, 1), "I|": (2, NO_LIMIT)},
+        "bioes": {"S|": (1, 1), "E|": (2, NO_LIMIT)},
+    }[encoding]
+    if tags in border:
+        return Channel(FROM_STOP, -1, *border[tags])
+    if encoding == "bioes" and tags == "S":
+        return Channel(FROM_START, 0, 1, 1)
+    if encoding == "bioes" and re.fullmatch("I*E", tags):
+        return Channel(FROM_STOP, 0, len(tags) + 1)
+    if encoding == "bioes" and re.fullmatch("BI*E", tags):
+        return Channel(FROM_START, len(tags) - 1, len(tags), len(tags))
+    if re.fullmatch("BI*", tags):
+        return Channel(FROM_START, len(tags) - 1, len(tags) + longer)
+    if re.fullmatch("I+", tags):
+        return Channel(RANGE, len(tags), len(tags) + 1 + longer)
+    return None
+
+
+def check_tags(tags, encoding) -> dict:
+    """Return the parameter ``tags`` as {n-gram: (channel, prefixes of attribute names, or True for all)}."""
+    if tags is None:
+        return {}
+    if isinstance(tags, str):
+        if (encoding, tags) not in PRESETS:
+            raise ValueError(
+                f"tags must be None, 'unigrams', 'bigrams' or a dict {{tag n-gram: prefixes}}, got {tags!r}"
+            )
+        tags = dict.fromkeys(PRESETS[encoding, tags], True)
+    if not isinstance(tags, Mapping):
+        raise TypeError(f"tags must be None, 'unigrams', 'bigrams' or a dict {{tag n-gram: prefixes}}, got {tags!r}")
+    checked = {}
+    for ngram, prefixes in tags.items():
+        channel = tag_channel(ngram, encoding) if isinstance(ngram, str) else None
+        if channel is None:
+            raise ValueError(
+                f"tags has {ngram!r}, which is no tag n-gram for tag_encoding={encoding!r}. There are "
+                f"{POSSIBLE[encoding]}"
+            )
+        checked[ngram] = channel, prefixes
+    return checked

@@ -1,0 +1,175 @@
+"""Strings of tokens as nodes of a trie over integer codes.
+
+    tokens of a sequence:  codes  2 0 2 1          node 0 is the empty string, its child along code 2 is the string "2"
+
+A trie is one sorted array of edge keys, ``parent * n_codes + code``: nodes are numbered level by level, so the edge at
+position i leads to node i + 1. All strings are walked at once, one token further at each step, and those that have left
+the trie are dropped: nothing is done in Python for each string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ._columns import apply_function, is_text
+from ._templates import FieldTable, TemplateVocabulary, check_kind
+
+__all__ = ["TokenCodes", "Trie", "by_length"]
+
+
+class TokenCodes:
+    """The values of one field, or the combinations of values of several, as integers; text and numbers alike.
+
+    Parameters
+    ----------
+    columns : mapping
+        Raw columns of the training tokens.
+    fields : tuple
+        The fields to read.
+
+    Attributes
+    ----------
+    size : int
+        Number of codes.
+    """
+
+    def __init__(self, columns, fields):
+        self.fields = tuple(fields)
+        self._was_text = [is_text(columns[field]) for field in self.fields]
+        texts = [_as_text(columns[field], field) for field in self.fields]
+        self._tables = [FieldTable(column) for column in texts]
+        self._vocabulary = TemplateVocabulary(tuple((field, 0) for field in self.fields), self._tables)
+        self._vocabulary.fit(self._parts(texts))
+        self.size = len(self._vocabulary)
+
+    def encode(self, columns) -> np.ndarray:
+        """Return the code of each token, of shape (N,) int32; -1 for missing values and those not seen in training."""
+        for field, was_text in zip(self.fields, self._was_text, strict=True):
+            check_kind(columns[field], was_text, field)
+        return self._vocabulary.lookup(self._parts([_as_text(columns[field], field) for field in self.fields]))
+
+    def _parts(self, texts):
+        parts = zip(self._tables, texts, self.fields, strict=True)
+        return [table.encode(column, field) for table, column, field in parts]
+
+    def texts(self) -> np.ndarray:
+        """Return the text of each code; values of several fields are joined by a bar."""
+        head = len("|".join(f"{field}[0]" for field in self.fields)) + len("=")
+        return np.array([name[head:] for name in self._vocabulary.names()], dtype=object)
+
+
+def _as_text(column, field):
+    return column if is_text(column) else apply_function(_number_text, column, field)
+
+
+def _number_text(number):
+    return repr(number).removesuffix(".0")
+
+
+class Trie:
+    """A set of strings of codes, with all of their prefixes.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Node 0 is the empty string.
+    depth : int
+        Length of the longest string.
+    """
+
+    def __init__(self, keys, level_starts, n_codes):
+        self._keys = keys  # (n_nodes - 1,) int64, ascending
+        self._level_starts = level_starts  # (depth + 1,) int64   range of each level in the keys
+        self._n_codes = n_codes
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self._keys) + 1
+
+    @property
+    def depth(self) -> int:
+        return len(self._level_starts) - 1
+
+    @classmethod
+    def of(cls, codes, start, longest, n_codes) -> tuple[Trie, list]:
+        """Return the trie of strings, and for each length the strings that long with the nodes of their prefixes.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (N,)
+            Codes of all tokens. Strings end before a code of -1.
+        start, longest : ndarray of shape (M,)
+            Strings ``[start, start + longest)``.
+        n_codes : int
+
+        Returns
+        -------
+        trie : Trie
+        levels : list of (chosen, nodes)
+            Element d - 1: numbers of the strings that have d tokens, and the nodes of their first d tokens.
+        """
+        chosen = np.flatnonzero(longest > 0)
+        nodes = np.zeros(len(chosen), dtype=np.int64)
+        keys, level_starts, levels = [np.empty(0, dtype=np.int64)], [0], []
+        while True:
+            code = codes[start[chosen] + len(levels)]
+            chosen, nodes, code = chosen[code >= 0], nodes[code >= 0], code[code >= 0]
+            if not len(chosen):
+                return cls(np.concatenate(keys), np.array(level_starts), n_codes), levels
+            level, nodes = np.unique(nodes * n_codes + code, return_inverse=True)
+            nodes += level_starts[-1] + 1
+            keys.append(level)
+            level_starts.append(level_starts[-1] + len(level))
+            levels.append((chosen, nodes))
+            goes_on = longest[chosen] > len(levels)
+            chosen, nodes = chosen[goes_on], nodes[goes_on]
+
+    def walk(self, codes, start, longest) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield d = 1, 2 .., the strings whose first d tokens are in the trie, and the nodes of these.
+
+        Parameters are those of :meth:`of`; ``chosen`` are again numbers of strings.
+        """
+        chosen = np.flatnonzero(longest > 0)
+        nodes = np.zeros(len(chosen), dtype=np.int64)
+        for d in range(1, self.depth + 1):
+            code = codes[start[chosen] + d - 1]
+            first, last = self._level_starts[d - 1], self._level_starts[d]
+            key = nodes * self._n_codes + code
+            position = np.minimum(np.searchsorted(self._keys[first:last], key) + first, last - 1)
+            found = (self._keys[position] == key) & (code >= 0)
+            chosen, nodes = chosen[found], position[found] + 1
+            if not len(chosen):
+                return
+            yield d, chosen, nodes
+            goes_on = longest[chosen] > d
+            chosen, nodes = chosen[goes_on], nodes[goes_on]
+
+    def find(self, codes, start, stop) -> np.ndarray:
+        """Return the nodes of strings ``[start, stop)``, of shape (M,) int64; 0 for those that are not in the trie."""
+        nodes = np.zeros(len(start), dtype=np.int64)
+        if not len(start):
+            return nodes
+        first = int(start.min())
+        longest = np.zeros(int(start.max()) - first + 1, dtype=np.int64)  # from each token on
+        np.maximum.at(longest, start - first, stop - start)
+        origins = np.arange(first, first + len(longest))
+        order, bounds = by_length(stop - start, self.depth)
+        here = np.empty(len(longest), dtype=np.int64)
+        for d, chosen, chosen_nodes in self.walk(codes, origins, longest):
+            strings = order[bounds[d - 1] : bounds[d]]
+            here[:] = 0
+            here[chosen] = chosen_nodes
+            nodes[strings] = here[start[strings] - first]
+        return nodes
+
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return parent and code of the nodes 1, 2 ..."""
+        return np.divmod(self._keys, self._n_codes)
+
+
+def by_length(lengths, longest) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of strings by length; those of length d stand at ``bounds[d - 1]`` to ``bounds[d]``."""
+    order = np.argsort(lengths, kind="stable")
+    return order, np.searchsorted(lengths[order], np.arange(1, longest + 2))

@@ -1,0 +1,345 @@
+"""Features of segments against plain loops over tokens and segments."""
+
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._segments import segment_features
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
+from sklearn_hocrf.metrics import extract_segments
+
+# ---- what is expected, as plainly as possible
+
+
+def all_segments(lengths):
+    """Return (sequence, start, stop) of all segments of sequences of the given lengths."""
+    return [(n, u, v) for n, length in enumerate(lengths) for u in range(length) for v in range(u + 1, length + 1)]
+
+
+def tags_of(length, encoding):
+    """Return the tags of the tokens of a segment."""
+    if encoding == "bio":
+        return ["B"] + ["I"] * (length - 1)
+    return ["S"] if length == 1 else ["B"] + ["I"] * (length - 2) + ["E"]
+
+
+def tag_positions(ngram, encoding, start, stop, n_tokens):
+    """Return the tokens at which a tag n-gram ends; across the border, the token after the segment."""
+    tags = tags_of(stop - start, encoding)
+    if ngram.endswith("|"):
+        return [stop] if tags[-1] + "|" == ngram and stop < n_tokens else []
+    n = len(ngram)
+    return [start + i for i in range(len(tags)) if "".join(tags[max(0, i + 1 - n) : i + 1]) == ngram]
+
+
+def positions(place, encoding, start, stop, n_tokens):
+    """Return the tokens of a segment at which features with a prefix count."""
+    fixed = {"": range(start, stop), "begin": [start], "end": [stop - 1], "inside": range(start + 1, stop)}
+    return fixed[place] if place in fixed else tag_positions(place, encoding, start, stop, n_tokens)
+
+
+def token_values(sequence, places, encoding, start, stop):
+    """Return {name: sum of values} of one segment; ``places`` gives the beginnings of names that count at a place."""
+    values = Counter()
+    for place, beginnings in places.items():
+        for t in positions(place, encoding, start, stop, len(sequence)):
+            for name, value in sequence[t].items():
+                if beginnings is True or name.startswith(tuple(beginnings)):
+                    values[f"{place}:{name}" if place else name] += value
+    return {name: value for name, value in values.items() if value}
+
+
+def attributes(batch):
+    """Return one {name: value} per token of each sequence, whatever blocks there are."""
+    names = np.asarray(batch.attribute_names)
+    rows = batch.toarray()
+    tokens = [{name: row[i] for i, name in enumerate(names) if row[i]} for row in rows]
+    return [tokens[a:b] for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
+
+
+def values_of(batch, segments):
+    """Return one {name: value} per segment (sequence, start, stop)."""
+    start, stop = (np.array([batch.offsets[s[0]] + s[i] for s in segments], dtype=np.int64).reshape(-1) for i in (1, 2))
+    rows = segment_features(batch, start, stop).toarray()
+    assert rows.shape == (len(segments), batch.n_features)
+    names = np.asarray(batch.feature_names)
+    assert len(set(names)) == len(names)
+    return [{names[i]: row[i] for i in np.flatnonzero(row)} for row in rows]
+
+
+def compare(batch, expected_of):
+    """Compare all segments of a batch with ``expected_of(n, start, stop)``."""
+    segments = all_segments(batch.lengths.tolist())
+    for segment, found in zip(segments, values_of(batch, segments), strict=True):
+        assert found == pytest.approx(expected_of(*segment)), segment
+
+
+# ---- data
+
+X = [
+    [("In", 1.0), ("the", 0.0), ("end", 2.5), ("the", 1.0)],
+    [("end", -1.0)],
+    [],
+    [("the", 1.0), ("the", 2.0), ("In", 0.5)],
+]
+Y = [["P", "N", "N", "D"], ["N"], [], ["D", "D", "P"]]
+WORDS = [[word for word, _ in sequence] for sequence in X]
+EXTRACTOR = SequenceFeatureExtractor([(0, 0), (1, 0), (0, 1)], bias=True)
+TOKENS = EXTRACTOR.fit_transform(X)
+NGRAMS = {
+    "bio": ["B", "I", "BI", "II", "BII", "BIII", "III", "B|", "I|"],
+    "bioes": ["B", "I", "E", "S", "BI", "BE", "II", "IE", "BIE", "BIIE", "BII", "IIE", "S|", "E|"],
+}
+PREFIXES = ["0[0]=the", "0[0]", "1[0]", "bias", "0"]
+CHOICES = st.one_of(st.just(True), st.lists(st.sampled_from(PREFIXES), max_size=2).map(tuple))
+
+
+# ---- token features
+
+
+@given(CHOICES, CHOICES, CHOICES, CHOICES, st.sampled_from(["bio", "bioes"]), st.data())
+def test_token_features_count_where_they_should(bag, begin, end, inside, encoding, data):
+    tags = data.draw(st.dictionaries(st.sampled_from(NGRAMS[encoding]), CHOICES, max_size=4))
+    extractor = SegmentFeatureExtractor(bag, begin=begin, end=end, inside=inside, tags=tags, tag_encoding=encoding)
+    batch = extractor.fit_transform(TOKENS)
+    places = {"": bag, "begin": begin, "end": end, "inside": inside, **tags}
+    tokens = attributes(TOKENS)
+    compare(batch, lambda n, u, v: token_values(tokens[n], places, encoding, u, v))
+    wanted = [
+        f"{place}:{name}" if place else name
+        for place, beginnings in places.items()
+        for name in np.asarray(TOKENS.attribute_names)
+        if beginnings is True or name.startswith(tuple(beginnings))
+    ]
+    assert extractor.get_feature_names_out().tolist() == wanted
+    assert extractor.n_features_out_ == batch.n_features == len(wanted)
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(encoding):
+    """Over any segmentation, the preset counts each tag at its token and each pair of tags at its second token."""
+    X = [["a", "b", "c", "d", "e", "f", "g"]]
+    segments = [(0, 1), (1, 2), (2, 5), (5, 7)]
+    tokens = SequenceFeatureExtractor([("w", 0)], token_features=None).fit_transform(X)
+    batch = SegmentFeatureExtractor((), tags="bigrams", tag_encoding=encoding).fit_transform(tokens)
+    found = Counter()
+    for values in values_of(batch, [(0, u, v) for u, v in segments]):
+        found.update({name.replace("w[0]=", ""): value for name, value in values.items()})
+    sequence = [tag for u, v in segments for tag in tags_of(v - u, encoding)]
+    expected = Counter(f"{tag}:{word}" for tag, word in zip(sequence, X[0], strict=True))
+    borders = {u for u, _ in segments}
+    for t in range(1, len(sequence)):
+        pair = f"{sequence[t - 1]}|" if t in borders else sequence[t - 1] + sequence[t]
+        expected[f"{pair}:{X[0][t]}"] += 1
+    assert found == expected
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+def test_exactly_the_possible_tag_ngrams_have_channels(encoding):
+    from itertools import product
+
+    letters = {"bio": "BI", "bioes": "BIES"}[encoding]
+    for n in range(1, 6):
+        possible = {
+            "".join(tags[i : i + n])
+            for tags in (tags_of(length, encoding) for length in range(1, 9))
+            for i in range(len(tags) - n + 1)
+        }
+        with_channel = {"".join(c) for c in product(letters, repeat=n) if tag_channel("".join(c), encoding)}
+        assert with_channel == possible
+    last_tags = {tags_of(length, encoding)[-1] for length in range(1, 5)}
+    assert {tag for tag in "BIES" if tag_channel(f"{tag}|", encoding)} == last_tags
+    assert set(PRESETS[encoding, "unigrams"]) == set(letters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"tags": {"IB": True}}, ValueError, r"'IB', which is no tag n-gram for tag_encoding='bio'. There are 'B' or"),
+        ({"tags": {"BE": True}}, ValueError, "'BE', which is no tag"),
+        ({"tags": {"BIEE": True}, "tag_encoding": "bioes"}, ValueError, "'BIEE', .* 'E' alone"),
+        ({"tags": {3: True}}, ValueError, "3, which is no tag"),
+        ({"tags": {"": True}}, ValueError, "'', which is no tag"),
+        ({"tags": "trigrams"}, ValueError, "'trigrams'"),
+        ({"tags": ["B"]}, TypeError, "tags must be None"),
+        ({"tags": {"B": 1}}, TypeError, r"tags\['B'\] must be True, the beginning"),
+        ({"begin": 1}, TypeError, "begin must be True"),
+        ({"bag": (1,)}, TypeError, "bag must be True"),
+        ({"tag_encoding": "iob"}, ValueError, "tag_encoding"),
+        ({"length": "short"}, ValueError, "length"),
+        ({"length": ("log", "short")}, ValueError, "length must be None"),
+        ({"length": ("indicator", "capped")}, ValueError, "same features twice"),
+        ({"length": ("log", "log")}, ValueError, "same features twice"),
+        ({"length": "indicator"}, ValueError, "requires y"),
+        ({"max_length": 0}, ValueError, "max_length"),
+        ({"min_count": 0}, ValueError, "min_count"),
+        ({"encoding": "iob"}, ValueError, "encoding"),
+        ({"identity": True}, ValueError, "requires y"),
+        ({"identity": "word"}, ValueError, r"identity names the field 'word', but the tokens have the fields \[0, 1\]"),
+        ({"identity": (0, 0)}, ValueError, "different fields"),
+        ({"identity": ()}, ValueError, "at least one"),
+        ({"functions": len}, ValueError, "requires y"),
+        ({"functions": "len"}, TypeError, "functions must be"),
+        ({"functions": ["len"]}, TypeError, r"functions\[0\] = 'len' must be callable"),
+    ],
+)
+def test_parameters_that_do_not_fit(parameters, error, message):
+    extractor = SegmentFeatureExtractor(**parameters)
+    with pytest.raises(error, match=message):
+        extractor.fit(TOKENS)
+    assert not hasattr(extractor, "n_features_out_")
+
+
+def test_a_beginning_that_no_name_has_is_told():
+    with pytest.warns(UserWarning, match=r"begin: no token feature has a name that begins with 'v\[0\]'"):
+        SegmentFeatureExtractor(begin=("0", "v[0]")).fit(TOKENS)
+    tokens = SequenceFeatureExtractor().fit_transform(WORDS)
+    with pytest.warns(UserWarning, match=r"'bias'; SequenceFeatureExtractor\(bias=True\)"):
+        SegmentFeatureExtractor(inside="bias").fit(tokens)
+    with pytest.raises(ValueError, match="begin: X has no token features; put a SequenceFeatureExtractor before"):
+        SegmentFeatureExtractor(begin="w").fit(WORDS)
+
+
+# ---- lengths
+
+
+def length_values(kinds, longest, length):
+    values = {}
+    for kind in kinds:
+        if kind == "log" and length > 1:
+            values["log_length"] = np.log(length)
+        if kind == "indicator" and length <= longest:
+            values[f"length={length}"] = 1.0
+        if kind == "capped":
+            values[f"length={length}" if length < longest else f"length={longest}+"] = 1.0
+    return values
+
+
+@pytest.mark.parametrize("kinds", ["indicator", "capped", "log", ("indicator", "log"), ["log", "capped"]])
+@pytest.mark.parametrize("max_length", [None, 1, 3])
+def test_lengths(kinds, max_length):
+    extractor = SegmentFeatureExtractor((), length=kinds, max_length=max_length)
+    batch = extractor.fit_transform(TOKENS, Y)
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    longest = max_length or 2
+    compare(batch, lambda n, u, v: length_values(kinds, longest, v - u))
+    assert extractor.max_length_ == (None if kinds == ["log"] else longest)
+    if kinds == ["log"] or max_length is not None:
+        assert clone(extractor).fit(TOKENS).n_features_out_ == batch.n_features  # without y
+
+
+@pytest.mark.parametrize(
+    ("encoding", "y", "longest"),
+    [
+        ("runs", [["A", "A", "A", "B"], ["B"], [], ["A", "A", "B"]], 3),
+        ("bio", [["B", "I", "B", "I"], ["O"], [], ["O", "O", "B"]], 2),
+        ("bioes", [["B", "I", "I", "E"], ["S"], [], ["S", "B", "E"]], 4),
+        ("segments", [[(0, 3, "x"), (3, 4, "x")], [(0, 1, "x")], [], [(0, 1, "x"), (1, 3, "x")]], 3),
+    ],
+)
+def test_encodings_of_y(encoding, y, longest):
+    extractor = SegmentFeatureExtractor((), length="indicator", encoding=encoding).fit(TOKENS, y)
+    assert extractor.max_length_ == longest
+
+
+# ---- chains of transformers
+
+
+def test_names_are_one_object_for_all_batches():
+    extractor = SegmentFeatureExtractor(begin=True, tags="unigrams", length="log")
+    first = extractor.fit_transform(TOKENS)
+    later = extractor.transform(EXTRACTOR.transform(X[:1]))
+    names = first.feature_names
+    assert all(batch.feature_names is names for batch in (later, first[1:], first[[0, 3]], first[2]))
+    copy = pickle.loads(pickle.dumps(first))
+    assert copy.feature_names is not names
+    assert list(copy.feature_names) == list(names) == extractor.get_feature_names_out().tolist()
+    assert names[3] == list(names)[3]
+    assert names[-1] == "log_length"
+    kept = pickle.loads(pickle.dumps((extractor, first)))
+    assert kept[0].transform(TOKENS).feature_names is kept[1].feature_names
+
+
+def test_slices_have_the_features_of_the_whole():
+    extractor = SegmentFeatureExtractor(begin="0", tags="bigrams", identity=0, length="log", functions=count_words)
+    batch = extractor.fit_transform(TOKENS, Y)
+    segments = all_segments(batch.lengths.tolist())
+    whole = dict(zip(segments, values_of(batch, segments), strict=True))
+    for chosen in ([3, 0], [1], [2], [0, 3, 3]):
+        part = batch[chosen]
+        for segment, found in zip(
+            all_segments(part.lengths.tolist()), values_of(part, all_segments(part.lengths.tolist())), strict=True
+        ):
+            assert found == whole[chosen[segment[0]], *segment[1:]]
+
+
+def test_token_features_after_segment_features_are_bag_features():
+    first = SegmentFeatureExtractor((), begin="0[0]", length="log").fit(TOKENS)
+    more = SequenceFeatureExtractor([(0, -1)], token_features=None)
+    batch = more.fit_transform(first.transform(TOKENS))
+    tokens, added = attributes(TOKENS), attributes(SequenceFeatureExtractor([(0, -1)]).fit_transform(X))
+
+    def expected(n, u, v):
+        return (
+            token_values(tokens[n], {"begin": ("0[0]",)}, "bio", u, v)
+            | length_values(["log"], 0, v - u)
+            | token_values(added[n], {"": True}, "bio", u, v)
+        )
+
+    compare(batch, expected)
+    assert more.get_feature_names_out().tolist() == list(batch.feature_names)
+    assert more.n_features_out_ == batch.n_features
+    assert more.transform(first.transform(TOKENS)).feature_names is batch.feature_names
+    last = SegmentFeatureExtractor(end="0[-1]")
+    both = last.fit_transform(batch)
+    compare(both, lambda n, u, v: expected(n, u, v) | token_values(added[n], {"end": True}, "bio", u, v))
+    with pytest.raises(ValueError, match="bag must be None"):
+        SegmentFeatureExtractor(()).fit(batch)
+    with pytest.raises(ValueError, match="unlike the X of fit|features, but had"):
+        last.transform(TOKENS)
+
+
+def test_other_features_than_in_fit_are_refused():
+    extractor = SegmentFeatureExtractor(begin=True).fit(TOKENS)
+    other = SequenceFeatureExtractor([(0, 0), (1, 0), (0, -1)], bias=True).fit_transform(X)
+    assert other.n_features == TOKENS.n_features
+    with pytest.raises(ValueError, match="X comes with the token feature '.*', where fit had '.*'"):
+        extractor.transform(other)
+    with pytest.raises(ValueError, match="X comes with 0 features, but had"):
+        extractor.transform(WORDS)
+    equal = clone(EXTRACTOR).fit_transform(X)
+    assert extractor.transform(equal).n_features == extractor.n_features_out_
+    with pytest.raises(NotFittedError):
+        clone(extractor).transform(TOKENS)
+
+
+def test_tokenwise_refuses_to_take_the_tokens_from_under_the_segments():
+    numbers = Tokenwise(StandardScaler()).fit_transform([np.arange(6.0).reshape(3, 2)])
+    batch = SegmentFeatureExtractor(begin=True).fit_transform(numbers)
+    with pytest.raises(ValueError, match="put Tokenwise before"):
+        Tokenwise(StandardScaler()).fit(batch)
+    compare(batch, lambda n, u, v: token_values(attributes(numbers)[n], {"": True, "begin": True}, "bio", u, v))
+
+
+def test_batch_without_names():
+    batch = SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2)
+    extractor = SegmentFeatureExtractor(end="x1")
+    result = extractor.fit_transform(batch)
+    assert list(result.feature_names) == extractor.get_feature_names_out().tolist() == ["x0", "x1", "end:x1"]
+    assert SegmentFeatureExtractor(length="log").fit_transform(result).n_features == 4
+
+
+def count_words(tokens, start, stop):
+    return {"the": sum(token[0] == "the" for token in tokens[start:stop])}
