@@ -1,0 +1,561 @@
+"""High-order semi-Markov conditional random fields: labels of segments, weights on patterns of many segments."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ._base import BaseSequenceLabeler, Problem
+from ._encodings import (
+    ENCODINGS,
+    OUTSIDE,
+    PREFIXES,
+    TagTable,
+    join_tag,
+    possible_tags,
+    segment_lists,
+    tag_channels,
+    tag_numbers,
+    tags_of_segments,
+    token_features,
+    token_labels,
+)
+from ._labels import sorted_labels
+from ._objectives import SegmentNegativeLogLikelihood
+from ._patterns import without_repeats
+from ._segment_inference import SegmentModel
+from ._segment_potentials import build_segment_layout
+from ._segments import NO_LIMIT, Segments
+from ._validation import read_segment_targets, read_segments, read_sequences
+
+__all__ = ["HighOrderSemiCRF"]
+
+
+class HighOrderSemiCRF(BaseSequenceLabeler):
+    """High-order semi-Markov conditional random field for segmenting and labelling sequences.
+
+    A segmentation s of a sequence x of T tokens is a list of segments [u, v) with labels y that tile [0, T). Its
+    probability is
+
+        P(s | x) = exp( sum over its segments of score([u, v), labels up to y) ) / Z(x),
+
+        score = sum over patterns z and features i of w(z, i) g_i(x, u, v) + sum over patterns z of w(z),
+
+    where z runs over the label patterns that end with this segment (the last segments have the labels z). A feature
+    g_i is a function of the whole segment: how often a word occurs in it, its first word, its length. Where X has
+    features of tokens only, each counts at all tokens of the segment; segments of one token then make the model a
+    :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and reaches over k + 1 segments, however long they are;
+    ``max_order=1`` is the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags inside of segments
+    give the hybrid model of Andrew [2]_.
+
+    The weights maximise the likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
+    and ``optimality_gap_`` bounds how far from the optimum the fit stopped.
+
+    Parameters
+    ----------
+    max_order : int, default=1
+        Highest order of label patterns: patterns have up to ``max_order + 1`` labels, of consecutive segments.
+    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+        How the sequences of y, and those that :meth:`predict` returns, say where segments are:
+
+        * "runs": one label per token; a segment is a maximal run of equal labels, so that two neighbours never have
+          the same label. Two or more labels are needed.
+        * "bio": one tag per token, "B-PER", "I-PER" or "O"; a segment begins with B and goes on with I. "B" and "I"
+          alone stand for the label "_". Every O token is a segment of one token, whose label is "O". An I that follows
+          no B or I of its label begins a segment, as in conlleval.
+        * "bioes": the same with E for the last token, S for segments of one token.
+        * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. They must
+          tile the sequence; gaps can be filled with segments (t, t + 1, "O").
+
+    max_segment_length : int, inf, dict or None, default=None
+        Highest number of tokens of a segment: for all labels, or by label. Labels that a dict does not name, and all
+        with None, have the length of their longest segment in training, see Notes. A training segment that is longer
+        than a given maximum is an error. Training takes time in proportion to it (inf: to the longest sequence). The
+        label "O" of "bio" and "bioes" keeps length 1. If all maxima of "runs" are 1, given or found, each token is a
+        segment of its own, equal neighbours are allowed, and the model is a :class:`HighOrderCRF`.
+    sigma_reg : float or sequence of float, default=1.0
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence the k-th
+        value (from 0) is for weights of patterns of order k; the last one repeats, surplus ones are ignored. ``inf``
+        means no penalty.
+    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
+        "observed": all patterns that occur in the training segmentations; "all": all there can be (refused above a
+        million); or the given ones and all single labels. With "runs" those that have equal neighbours are left out,
+        for they cannot occur.
+    min_pattern_count : float, default=1
+        Observed patterns of two or more labels that occur less often, counted by ``sample_weight``, are left out. Up to
+        1, none is that occurs in a sequence of positive weight.
+    feature_order : int or dict, default=0
+        Orders of the patterns with which features are conjoined. An int k stands for orders 0 to k. A dict maps
+        prefixes of feature names to an int k or to a tuple of exact orders; the longest prefix counts, and features
+        that have none of them get order 0.
+    min_feature_count : float, default=1
+        (Feature, pattern) pairs that occur in fewer training segments get no weight; counted in the same way. Without
+        effect if ``unsupported=True``.
+    fit_intercept : bool, default=True
+        Whether each single label has a weight of its own, penalised like the others.
+    unsupported : bool, default=False
+        Whether (feature, pattern) pairs that do not occur in training get a weight, too. A pair occurs where the
+        feature is not 0 in a segment with which the pattern ends.
+    max_iter : int, default=500
+        Highest number of iterations of the solver (L-BFGS).
+    tol : float, default=1e-4
+        The solver stops when the norm of the gradient is at most ``tol * max(1, norm of the weights)``.
+    warm_start : bool, default=False
+        Whether fit starts from the weights of the fit before, matched by pattern and feature; new ones start at 0.
+    n_jobs : int or None, default=None
+        Number of threads; None means 1 unless in a :obj:`joblib.parallel_config` context, -1 all processors. Results
+        do not depend on it.
+    verbose : int or bool, default=0
+        Whether each iteration writes a line to stderr: objective, norm of the gradient, bound on the distance from the
+        optimum.
+    random_state : int, RandomState instance or None, default=None
+        Not used: the solver is deterministic. It is there for meta-estimators that set it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        What tokens can be, sorted, the columns of :meth:`predict_marginals`: labels ("runs", "segments"), or the tags
+        that the segments of at most ``max_segment_length_`` tokens consist of ("bio", "bioes").
+    segment_labels_ : ndarray of shape (n_labels,)
+        The labels of segments, sorted.
+    max_segment_length_ : dict
+        Highest number of tokens of a segment by label, int or inf.
+    patterns_ : list of tuples of labels
+        The patterns of segment labels, by order; the single labels come first, in the order of ``segment_labels_``.
+    pattern_coef_ : ndarray of shape (n_patterns,)
+        Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
+    coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
+        Weight of each (pattern, feature) pair; the first rows are those of the single labels.
+    automaton_ : PatternAutomaton
+        The compiled patterns: states and arcs.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
+    n_iter_ : int
+        Number of iterations.
+    objective_history_ : ndarray of shape (n_iter_ + 1,)
+        The minimised function, from the start to the fitted weights: negative log-likelihood in nats, summed over
+        sequences, plus penalty.
+    optimality_gap_ : float
+        Upper bound on how far the last value is above the optimum: max(sigma)^2 * norm(gradient)^2 / 2; inf where some
+        sigma is inf.
+
+    Notes
+    -----
+    With ``max_segment_length=None`` the model has no segments longer than those it was trained on. Where a test
+    sequence has one, prediction breaks it up, and its log-likelihood is -inf. Unseen lengths cost little where features
+    say what a length is worth ("length=7+", "log_length"): ``max_segment_length=inf``, or any number, lifts the limit.
+
+    The time of a gradient grows with tokens x (arcs of the automaton + states x longest segment), not with the square
+    of the number of labels.
+
+    References
+    ----------
+    .. [1] Sarawagi and Cohen, "Semi-Markov conditional random fields for information extraction", NIPS 2004.
+    .. [2] Andrew, "A hybrid Markov / semi-Markov conditional random field for sequence segmentation", EMNLP 2006.
+    .. [3] Cuong, Ye, Lee and Chieu, "Conditional random field with high-order dependencies for sequence labeling and
+       segmentation", JMLR 15, 2014.
+
+    Examples
+    --------
+    Fields of a reference, as runs of equal labels:
+
+    >>> from sklearn_hocrf import HighOrderSemiCRF
+    >>> words = [["Liu", ",", "J.", "Fast", "graphs", "1998"], ["Ng", "Slow", "trees", "1999"]]
+    >>> X = [[{"word": word, "title": word.istitle(), "digit": word.isdigit()} for word in line] for line in words]
+    >>> y = [["author"] * 3 + ["title"] * 2 + ["date"], ["author", "title", "title", "date"]]
+    >>> crf = HighOrderSemiCRF(max_order=2).fit(X, y)
+    >>> crf.predict_segments(X)[1]
+    [(0, 1, 'author'), (1, 3, 'title'), (3, 4, 'date')]
+    >>> crf.max_segment_length_
+    {'author': 3, 'date': 1, 'title': 2}
+    >>> [(label, round(p, 2)) for _, _, label, p in crf.segment_marginals(X[1:], threshold=0.35)[0].tolist()]
+    [('author', 0.39), ('date', 0.67)]
+
+    Words in text without spaces, as segments of characters. No word of the training data is longer than three:
+
+    >>> X = [[{"character": c} for c in text] for text in ["thecat", "adog"]]
+    >>> y = [[(0, 3, "word"), (3, 6, "word")], [(0, 1, "word"), (1, 4, "word")]]
+    >>> segmenter = HighOrderSemiCRF(encoding="segments").fit(X, y)
+    >>> segmenter.predict(X[:1])
+    [[(0, 3, 'word'), (3, 6, 'word')]]
+    >>> segmenter.log_likelihood(X[:1], [[(0, 6, "word")]])
+    array([-inf])
+    >>> longer = HighOrderSemiCRF(encoding="segments", max_segment_length=10).fit(X, y)
+    >>> longer.log_likelihood(X[:1], [[(0, 6, "word")]]).round(1)
+    array([-1.8])
+    """
+
+    _parameter_constraints: dict = {
+        **BaseSequenceLabeler._parameter_constraints,
+        "encoding": [StrOptions(set(ENCODINGS))],
+        "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
+    }
+    _takes_segment_features = True
+
+    def __init__(
+        self,
+        max_order=1,
+        *,
+        encoding="runs",
+        max_segment_length=None,
+        sigma_reg=1.0,
+        patterns="observed",
+        min_pattern_count=1,
+        feature_order=0,
+        min_feature_count=1,
+        fit_intercept=True,
+        unsupported=False,
+        max_iter=500,
+        tol=1e-4,
+        warm_start=False,
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.max_order = max_order
+        self.encoding = encoding
+        self.max_segment_length = max_segment_length
+        self.sigma_reg = sigma_reg
+        self.patterns = patterns
+        self.min_pattern_count = min_pattern_count
+        self.feature_order = feature_order
+        self.min_feature_count = min_feature_count
+        self.fit_intercept = fit_intercept
+        self.unsupported = unsupported
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # --- fit ----------------------------------------------------------------------------------------------------------
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        given = self.max_segment_length
+        for label, most in given.items() if isinstance(given, dict) else ():
+            valid = isinstance(most, Integral) and not isinstance(most, bool) or most is not None and most == np.inf
+            if not valid or most < 1:
+                raise ValueError(f"max_segment_length maps labels to integers >= 1 or inf, got {label!r}: {most!r}")
+
+    def _read_training_targets(self, y, lengths, form, name, kept):
+        return read_segment_targets(
+            y, lengths, form, name, kept, encoding=self.encoding, max_segment_length=self.max_segment_length
+        )
+
+    def _build_problem(self, data):
+        batch, segments, weight = data.batch, data.targets.segments, data.sequence_weight
+        repeats, labels = data.targets.repeats, data.targets.labels
+        orders = self._feature_orders(data.features)
+        patterns = self._select_patterns(segments.codes, segments.offsets, labels, weight)
+        layout = build_segment_layout(
+            batch,
+            segments,
+            patterns if repeats else without_repeats(patterns),
+            data.targets.longest,
+            repeats=repeats,
+            feature_orders=orders,
+            min_feature_count=self.min_feature_count,
+            fit_intercept=self.fit_intercept,
+            unsupported=self.unsupported,
+            sequence_weight=weight,
+        )
+        objective = SegmentNegativeLogLikelihood(layout, batch, segments, sequence_weight=weight, n_jobs=self.n_jobs)
+        return Problem(layout.patterns, layout.automaton, layout, objective)
+
+    def _store_targets(self, targets):
+        labels = targets.labels.tolist()
+        self._encoding = self.encoding
+        self._singles = self.encoding == "runs" and targets.repeats
+        self._outside = labels.index(OUTSIDE) if self.encoding in PREFIXES and OUTSIDE in labels else -1
+        self._tags = None
+        self.classes_ = self.segment_labels_ = targets.labels
+        if self.encoding in PREFIXES:
+            tags = possible_tags(self.encoding, targets.longest.tolist(), self._outside)
+            pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
+            names = [join_tag(prefix, labels[label], targets.bare_tags) for prefix, label in pairs]
+            order = sorted(range(len(names)), key=names.__getitem__)
+            self._tags = TagTable(tags.prefix[order], tags.label[order])
+            self.classes_ = sorted_labels(names, [0, len(names)], at_least=1)
+        longest = [float("inf") if most == NO_LIMIT else most for most in targets.longest.tolist()]
+        self.max_segment_length_ = dict(zip(labels, longest, strict=True))
+
+    # --- predictions --------------------------------------------------------------------------------------------------
+
+    def _build_model(self):
+        return SegmentModel(self._layout, self._weights)
+
+    def _token_codes(self, decoded):
+        if self._tags is None:
+            return token_labels(decoded)
+        return tag_numbers(tags_of_segments(decoded, self._encoding, self._outside), self._tags)
+
+    def _class_marginals(self, batch):
+        model = self._build_model()
+        if self._tags is None:
+            return model.marginals(batch, n_jobs=self.n_jobs)
+        table = model.tag_marginals(batch, tag_channels(self._tags, self._encoding), n_jobs=self.n_jobs)
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+
+    def _without_outside(self, segments) -> Segments:
+        """Leave out the segments of O tokens."""
+        kept = segments.codes != self._outside
+        offsets = np.concatenate([[0], np.cumsum(kept)])[segments.offsets]
+        return Segments(offsets, segments.start[kept], segments.stop[kept], segments.codes[kept])
+
+    def predict(self, X):
+        """Return the most probable segmentation of each sequence, in the encoding of the y of fit.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Sequences may be empty.
+
+        Returns
+        -------
+        labels : list of lists, list of arrays, or array
+            For "runs", "bio" and "bioes" one label or tag per token, in the shape of X and like the y of fit: lists if
+            y was lists, else arrays of shape (n_tokens,); an array of shape (n_sequences, n_tokens) for a 3-D X, of
+            shape (n_samples,) for a plain 2-D X. For "segments" lists of (start, stop, label).
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        ValueError, TypeError
+            If X is not valid or does not go with the X of fit.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).predict([[["Bob"], ["met"], ["Ann"], ["Lee"]], []])
+        [['B-PER', 'O', 'B-PER', 'I-PER'], []]
+        """
+        check_is_fitted(self)
+        return self.predict_segments(X) if self._encoding == "segments" else super().predict(X)
+
+    def predict_segments(self, X):
+        """Return the segments of the most probable segmentation of each sequence.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+
+        Returns
+        -------
+        segments : list of lists of (int, int, label)
+            (start, stop, label) of each segment, with ``stop`` excluded, in order. They tile the sequence; for "bio"
+            and "bioes" the O tokens are left out.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).predict_segments(X)
+        [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
+        """
+        check_is_fitted(self)
+        batch, _ = read_sequences(self, X)
+        segments = self._without_outside(self._build_model().decode(batch, n_jobs=self.n_jobs))
+        return segment_lists(segments, batch.offsets, self.segment_labels_.tolist())
+
+    def predict_marginals(self, X):
+        """Return the probability of each class at each token, given the whole sequence.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_classes), or array
+            In [0, 1], rows sum to 1, columns as ``classes_``: that the token is in a segment of the label ("runs",
+            "segments"), or that it has the tag ("bio", "bioes"). An array of shape (n_sequences, n_tokens, n_classes)
+            for a 3-D X, of shape (n_samples, n_classes) for a plain 2-D X.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf.classes_
+        array(['B-PER', 'I-PER', 'O'], dtype='<U5')
+        >>> crf.predict_marginals(X)[1].round(2)
+        array([[0.36, 0.  , 0.64],
+               [0.64, 0.15, 0.21]])
+        """
+        return super().predict_marginals(X)
+
+    def segment_marginals(self, X, threshold=1e-6):
+        """Return the segments that are probable enough, each with its probability.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        threshold : float, default=1e-6
+            Lowest probability of a segment. With 0 there are all that ``max_segment_length_`` allows.
+
+        Returns
+        -------
+        segments : list of structured arrays of shape (n_segments,)
+            For each sequence, fields ``start`` and ``stop`` (int64), ``label`` and ``probability`` (float64), sorted by
+            start, stop and label. The probability is that of a segment with this very start, stop and label. For "bio"
+            and "bioes" the O tokens are left out; their probabilities are those of :meth:`predict_marginals`.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not in [0, 1].
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.1)[0].tolist():
+        ...     print(start, stop, label, round(probability, 2))
+        0 1 PER 0.44
+        0 2 PER 0.23
+        1 2 PER 0.41
+        2 3 PER 0.22
+        2 4 PER 0.14
+        3 4 PER 0.59
+        """
+        check_is_fitted(self)
+        if not (isinstance(threshold, Real) and 0 <= threshold <= 1):
+            raise ValueError(f"threshold must be a probability, a number in [0, 1], got {threshold!r}")
+        batch, _ = read_sequences(self, X)
+        segments, probability = self._build_model().segment_marginals(batch, threshold, n_jobs=self.n_jobs)
+        probability = probability[segments.codes != self._outside]
+        segments = self._without_outside(segments)
+        fields = [("start", np.int64), ("stop", np.int64), ("label", self.segment_labels_.dtype)]
+        table = np.empty(len(probability), dtype=[*fields, ("probability", np.float64)])
+        origin = np.repeat(batch.offsets[:-1], np.diff(segments.offsets))
+        table["start"], table["stop"] = segments.start - origin, segments.stop - origin
+        table["label"], table["probability"] = self.segment_labels_[segments.codes], probability
+        return np.split(table, segments.offsets[1:-1]) if len(batch) else []
+
+    def pattern_marginals(self, X, patterns):
+        """Return the probability that an occurrence of a pattern of segment labels ends at a token.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        patterns : iterable of tuples of labels
+            Labels of consecutive segments; of any length, whether the model has a weight for them or not.
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_patterns), or array
+            The probability that the last segment of an occurrence ends with the token. In the shape of X, as for
+            :meth:`predict_marginals`; columns as ``patterns``.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For an empty pattern and for labels that are not in ``segment_labels_``.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf.pattern_marginals(X, [("PER",), ("O", "PER")])[1].round(2)
+        array([[0.21, 0.  ],
+               [0.79, 0.51]])
+        """
+        return super().pattern_marginals(X, patterns)
+
+    # --- quality ------------------------------------------------------------------------------------------------------
+
+    def _read_truth(self, y, batch, form, unknown):
+        return read_segments(
+            y,
+            batch.lengths,
+            form,
+            type(self).__name__,
+            self.segment_labels_,
+            encoding=self._encoding,
+            singles=self._singles,
+            unknown=unknown,
+        )
+
+    def _are_right(self, decoded, truth):
+        features = (token_features(segments, self._encoding, self._outside) for segments in (decoded, truth))
+        return np.equal(*features).all(axis=0)
+
+    def score(self, X, y, sample_weight=None):
+        """Return the token accuracy.
+
+        A token counts as right if its label is ("runs"), if its tag is ("bio", "bioes"), or if its label is and
+        whether a segment starts with it ("segments"). Scores of whole segments are in :mod:`sklearn_hocrf.metrics`.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        y : as in :meth:`fit`
+            A label that fit has not seen counts as an error of the model. Tags that break the rules stand for those of
+            the segments as which fit reads them.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence, for all of its tokens.
+
+        Returns
+        -------
+        accuracy : float
+
+        Raises
+        ------
+        ValueError
+            If X has no tokens of positive weight, or y does not go with it.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
+        0.75
+        """
+        return super().score(X, y, sample_weight)
+
+    def log_likelihood(self, X, y):
+        """Return log P(y given x) of each sequence, without the penalty.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        y : as in :meth:`fit`
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_sequences,)
+            In nats; 0 for empty sequences, -inf where the model forbids y: where a segment is longer than
+            ``max_segment_length_``.
+
+        Raises
+        ------
+        ValueError
+            For a label that fit has not seen.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
+        array([-2.15,  -inf])
+        """
+        return super().log_likelihood(X, y)
