@@ -18,7 +18,6 @@ from sklearn_hocrf._batch import SequenceBatch
 from sklearn_hocrf._segments import segment_features
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
 from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
-from sklearn_hocrf.metrics import extract_segments
 
 # ---- what is expected, as plainly as possible
 
@@ -343,3 +342,269 @@ def test_batch_without_names():
 
 def count_words(tokens, start, stop):
     return {"the": sum(token[0] == "the" for token in tokens[start:stop])}
+
+
+# ---- identity
+
+
+def runs(labels):
+    """Return (start, stop) of the maximal runs of equal labels."""
+    starts = [t for t in range(len(labels)) if t == 0 or labels[t] != labels[t - 1]]
+    return list(zip(starts, [*starts, len(labels)][1:], strict=True))
+
+
+def known_texts(X, y, min_count, text):
+    counts = Counter(text(s[u:v]) for s, labels in zip(X, y, strict=True) for u, v in runs(labels))
+    return {string for string, count in counts.items() if string is not None and count >= min_count}
+
+
+LETTERS = st.lists(st.lists(st.sampled_from(["a", "b", "c", None]), max_size=6), min_size=1, max_size=5)
+
+
+@given(LETTERS, LETTERS, st.data(), st.integers(1, 2))
+def test_identity(train, test, data, min_count):
+    train, test = [[*s, "a"] for s in train], [*test, ["d", "a"]]
+    train.append(["b"])
+    y = [data.draw(st.lists(st.sampled_from("PQ"), min_size=len(s), max_size=len(s))) for s in train]
+    y[-2:] = [["P"] * len(train[-2]), ["Q"]]
+    as_tokens = [[(letter,) for letter in s] for s in train]
+    extractor = SegmentFeatureExtractor(identity=True, min_count=min_count)
+    batches = extractor.fit_transform(as_tokens, y), extractor.transform([[(c,) for c in s] for s in test])
+
+    def text(tokens):
+        return None if None in tokens else "".join(tokens)
+
+    known = known_texts(train, y, min_count, text)
+    assert set(extractor.get_feature_names_out()) == {f"identity={string}" for string in known}
+    for batch, X in zip(batches, (train, test), strict=True):
+        compare(batch, lambda n, u, v, X=X: {f"identity={text(X[n][u:v])}": 1.0} if text(X[n][u:v]) in known else {})
+
+
+def test_identity_of_words_numbers_and_several_fields():
+    extractor = SegmentFeatureExtractor(identity=True).fit(TOKENS, Y)  # the first field of text
+    names = ["identity=In", "identity=end", "identity=the", "identity=the end", "identity=the the"]
+    bag = EXTRACTOR.n_features_out_
+    assert extractor.get_feature_names_out()[bag:].tolist() == names
+    by_number = SegmentFeatureExtractor(identity=1).fit(X, Y).get_feature_names_out()
+    assert by_number.tolist() == [f"identity={s}" for s in ["-1", "0.5", "1", "0 2.5", "1 2"]]
+    both = SegmentFeatureExtractor(identity=(1, 0)).fit(X, Y)
+    expected = ["-1|end", "0.5|In", "1|In", "1|the", "0|the 2.5|end", "1|the 2|the"]
+    assert both.get_feature_names_out().tolist() == [f"identity={s}" for s in expected]
+    assert values_of(
+        both.transform([[("the", 2.0), ("the", 1.0), ("the", 2.0)]]), [(0, 1, 3), (0, 0, 2), (0, 1, 2)]
+    ) == [
+        {"identity=1|the 2|the": 1.0},
+        {},
+        {"identity=1|the": 1.0},
+    ]
+
+
+def test_rows_of_few_candidates_are_those_of_all():
+    batch = SegmentFeatureExtractor((), identity=0).fit_transform(TOKENS, Y)
+    segments = all_segments(batch.lengths.tolist())
+    values = values_of(batch, segments)
+    order = np.random.default_rng(0).permutation(len(segments))[:7]
+    assert values_of(batch, [segments[i] for i in order]) == [values[i] for i in order]
+    assert values_of(batch, []) == []
+
+
+# ---- functions of segments
+
+
+def describe(tokens, start, stop):
+    words = [token[0] for token in tokens[start:stop]]
+    return {
+        "first": words[0].lower(),
+        "n": len(words),
+        "weight": sum(token[1] for token in tokens[start:stop]),
+        "all": start == 0 and stop == len(tokens),
+        "end": None if "end" not in words else True,
+    }
+
+
+def last(tokens, start, stop):
+    return {"last": tokens[stop - 1][0], "n": 1}
+
+
+def function_values(tokens, start, stop):
+    words, numbers = zip(*tokens[start:stop], strict=True)
+    values = {f"first={words[0].lower()}": 1.0, f"last={words[-1]}": 1.0, "n": len(words) + 1.0}
+    values |= {"weight": sum(numbers), "all": float(len(words) == len(tokens)), "end": float("end" in words)}
+    return {name: value for name, value in values.items() if value}
+
+
+@pytest.mark.parametrize("min_count", [1, 2, 4])
+def test_functions(min_count):
+    extractor = SegmentFeatureExtractor((), functions=[describe, last], min_count=min_count)
+    batch = extractor.fit_transform(TOKENS, Y)
+    gold = [function_values(X[n], u, v) for n, labels in enumerate(Y) for u, v in runs(labels)]
+    counts = Counter(name for values in gold for name in values)
+    known = {name for name, count in counts.items() if count >= min_count}
+    assert extractor.get_feature_names_out().tolist() == sorted(known)
+    later = EXTRACTOR.transform([[("unseen", 3.0), ("The", 1.0)], [("end", 1.0)]])
+
+    def expected(tokens, u, v):
+        return {name: value for name, value in function_values(tokens, u, v).items() if name in known}
+
+    compare(batch, lambda n, u, v: expected(X[n], u, v))
+    tokens = [("unseen", 3.0), ("The", 1.0)], [("end", 1.0)]
+    compare(extractor.transform(later), lambda n, u, v: expected(tokens[n], u, v))
+
+
+class Recorder:
+    """A function that keeps what it is given; it is copied by clone, not by fit."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, tokens, start, stop):
+        self.seen.append(tokens)
+        return {"one": 1}
+
+
+@pytest.mark.parametrize(
+    ("X", "tokens"),
+    [
+        ([["a", "b"]], ["a", "b"]),
+        ([[1, 2.5]], [1.0, 2.5]),
+        ([[("a", 1), (None, None)]], [("a", 1.0), (None, None)]),
+        ([[{"w": "a"}, {"w": "b", "n": True}]], [{"w": "a"}, {"w": "b", "n": 1.0}]),
+        ([[{"w": "a"}, {}]], ["a", None]),
+        (SequenceFeatureExtractor(fields=["w", "p"]).fit_transform([[("a", "x"), ("b", "y")]]), None),
+    ],
+)
+def test_tokens_that_functions_see(X, tokens):
+    recorder = Recorder()
+    SegmentFeatureExtractor(functions=recorder).fit(X, [["P", "Q"]])
+    expected = [{"w": "a", "p": "x"}, {"w": "b", "p": "y"}] if tokens is None else tokens
+    assert recorder.seen == [expected, expected]
+
+
+def fail(tokens, start, stop):
+    if stop - start == 2:
+        raise RuntimeError("no")
+    return {"one": 1}
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "message"),
+    [
+        (["a"], TypeError, r"it returned \['a'\], where a dict"),
+        ({1: 1}, TypeError, "the name 1 of a value must be a str"),
+        ({"a": [1]}, TypeError, r"'a' is \[1\]; values must be"),
+        ({"a": np.nan}, ValueError, "'a' is nan; numbers must be finite"),
+        ({"a": -np.inf}, ValueError, "'a' is -inf"),
+    ],
+)
+def test_results_that_are_none(result, error, message):
+    def odd(tokens, start, stop):
+        return result if start == 2 else {"one": 1}
+
+    with pytest.raises(error, match="'odd', sequence 1, start 2, stop 3: " + message):
+        SegmentFeatureExtractor(functions=odd).fit([["a"], ["a", "b", "c"]], [["P"], ["P", "P", "Q"]])
+
+
+def test_errors_of_functions_say_where():
+    batch = SegmentFeatureExtractor(functions=fail).fit_transform([["a"], ["a", "b", "c"]], [["P"], ["P", "Q", "P"]])
+    with pytest.raises(RuntimeError, match="no") as caught:
+        segment_features(batch, np.array([1, 2]), np.array([2, 4]))
+    assert caught.value.__notes__ == ["in the segment function 'fail', sequence 1, start 1, stop 3"]
+
+
+# ---- X of other forms
+
+
+@pytest.mark.parametrize(
+    ("train", "later", "message"),
+    [
+        ([["a"]], [[1.0]], r"tokens of the form 'number', but those in fit were of 'text'"),
+        ([[("a", "b")]], [[("a",)]], r"fields \[0\], but those in fit had \[0, 1\]"),
+        ([[("a", "b")]], [[("a", 2)]], "field 1 held text in fit, but holds numbers now"),
+        ([[("a", "b")]], [[{0: "a", 1: "b"}]], "form 'dict'"),
+        (TOKENS, WORDS, "0 features, but had"),
+        (SequenceBatch([0, 1], [0, 0], [], None, 0, None, {"w": np.ones(1)}), [[1.0]], "raw sequences, but fit had"),
+    ],
+)
+def test_other_tokens_than_in_fit(train, later, message):
+    extractor = SegmentFeatureExtractor(length="log").fit(train)
+    with pytest.raises(ValueError, match=message):
+        extractor.transform(later)
+
+
+def test_raw_tokens_have_columns_and_no_features_of_their_own():
+    batch = SegmentFeatureExtractor(identity=True).fit_transform(WORDS, Y)
+    assert batch.n_attributes == 0
+    assert list(batch.columns) == ["w"]
+    again = SequenceFeatureExtractor([("w", 0)], token_features=None).fit_transform(batch)
+    names = ["In", "end", "the", "the end", "the the"]
+    assert list(again.feature_names) == [f"identity={n}" for n in names] + [f"w[0]={n}" for n in names[:3]]
+
+
+def test_sequences_without_tokens():
+    extractor = SegmentFeatureExtractor(identity=True, length="log").fit(WORDS, Y)
+    for X in ([], [[]], [[], []]):
+        assert extractor.transform(X).shape == (len(X), extractor.n_features_out_)
+        with pytest.raises(ValueError, match="no tokens to learn"):
+            clone(extractor).fit(X)
+    dicts = SegmentFeatureExtractor(identity="w").fit([[{"w": "a", "p": "b"}, {"w": "c"}]], [["P", "Q"]])
+    batch = dicts.transform([[{"p": "b"}], [{"w": "c", "more": 1}]])
+    assert values_of(batch, [(0, 0, 1), (1, 0, 1)]) == [{}, {"identity=c": 1.0}]
+    with pytest.raises(ValueError, match="no raw token columns"):
+        SegmentFeatureExtractor(identity=True).fit(SequenceBatch([0, 1], [0, 1], [0], None, 1), [["P"]])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (Y[:2], "X has 4 sequences, y has 2"),
+        ([Y[0][:3], *Y[1:]], "sequence 0 has 4 tokens in X, but 3 labels in y"),
+    ],
+)
+def test_y_that_does_not_go_with_x(y, message):
+    with pytest.raises(ValueError, match=message):
+        SegmentFeatureExtractor(identity=True).fit(TOKENS, y)
+    SegmentFeatureExtractor(begin=True).fit(TOKENS, y)  # nobody looks at it
+
+
+# ---- as a part of scikit-learn
+
+
+class CountFeatures(BaseEstimator):
+    """A stand-in for a segmenter: scores by the number of features."""
+
+    def fit(self, X, y):
+        self.names_ = X.feature_names
+        return self
+
+    def score(self, X, y):
+        assert X.feature_names is self.names_
+        return -float(X.n_features)
+
+
+def test_in_a_pipeline_with_a_cache_and_in_a_search(tmp_path):
+    steps = SequenceFeatureExtractor(bias=True), SegmentFeatureExtractor(inside="bias", identity=True), CountFeatures()
+    pipeline = make_pipeline(*steps, memory=str(tmp_path))
+    pipeline.fit(WORDS, Y)
+    grid = {
+        "segmentfeatureextractor__length": [None, "log"],
+        "segmentfeatureextractor__functions": [(), (count_words,)],
+    }
+    pipeline = make_pipeline(*steps)
+    search = GridSearchCV(pipeline, grid, cv=2).fit(WORDS[:2] * 2 + WORDS[3:] * 4, Y[:2] * 2 + Y[3:] * 4)
+    assert search.best_params_["segmentfeatureextractor__length"] is None
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_clone_and_pickle():
+    extractor = SegmentFeatureExtractor(
+        "0", begin=True, tags={"B|": "0"}, length="capped", identity=True, functions=(count_words,), encoding="runs"
+    )
+    assert clone(extractor).get_params() == extractor.get_params()
+    batch = extractor.fit_transform(TOKENS, Y)
+    copy = pickle.loads(pickle.dumps(extractor))
+    segments = all_segments(batch.lengths.tolist())
+    assert values_of(copy.transform(TOKENS), segments) == values_of(batch, segments)
+    assert values_of(pickle.loads(pickle.dumps(batch)), segments) == values_of(batch, segments)
+    tags = get_tags(extractor)
+    assert tags.input_tags.string
+    assert not tags.target_tags.required

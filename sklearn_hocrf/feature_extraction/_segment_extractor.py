@@ -283,7 +283,7 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         ).segments
 
     def _token_blocks(self, features, tags) -> list[TokenBlock]:
-        """Return the blocks of token features that count at some tokens of a segment, without empty ones."""
+        """Return the blocks of token features that count at some tokens of a segment."""
         if self.bag is not None and features.has_blocks:
             raise ValueError(
                 "X has features of segments already, which are all kept: bag must be None here; choose bag features "
@@ -300,7 +300,8 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
             TokenBlock(channel, _choose(features.attribute_names, prefixes, parameter), prefix)
             for parameter, channel, prefix, prefixes in wanted
         ]
-        return [block for block in chosen if block.n_features]
+        empty = () if self.bag is None else chosen[:1]  # a batch of no features at all has a block, too
+        return [block for block in chosen if block.n_features] or list(empty)
 
     def _first_blocks(self, batch) -> tuple:
         """Return the blocks of the features that X comes with."""
