@@ -93,7 +93,8 @@ def forward(
             sum_network(width, lattice.starts, lattice.terms, n_states, values)
             low, margin = infinite, infinite
             for slot in range(n_slots):
-                total = _slot_score(width, lattice, slot, scores, row * n_columns, dynamic)
+                column, up = lattice.slot_column[slot], lattice.slot_up[slot]
+                total = _own_and_suffix(width, scores, row * n_columns + column, column, dynamic, up, up)
                 store(dynamic, slot, total)
                 constant = lattice.arc_score[lattice.slot_arc[slot]] - lattice.log_shift
                 if constant == -np.inf:
@@ -152,28 +153,32 @@ def forward(
                 store(alpha, after + state, zero)
             for number in range(n_whole):
                 arc = tables.whole_arc[number]
-                target, label = lattice.arc_target[arc], lattice.arc_label[arc]
-                total = load(alpha, after + target, width)
+                state, label = lattice.arc_target[arc], lattice.arc_label[arc]
+                target, up = tables.whole_target[number], tables.whole_up[number]
+                own, shorter = row * n_entries + tables.first_entry[target] - 1, up * n_longest - 1
+                total = load(alpha, after + state, width)
                 first = row * n_entries + tables.first_entry[label] - 1
                 for d in range(1, min(tables.longest[label], longest) + 1):
-                    score = _whole_score(width, tables, number, d, n_longest, row * n_entries, table, sums)
+                    score = _own_and_suffix(width, table, own + d, target, sums, shorter + d, up)
                     store(sums, number * n_longest + d - 1, score)
                     margin = smallest(smallest(add(widest, score), add(widest, multiply(minus, score))), margin)
                     factor = exp(smallest(largest(score, multiply(minus, widest)), widest))
                     factor = multiply(factor, load(table, first + d, width))
                     total = multiply_add(load(whole, (row + 1 - d) * n_whole + number, width), factor, total)
-                store(alpha, after + target, total)
+                store(alpha, after + state, total)
             total = zero
             for label in range(n_labels):
-                longest_here = min(tables.longest[label], longest)
                 first = row * n_entries + tables.first_entry[label] - 1
                 within = fill(float(tables.longest[label] - position) - 0.5, width)
+                # lengths outside, states inside: the states of a label are neighbours in memory
+                for d in range(1, min(tables.longest[label], longest) + 1):
+                    weighted, start = load(table, first + d, width), (row + 1 - d) * n_states
+                    for state in range(tables.first_state[label], tables.first_state[label + 1]):
+                        mass = load(alpha, after + state, width)
+                        started = load(begin, start + state, width)
+                        store(alpha, after + state, multiply_add(started, weighted, mass))
                 for state in range(tables.first_state[label], tables.first_state[label + 1]):
                     mass = load(alpha, after + state, width)
-                    for d in range(1, longest_here + 1):
-                        started = load(begin, (row + 1 - d) * n_states + state, width)
-                        mass = multiply_add(started, load(table, first + d, width), mass)
-                    store(alpha, after + state, mass)
                     total = add(total, mass)
                     reachable = add(load(last_begin, state, width), within)
                     low = smallest(where_positive(reachable, mass, infinite), low)
@@ -204,25 +209,16 @@ def forward(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _slot_score(width, lattice, slot, scores, first_score, dynamic):
-    """Return the part of a slot's arc score that varies: its own column and that of its longest suffix."""
-    total = fill(0.0, width)
-    if lattice.slot_column[slot] >= 0:
-        total = load(scores, first_score + lattice.slot_column[slot], width)
-    if lattice.slot_up[slot] >= 0:
-        total = add(total, load(dynamic, lattice.slot_up[slot], width))
-    return total
+def _own_and_suffix(width, own_table, own, has_own, suffix_table, suffix, has_suffix):
+    """Return the score of a pattern plus that of its longest suffix; each is there if its last argument is >= 0.
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _whole_score(width, tables, number, d, n_longest, first_entry, table, sums):
-    """Return the score of a whole arc for a segment of d tokens: its own pattern's and that of its longest suffix."""
+    A call would copy all arrays of a NamedTuple, which takes longer than the sum: this function takes what it needs.
+    """
     total = fill(0.0, width)
-    target = tables.whole_target[number]
-    if target >= 0:
-        total = load(table, first_entry + tables.first_entry[target] + d - 1, width)
-    if tables.whole_up[number] >= 0:
-        total = add(total, load(sums, tables.whole_up[number] * n_longest + d - 1, width))
+    if has_own >= 0:
+        total = load(own_table, own, width)
+    if has_suffix >= 0:
+        total = add(total, load(suffix_table, suffix, width))
     return total
 
 
@@ -275,8 +271,10 @@ def backward(
                 store(ends, state, where_positive(load(alpha, here + n_states + state, width), beta, zero))
             for number in range(n_whole):
                 label = lattice.arc_label[tables.whole_arc[number]]
+                target, up = tables.whole_target[number], tables.whole_up[number]
+                own, shorter = row * n_entries + tables.first_entry[target] - 1, up * n_longest - 1
                 for d in range(1, min(tables.longest[label], longest) + 1):
-                    score = _whole_score(width, tables, number, d, n_longest, row * n_entries, table, sums)
+                    score = _own_and_suffix(width, table, own + d, target, sums, shorter + d, up)
                     store(sums, number * n_longest + d - 1, score)
             for number in range(n_whole):
                 arc = tables.whole_arc[number]
@@ -384,9 +382,11 @@ def backward_max(width, lattice, tables, slab, scratch, table, dynamic, beta, re
             for number in range(n_whole):
                 arc = tables.whole_arc[number]
                 label, end = lattice.arc_label[arc], load(beta, after + lattice.arc_target[arc], width)
+                target, up = tables.whole_target[number], tables.whole_up[number]
+                own, shorter = row * n_entries + tables.first_entry[target] - 1, up * n_longest - 1
                 first = row * n_entries + tables.first_entry[label] - 1
                 for d in range(1, min(tables.longest[label], longest) + 1):
-                    score = _whole_score(width, tables, number, d, n_longest, row * n_entries, table, sums)
+                    score = _own_and_suffix(width, table, own + d, target, sums, shorter + d, up)
                     store(sums, number * n_longest + d - 1, score)
                     onward = add(add(score, load(table, first + d, width)), end)
                     cell = (row + 1 - d) * n_whole + number
