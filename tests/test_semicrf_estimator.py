@@ -1,0 +1,670 @@
+"""HighOrderSemiCRF: what it predicts in which encoding and shape, what each parameter does, against enumeration."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._segments import BAG, BEGIN, LengthBlock, TokenBlock
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.metrics import extract_segments
+
+LINES = ["Ann Lee met Bob in Rome", "met Ann", "Bob Lee Rome", "in Rome met Bob"]
+WORDS = [line.split() for line in LINES]
+X = [[{"word": word, "title": word.istitle()} for word in sequence] for sequence in WORDS]
+ROWS = [np.array([[float(len(w)), float("o" in w), float(w.istitle())] for w in sequence]) for sequence in WORDS]
+SEGMENTS = [
+    [(0, 2, "P"), (2, 3, "O"), (3, 4, "P"), (4, 5, "O"), (5, 6, "L")],
+    [(0, 1, "O"), (1, 2, "P")],
+    [(0, 2, "P"), (2, 3, "L")],
+    [(0, 1, "O"), (1, 2, "L"), (2, 3, "O"), (3, 4, "P")],
+]
+Y = {
+    "segments": SEGMENTS,
+    "runs": [["P", "P", "O", "P", "O", "L"], ["O", "P"], ["P", "P", "L"], ["O", "L", "O", "P"]],
+    "bio": [
+        ["B-P", "I-P", "O", "B-P", "O", "B-L"],
+        ["O", "B-P"],
+        ["B-P", "I-P", "B-L"],
+        ["O", "B-L", "O", "B-P"],
+    ],
+    "bioes": [
+        ["B-P", "E-P", "O", "S-P", "O", "S-L"],
+        ["O", "S-P"],
+        ["B-P", "E-P", "S-L"],
+        ["O", "S-L", "O", "S-P"],
+    ],
+}
+ENCODINGS = list(Y)
+TOKEN_ENCODINGS = ["runs", "bio", "bioes"]
+CLASSES = {
+    "segments": ["L", "O", "P"],
+    "runs": ["L", "O", "P"],
+    "bio": ["B-L", "B-P", "I-P", "O"],
+    "bioes": ["B-P", "E-P", "O", "S-L", "S-P"],
+}
+LABELS = ["L", "O", "P"]
+
+
+def fit(encoding, **parameters):
+    return HighOrderSemiCRF(encoding=encoding, **parameters).fit(X, Y[encoding])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {encoding: fit(encoding, max_order=2) for encoding in ENCODINGS}
+
+
+def without_outside(segments, encoding):
+    return [s for s in segments if s[2] != "O" or encoding not in ("bio", "bioes")]
+
+
+def segmentations(length, longest, repeats):
+    """Return all segmentations of a sequence as lists of (start, stop, label)."""
+
+    def extend(start, before):
+        if start == length:
+            yield []
+        for label in longest:
+            if label == before and not repeats:
+                continue
+            for stop in range(start + 1, min(start + longest[label], length) + 1):
+                for rest in extend(stop, label):
+                    yield [(start, stop, label), *rest]
+
+    return list(extend(0, None))
+
+
+def write(segments, encoding):
+    """Write a segmentation in an encoding, token by token."""
+    if encoding == "segments":
+        return segments
+    tokens = []
+    for start, stop, label in segments:
+        for t in range(start, stop):
+            if encoding == "runs" or label == "O":
+                tokens.append(label)
+            elif encoding == "bioes" and t == stop - 1:
+                tokens.append(("S-" if t == start else "E-") + label)
+            else:
+                tokens.append(("B-" if t == start else "I-") + label)
+    return tokens
+
+
+# --- predictions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_predictions_are_in_the_encoding_of_y(fitted, encoding):
+    crf = fitted[encoding]
+    predicted = crf.predict(X)
+    assert predicted == Y[encoding]
+    assert all(type(sequence) is list for sequence in predicted)
+    assert crf.predict_segments(X) == [without_outside(segments, encoding) for segments in SEGMENTS]
+    assert crf.classes_.tolist() == CLASSES[encoding]
+    assert crf.score(X, Y[encoding]) == 1
+    if encoding in TOKEN_ENCODINGS:
+        assert extract_segments(predicted, encoding=encoding) == crf.predict_segments(X)
+        assert all(type(label) is str for sequence in predicted for label in sequence)
+
+
+@pytest.mark.parametrize("encoding", TOKEN_ENCODINGS)
+def test_predictions_are_arrays_when_y_was_arrays(encoding):
+    y = [np.array(labels) for labels in Y[encoding]]
+    crf = HighOrderSemiCRF(encoding=encoding, max_order=2).fit(X, y)
+    for predicted, labels in zip(crf.predict(X), y, strict=True):
+        assert isinstance(predicted, np.ndarray)
+        np.testing.assert_array_equal(predicted, labels)
+    assert crf.predict_segments(X) == [without_outside(segments, encoding) for segments in SEGMENTS]
+    assert crf.score(X, Y[encoding]) == crf.score(X, y) == 1
+
+
+def test_labels_of_any_kind_come_back_as_they_were():
+    codes = {"L": 7, "O": -1, "P": 3}
+    crf = HighOrderSemiCRF().fit(X, [np.array([codes[y] for y in labels], dtype=np.int16) for labels in Y["runs"]])
+    assert crf.classes_.dtype == crf.predict(X)[0].dtype == np.int16
+    assert crf.segment_marginals(X)[0].dtype["label"] == np.int16
+    assert type(crf.predict_segments(X)[0][0][2]) is int
+    tuples = [[(y, 1) for y in labels] for labels in Y["runs"]]
+    crf = HighOrderSemiCRF(max_segment_length={("P", 1): 4}).fit(X, tuples)
+    assert crf.segment_labels_.tolist() == [("L", 1), ("O", 1), ("P", 1)]
+    assert crf.predict_segments(X)[1] == [(0, 1, ("O", 1)), (1, 2, ("P", 1))]
+    assert crf.max_segment_length_ == {("L", 1): 1, ("O", 1): 1, ("P", 1): 4}
+    assert crf.segment_marginals(X, 0.2)[1]["label"].tolist()[0] in tuples[0]
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda rows: [x.tolist() for x in rows],
+        lambda rows: [sparse.csr_matrix(x) for x in rows],
+        lambda rows: SequenceBatch.from_csr(sparse.csr_array(np.vstack(rows)), [0, 6, 8, 11, 15]),
+        lambda rows: SequenceBatch(
+            *(getattr(SequenceBatch.from_csr(sparse.csr_array(np.vstack(rows)), [0, 6, 8, 11, 15]), name)
+              for name in ("offsets", "indptr", "indices", "values", "n_attributes")),
+            blocks=[TokenBlock(BAG, np.arange(3), "")],
+        ),
+    ],
+)  # fmt: skip
+def test_every_form_of_x_gives_the_same_model(convert):
+    reference = HighOrderSemiCRF().fit(ROWS, Y["runs"])
+    crf = HighOrderSemiCRF().fit(convert(ROWS), Y["runs"])
+    np.testing.assert_array_equal(crf.coef_.toarray(), reference.coef_.toarray())
+    assert crf.predict(convert(ROWS)) == reference.predict(ROWS)
+
+
+def test_three_dimensional_x():
+    cube = np.random.default_rng(0).normal(size=(6, 4, 3))
+    y = (cube[:, :, 0] > 0).astype(int)
+    crf = HighOrderSemiCRF(feature_order=1).fit(cube, y)
+    assert crf.predict(cube).shape == (6, 4)
+    assert crf.predict(list(cube))[2].shape == (4,)
+    assert crf.predict_marginals(cube).shape == (6, 4, 2)
+    assert crf.pattern_marginals(cube, [(0, 1), (1,), (0,)]).shape == (6, 4, 3)
+    assert crf.score(cube, y) == np.mean(crf.predict(cube) == y)
+    assert crf.log_likelihood(cube, y).shape == (6,)
+    assert len(crf.segment_marginals(cube)) == len(crf.predict_segments(cube)) == 6
+    assert crf.predict(cube[:0]).shape == (0, 0)
+    assert crf.predict_marginals(cube[:, :0]).shape == (6, 0, 2)
+    as_segments = [[(0, 4, "x")] for _ in cube]
+    assert HighOrderSemiCRF(encoding="segments").fit(cube, as_segments).predict(cube) == as_segments
+
+
+def test_plain_two_dimensional_x():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["p", "q"])
+    y = np.where(frame["p"] > 0, "yes", "no")
+    crf = HighOrderSemiCRF(max_order=3).fit(frame, y)
+    assert list(crf.feature_names_in_) == ["p", "q"]
+    assert crf.predict(frame).shape == (30,)
+    assert crf.predict_proba(frame).shape == (30, 2)
+    assert crf.max_segment_length_ == {"no": 1, "yes": 1}
+    assert crf.predict_segments(frame)[0] == [(0, 1, crf.predict(frame)[0])]
+    assert crf.score(frame, list(y)) > 0.9
+    plain = HighOrderCRF(max_order=3).fit(frame, y)
+    np.testing.assert_allclose(crf.coef_.toarray(), plain.coef_.toarray(), atol=1e-5)
+    tags = np.where(frame["p"] > 0, "B-x", "O")
+    assert HighOrderSemiCRF(encoding="bio").fit(frame, tags).score(frame, tags) > 0.9
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_empty_sequences_get_empty_answers(fitted, encoding):
+    crf = fitted[encoding]
+    given = [X[0], [], []]
+    n_classes = len(CLASSES[encoding])
+    assert crf.predict(given) == [Y[encoding][0], [], []]
+    assert crf.predict_segments(given)[1:] == [[], []]
+    assert [len(s) for s in crf.segment_marginals(given)[1:]] == [0, 0]
+    assert [m.shape for m in crf.predict_marginals(given)] == [(6, n_classes), (0, n_classes), (0, n_classes)]
+    assert [m.shape for m in crf.pattern_marginals(given, [("L", "P")])] == [(6, 1), (0, 1), (0, 1)]
+    np.testing.assert_array_equal(crf.log_likelihood(given, [Y[encoding][0], [], []])[1:], 0)
+    assert crf.score(given, [Y[encoding][0], [], []]) == 1
+    for nothing in ([], [[]], [[], []]):
+        assert crf.predict(nothing) == crf.predict_segments(nothing) == nothing
+        assert [m.shape for m in crf.predict_marginals(nothing)] == [(0, n_classes)] * len(nothing)
+        assert [len(s) for s in crf.segment_marginals(nothing)] == [0] * len(nothing)
+        assert crf.log_likelihood(nothing, nothing).shape == (len(nothing),)
+        with pytest.raises(ValueError, match="no tokens"):
+            crf.score(nothing, nothing)
+
+
+# --- probabilities against enumeration --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"max_order": 2, "feature_order": 2},
+        {"max_order": 0, "max_segment_length": 3},
+        {"max_order": 2, "max_segment_length": np.inf, "feature_order": {"title": (0, 1)}},
+        {"max_order": 2, "max_segment_length": {"L": 2}, "patterns": "all", "unsupported": True},
+    ],
+    ids=["default", "feature_order", "order 0", "inf", "all"],
+)
+def test_probabilities_are_those_of_all_segmentations(encoding, parameters):
+    crf = fit(encoding, **parameters)
+    sequence, length = X[0][:4], 4
+    longest = {label: int(min(most, length)) for label, most in crf.max_segment_length_.items()}
+    every = segmentations(length, longest, repeats=encoding != "runs")
+    log_p = crf.log_likelihood([sequence] * len(every), [write(segments, encoding) for segments in every])
+    np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
+    p = np.exp(log_p)
+
+    best = every[int(np.argmax(log_p))]
+    assert crf.predict([sequence]) == [write(best, encoding)]
+    assert crf.predict_segments([sequence]) == [without_outside(best, encoding)]
+
+    written = [write(s, "runs" if encoding == "segments" else encoding) for s in every]
+    expected = [[sum(p[[y[t] == tag for y in written]]) for tag in crf.classes_] for t in range(length)]
+    marginals = crf.predict_marginals([sequence])[0]
+    np.testing.assert_allclose(marginals, expected, atol=1e-10)
+    np.testing.assert_allclose(marginals.sum(axis=1), 1, rtol=1e-14)
+    np.testing.assert_array_equal(crf.predict_proba([sequence])[0], marginals)
+
+    expected = {}
+    for segments, probability in zip(every, p, strict=True):
+        for segment in without_outside(segments, encoding):
+            expected[segment] = expected.get(segment, 0) + probability
+    table = crf.segment_marginals([sequence], threshold=0)[0]
+    assert [row[:3] for row in table.tolist()] == sorted(expected)
+    np.testing.assert_allclose(table["probability"], [expected[key] for key in sorted(expected)], atol=1e-10)
+    likely = crf.segment_marginals([sequence], threshold=0.1)[0]
+    np.testing.assert_array_equal(likely, table[table["probability"] >= 0.1])
+
+    patterns = [("P", "O"), ("O", "P", "O"), ("O",), ("P", "P"), ("L", "L", "P"), ("P", "O")]
+    expected = np.zeros((length, len(patterns)))
+    for segments, probability in zip(every, p, strict=True):
+        labels = tuple(label for *_, label in segments)
+        for i, (_, stop, _) in enumerate(segments):
+            for column, z in enumerate(patterns):
+                expected[stop - 1, column] += probability * (labels[max(0, i + 1 - len(z)) : i + 1] == z)
+    np.testing.assert_allclose(crf.pattern_marginals([sequence], patterns)[0], expected, atol=1e-10)
+    assert crf.pattern_marginals([sequence], [])[0].shape == (length, 0)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_the_fitted_weights_make_the_probabilities(encoding):
+    """Scores of all segmentations from coef_ and pattern_coef_, in plain Python."""
+    crf = fit(encoding, max_order=2, feature_order=1, max_segment_length={"P": 3})
+    length = 4
+    row_of = {pattern: row for row, pattern in enumerate(crf.patterns_)}
+    column_of = {name: column for column, name in enumerate(crf.feature_names_in_)}
+    names = [[f"word:{token['word']}", *["title"] * token["title"]] for token in X[0]]
+    coef = crf.coef_.toarray()
+
+    def score(segments):
+        total = 0.0
+        labels = tuple(label for *_, label in segments)
+        for i, (start, stop, _) in enumerate(segments):
+            for k in range(min(i + 1, 3)):
+                row = row_of.get(labels[i - k : i + 1])
+                if row is None:
+                    continue
+                total += crf.pattern_coef_[row]
+                total += sum(coef[row, column_of[name]] for name in itertools.chain(*names[start:stop]))
+        return total
+
+    longest = {label: min(most, length) for label, most in crf.max_segment_length_.items()}
+    every = segmentations(length, longest, repeats=encoding != "runs")
+    scores = np.array([score(segments) for segments in every])
+    log_p = crf.log_likelihood([X[0][:4]] * len(every), [write(segments, encoding) for segments in every])
+    np.testing.assert_allclose(log_p, scores - logsumexp(scores), atol=1e-10)
+
+
+@pytest.mark.parametrize("feature_order", [0, 2])
+def test_segments_of_one_token_make_it_the_crf(feature_order):
+    parameters = {"max_order": 2, "feature_order": feature_order, "tol": 1e-6}
+    crf = HighOrderCRF(**parameters).fit(X, Y["runs"])
+    semi = HighOrderSemiCRF(max_segment_length=1, **parameters).fit(X, Y["runs"])
+    assert semi.patterns_ == crf.patterns_
+    np.testing.assert_allclose(semi.objective_history_[[0, -1]], crf.objective_history_[[0, -1]], rtol=1e-10)
+    np.testing.assert_allclose(semi.pattern_coef_, crf.pattern_coef_, atol=1e-6)
+    np.testing.assert_allclose(semi.coef_.toarray(), crf.coef_.toarray(), atol=1e-6)
+    np.testing.assert_allclose(semi.log_likelihood(X, Y["runs"]), crf.log_likelihood(X, Y["runs"]), atol=1e-5)
+    np.testing.assert_allclose(np.vstack(semi.predict_marginals(X)), np.vstack(crf.predict_marginals(X)), atol=1e-5)
+    assert semi.predict(X) == crf.predict(X) == Y["runs"]
+    assert semi.predict_segments(X)[0][:2] == [(0, 1, "P"), (1, 2, "P")]
+    assert semi.pattern_marginals(X, [("P", "P")])[0].max() > 0.3
+    assert semi.score(X, Y["runs"]) == 1
+    by_label = HighOrderSemiCRF(max_segment_length={"P": 1}, **parameters).fit(X, Y["runs"])
+    np.testing.assert_array_equal(by_label.coef_.toarray(), semi.coef_.toarray())
+
+
+def test_runs_that_are_all_of_one_token_make_it_the_crf_too():
+    y = [["a", "b", "a"], ["b", "a"]]
+    x = [X[2], X[1]]
+    semi = HighOrderSemiCRF().fit(x, y)
+    assert semi.max_segment_length_ == {"a": 1, "b": 1}
+    assert np.isfinite(semi.log_likelihood(x[:1], [["a", "a", "a"]])).all()
+
+
+def test_history_describes_the_minimised_function():
+    crf = fit("bio", max_order=2, sigma_reg=(2.0, 0.5))
+    orders = np.array([len(pattern) - 1 for pattern in crf.patterns_])
+    precision = np.where(orders == 0, 1 / 2.0**2, 1 / 0.5**2)
+    squares = crf.pattern_coef_**2 + (crf.coef_**2).sum(axis=1)
+    minimised = precision @ squares / 2 - crf.log_likelihood(X, Y["bio"]).sum()
+    np.testing.assert_allclose(crf.objective_history_[-1], minimised, rtol=1e-12)
+    exact = fit("bio", max_order=2, sigma_reg=(2.0, 0.5), tol=1e-7)
+    assert 0 <= crf.objective_history_[-1] - exact.objective_history_[-1] <= crf.optimality_gap_ < 1e-4
+
+
+# --- fitted attributes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_fitted_attributes(fitted, encoding):
+    crf = fitted[encoding]
+    assert crf.segment_labels_.tolist() == LABELS
+    assert crf.max_segment_length_ == {"L": 1, "O": 1, "P": 2}
+    labels = [[label for *_, label in segments] for segments in SEGMENTS]
+    observed = {tuple(y[i : i + k]) for y in labels for k in (1, 2, 3) for i in range(len(y) - k + 1)}
+    assert crf.patterns_ == sorted(observed, key=lambda pattern: (len(pattern), pattern))
+    assert list(crf.feature_names_in_) == ["title", *sorted({f"word:{w}" for words in WORDS for w in words})]
+    assert crf.n_features_in_ == len(crf.feature_names_in_)
+    assert crf.coef_.format == "csr"
+    assert crf.coef_.shape == (len(observed), crf.n_features_in_)
+    assert crf.pattern_coef_.shape == (len(observed),)
+    assert crf.automaton_.n_labels == 3
+    assert crf.objective_history_.shape == (crf.n_iter_ + 1,)
+
+
+def test_repeats_that_encodings_of_borders_allow():
+    y = [["B-P", "B-P", "I-P"], ["O", "O"]]
+    x = [X[2], X[1]]
+    crf = HighOrderSemiCRF(encoding="bio").fit(x, y)
+    assert ("P", "P") in crf.patterns_
+    assert ("O", "O") in crf.patterns_
+    assert crf.predict(x) == y
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+
+def test_tags_without_label_stand_for_one_and_come_back_without():
+    bare = {"B-P": "B", "I-P": "I", "B-L": "O", "O": "O"}
+    y = [[bare[tag] for tag in tags] for tags in Y["bio"]]
+    crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+    assert crf.segment_labels_.tolist() == ["O", "_"]
+    assert crf.classes_.tolist() == ["B", "I", "O"]
+    assert crf.predict(X) == y
+    assert crf.predict_segments(X)[0] == [(0, 2, "_"), (3, 4, "_")]
+    named = [[tag if tag == "O" else f"{tag}-_" for tag in tags] for tags in y]
+    np.testing.assert_array_equal(crf.log_likelihood(X, named), crf.log_likelihood(X, y))
+    assert HighOrderSemiCRF(encoding="bio").fit(X, named).predict(X) == named
+
+
+def test_words_need_only_one_label():
+    y = [["B", "I", "B", "B", "B", "I"], ["B", "I"], ["B", "B", "I"], ["B", "B", "B", "B"]]
+    crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+    assert crf.segment_labels_.tolist() == ["_"]
+    assert crf.classes_.tolist() == ["B", "I"]
+    segments = extract_segments(y, encoding="bio")
+    explicit = HighOrderSemiCRF(encoding="segments").fit(X, segments)
+    assert explicit.predict(X) == crf.predict_segments(X) == extract_segments(crf.predict(X), encoding="bio")
+    np.testing.assert_array_equal(explicit.coef_.toarray(), crf.coef_.toarray())
+    with pytest.raises(ValueError, match="only one class, 'x'"):
+        HighOrderSemiCRF().fit(X, [["x"] * len(tags) for tags in y])
+
+
+def test_broken_tags_begin_segments():
+    broken = [["I-P", "I-P", "O", "I-P", "O", "I-L"], ["O", "I-P"], ["I-P", "I-P", "I-L"], ["O", "I-L", "O", "I-P"]]
+    crf = HighOrderSemiCRF(encoding="bio").fit(X, broken)
+    assert crf.predict(X) == Y["bio"]
+    assert crf.score(X, broken) == 1
+    np.testing.assert_array_equal(crf.log_likelihood(X, broken), crf.log_likelihood(X, Y["bio"]))
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+def test_classes_are_the_tags_that_can_occur(encoding):
+    longer = fit(encoding, max_segment_length={"P": 3})
+    expected = {"bio": ["B-L", "B-P", "I-P", "O"], "bioes": ["B-P", "E-P", "I-P", "O", "S-L", "S-P"]}[encoding]
+    assert longer.classes_.tolist() == expected
+    assert longer.max_segment_length_["O"] == 1
+    inf = fit(encoding, max_segment_length=math.inf)
+    assert inf.max_segment_length_ == {"L": math.inf, "O": 1, "P": math.inf}
+    assert "I-L" in inf.classes_
+
+
+# --- lengths ----------------------------------------------------------------------------------------------------------
+
+LONG = [[{"word": "Ann", "title": True}] * 5]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_test_segments_that_are_longer_than_any_in_training(encoding):
+    truth = [write([(0, 5, "P")], encoding)]
+    limited = fit(encoding)
+    assert all(stop - start <= 2 for start, stop, _ in limited.predict_segments(LONG)[0])
+    assert limited.log_likelihood(LONG, truth).tolist() == [-np.inf]
+    assert limited.score(LONG, truth) < 1
+    lifted = fit(encoding, max_segment_length={"P": np.inf})
+    assert lifted.max_segment_length_ == {"L": 1, "O": 1, "P": np.inf}
+    assert np.isfinite(lifted.log_likelihood(LONG, truth)).all()
+    enough = fit(encoding, max_segment_length={"P": 5})
+    assert np.isfinite(enough.log_likelihood(LONG, truth)).all()
+    assert np.isneginf(fit(encoding, max_segment_length={"P": 4}).log_likelihood(LONG, truth)).all()
+
+
+def test_features_of_length_keep_unlimited_segments_short():
+    limit = {"max_segment_length": np.inf, "sigma_reg": 10}
+    pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF(**limit))
+    assert pipe.fit(WORDS, Y["runs"]).predict(WORDS) == Y["runs"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "given", "message"),
+    [
+        ("segments", 1, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but max.* allows 1 for the label 'P'"),
+        ("runs", {"P": 1, "O": 2}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
+        ("bio", {"P": 1}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
+        ("bioes", {"O": 2}, r"max_segment_length\['O'\] is 2, but every O token is a segment of length 1"),
+        ("runs", {"Q": 2}, "max_segment_length names the label 'Q', which the training data do not have"),
+        ("runs", {"P": 0}, "max_segment_length maps labels to integers >= 1 or inf, got 'P': 0"),
+        ("runs", {"P": 2.5}, "max_segment_length maps labels"),
+        ("runs", {"P": None}, "max_segment_length maps labels"),
+        ("runs", {"P": True}, "max_segment_length maps labels"),
+        ("runs", {"P": "2"}, "max_segment_length maps labels"),
+        ("runs", {"P": -np.inf}, "max_segment_length maps labels"),
+        ("runs", {"P": np.nan}, "max_segment_length maps labels"),
+        ("runs", 0, "'max_segment_length' parameter"),
+        ("runs", 2.0, "'max_segment_length' parameter"),
+        ("runs", "long", "'max_segment_length' parameter"),
+        ("BIO", None, "'encoding' parameter"),
+    ],
+)
+def test_bad_lengths(encoding, given, message):
+    with pytest.raises(ValueError, match=message):
+        HighOrderSemiCRF(encoding=encoding, max_segment_length=given).fit(X, Y.get(encoding, SEGMENTS))
+
+
+def test_the_too_long_segment_has_the_number_of_its_sequence_though_others_are_left_out():
+    with pytest.raises(ValueError, match=r"segment \(0, 2, 'P'\) of sequence 2 of y has 2 tokens"):
+        HighOrderSemiCRF(encoding="segments", max_segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])
+
+
+# --- other parameters -------------------------------------------------------------------------------------------------
+
+
+def test_patterns_with_equal_neighbours_cannot_occur_in_runs():
+    every = fit("runs", max_order=2, patterns="all")
+    assert len(every.patterns_) == 3 + 6 + 12
+    assert len(fit("bio", max_order=2, patterns="all").patterns_) == 3 + 9 + 27
+    given = fit("runs", max_order=2, patterns=[("P", "P"), ("P", "O"), ("O", "O", "P")])
+    assert given.patterns_ == [("L",), ("O",), ("P",), ("P", "O")]
+    assert given.predict(X) == Y["runs"]
+    given.log_likelihood(X, Y["runs"])
+    with pytest.raises(ValueError, match=r"pattern \('P', 'B-P'\) has the label 'B-P'"):
+        fit("bio", patterns=[("P", "B-P")])
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_weights_stand_for_repeats_and_zero_for_absence(encoding):
+    parameters = {"max_order": 2, "feature_order": 1, "tol": 1e-6, "encoding": encoding}
+    y = Y[encoding]
+    chosen = [0, 0, 3, 1, 1, 1]
+    repeated = HighOrderSemiCRF(**parameters).fit([X[n] for n in chosen], [y[n] for n in chosen])
+    strange = {
+        "segments": [(0, 3, "never")],
+        "runs": ["never"] * 3,
+        "bio": ["B-never", "I-never", "I-never"],
+        "bioes": ["B-never", "I-never", "E-never"],
+    }
+    weighted = HighOrderSemiCRF(**parameters)
+    weighted.fit(X, [*y[:2], strange[encoding], y[3]], sample_weight=[2, 3, 0, 1])
+    assert weighted.classes_.tolist() == repeated.classes_.tolist()
+    assert weighted.classes_.dtype == repeated.classes_.dtype
+    assert weighted.max_segment_length_ == repeated.max_segment_length_
+    assert weighted.patterns_ == repeated.patterns_
+    assert list(weighted.feature_names_in_) == list(repeated.feature_names_in_)
+    np.testing.assert_allclose(weighted.pattern_coef_, repeated.pattern_coef_, atol=1e-6)
+    np.testing.assert_allclose(weighted.coef_.toarray(), repeated.coef_.toarray(), atol=1e-6)
+    np.testing.assert_allclose(weighted.objective_history_[-1], repeated.objective_history_[-1], rtol=1e-10)
+
+
+def test_fit_intercept_and_the_absence_of_features():
+    crf = fit("segments", fit_intercept=False)
+    assert crf.pattern_coef_[:3].tolist() == [0, 0, 0]
+    assert np.abs(crf.pattern_coef_[3:]).min() > 0
+    nothing = [[[] for _ in sequence] for sequence in X]
+    crf = HighOrderSemiCRF().fit(nothing, Y["runs"])
+    assert crf.coef_.shape == (len(crf.patterns_), 0)
+    assert [len(labels) for labels in crf.predict(nothing)] == [6, 2, 3, 4]
+
+
+def test_supported_pairs_are_those_seen_in_training():
+    crf = fit("segments", max_order=1, feature_order=1).coef_.tocoo()
+    model = fit("segments", max_order=1, feature_order=1)
+    names, patterns = model.feature_names_in_, model.patterns_
+    pairs = {(patterns[row], names[column]) for row, column in zip(crf.row, crf.col, strict=True)}
+    expected = set()
+    for words, segments in zip(WORDS, SEGMENTS, strict=True):
+        labels = tuple(label for *_, label in segments)
+        for i, (start, stop, label) in enumerate(segments):
+            for word in words[start:stop]:
+                for z in [(label,), labels[i - 1 : i + 1]][: 1 + (i > 0)]:
+                    expected |= {(z, f"word:{word}")} | ({(z, "title")} if word.istitle() else set())
+    assert pairs == expected
+    assert fit("segments", unsupported=True).coef_.nnz == 3 * len(names)
+
+
+def test_warm_start_goes_on_from_the_fitted_weights():
+    crf = fit("bio", max_order=2, warm_start=True)
+    end = crf.objective_history_[-1]
+    crf.fit(X, Y["bio"])
+    assert crf.n_iter_ == 0
+    np.testing.assert_allclose(crf.objective_history_, [end], rtol=1e-12)
+    crf.set_params(max_segment_length=4, max_iter=0)
+    before = dict(zip(crf.patterns_, crf.pattern_coef_, strict=True))
+    with pytest.warns(ConvergenceWarning):
+        crf.fit(X[1:], Y["bio"][1:])
+    assert all(weight == before[z] for z, weight in zip(crf.patterns_, crf.pattern_coef_, strict=True))
+
+
+def test_warnings_point_at_the_caller():
+    with pytest.warns(ConvergenceWarning, match="HighOrderSemiCRF did not converge.*Increase max_iter") as caught:
+        HighOrderSemiCRF(max_iter=1).fit(X, Y["runs"])
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="no feature name begins with 'none'") as caught:
+        HighOrderSemiCRF(feature_order={"none": 1}).fit(X, Y["runs"])
+    assert caught[0].filename == __file__
+
+
+# --- quality ----------------------------------------------------------------------------------------------------------
+
+
+def test_score_of_labels_and_tags(fitted):
+    truth = {
+        "runs": ["P", "O", "O", "never", "O", "L"],
+        "bio": ["B-P", "B-P", "O", "B-never", "O", "B-L"],
+        "bioes": ["S-P", "S-P", "O", "S-never", "O", "S-L"],
+        "segments": [(0, 1, "P"), (1, 2, "P"), (2, 3, "O"), (3, 4, "never"), (4, 5, "O"), (5, 6, "L")],
+    }
+    right = {"runs": 4, "bio": 4, "bioes": 3, "segments": 4}
+    for encoding, crf in fitted.items():
+        assert crf.score(X[:1], [truth[encoding]]) == pytest.approx(right[encoding] / 6)
+        both = crf.score(X[:2], [truth[encoding], Y[encoding][1]], sample_weight=[0.5, 3])
+        assert both == pytest.approx((0.5 * right[encoding] + 3 * 2) / (0.5 * 6 + 3 * 2))
+        with pytest.raises(ValueError, match="unknown label 'never'.*not among the labels seen in fit"):
+            crf.log_likelihood(X[:1], [truth[encoding]])
+        with pytest.raises(ValueError, match="no tokens of positive weight"):
+            crf.score([[], *X], [[], *Y[encoding]], sample_weight=[1.0, 0, 0, 0, 0])
+
+
+def test_score_knows_where_segments_begin(fitted):
+    apart, together = [(0, 1, "P"), (1, 2, "P"), (2, 3, "L")], [(0, 2, "P"), (2, 3, "L")]
+    assert fitted["segments"].score(X[2:3], [together]) == 1
+    assert fitted["segments"].score(X[2:3], [apart]) == pytest.approx(2 / 3)
+
+
+def test_segment_marginals_of_a_bad_threshold(fitted):
+    for threshold in (-0.1, 1.1, np.nan, "0.1", None):
+        with pytest.raises(ValueError, match="threshold must be a probability"):
+            fitted["bio"].segment_marginals(X, threshold)
+
+
+def test_segment_marginals_agree_with_token_marginals_on_long_sequences():
+    rng = np.random.default_rng(1)
+    rows = [rng.normal(size=(length, 3)) for length in (300, 40, 7)]
+    y = [["x" if value > 0 else "y" for value in np.convolve(x[:, 0], np.ones(5), "same")] for x in rows]
+    crf = HighOrderSemiCRF(max_order=2, max_segment_length=40, max_iter=20, tol=1.0).fit(rows, y)
+    for table, marginals in zip(crf.segment_marginals(rows, 0), crf.predict_marginals(rows), strict=True):
+        assert 0 <= table["probability"].min() <= table["probability"].max() <= 1
+        for code, label in enumerate(crf.segment_labels_):
+            chosen = table[table["label"] == label]
+            cover = np.zeros(len(marginals) + 1)
+            np.add.at(cover, chosen["start"], chosen["probability"])
+            np.add.at(cover, chosen["stop"], -chosen["probability"])
+            np.testing.assert_allclose(np.cumsum(cover)[:-1], marginals[:, code], atol=1e-9)
+
+
+# --- features of segments ---------------------------------------------------------------------------------------------
+
+
+def batch_with_blocks(names=None):
+    plain = SequenceBatch.from_csr(sparse.csr_array(np.vstack(ROWS)), [0, 6, 8, 11, 15], names)
+    blocks = [
+        TokenBlock(BEGIN, np.array([0, 2], dtype=np.int32), "begin:"),
+        TokenBlock(BAG, np.array([1], dtype=np.int32), ""),
+        LengthBlock("capped", 3),
+    ]
+    parts = [getattr(plain, name) for name in ("offsets", "indptr", "indices", "values", "n_attributes")]
+    return SequenceBatch(*parts, names, blocks=blocks)
+
+
+def test_batches_with_features_of_segments():
+    batch = batch_with_blocks(["a", "b", "c"])
+    crf = HighOrderSemiCRF(max_order=2, feature_order={"begin:": 1}, unsupported=True).fit(batch, Y["runs"])
+    assert list(crf.feature_names_in_) == ["begin:a", "begin:c", "b", "length=1", "length=2", "length=3+"]
+    entries = crf.coef_.tocoo()
+    pairs = zip(entries.row, entries.col, strict=True)
+    orders = {(crf.feature_names_in_[column][:5], len(crf.patterns_[row])) for row, column in pairs}
+    assert orders == {("begin", 1), ("begin", 2), ("b", 1), ("lengt", 1)}
+    assert crf.predict(batch) == [labels for n in range(4) for labels in crf.predict(batch[n : n + 1])]
+    every = segmentations(4, crf.max_segment_length_, repeats=False)
+    log_p = crf.log_likelihood(batch[[3] * len(every)], [write(segments, "runs") for segments in every])
+    np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
+
+
+def test_batches_need_the_features_of_fit():
+    batch = batch_with_blocks()
+    crf = HighOrderSemiCRF().fit(batch, Y["runs"])
+    plain = SequenceBatch.from_csr(sparse.csr_array(np.ones((2, 6))), [0, 2])
+    for other in (plain, [np.ones((2, 6))], np.ones((1, 2, 6))):
+        with pytest.raises(ValueError, match="does not have the segment features that HighOrderSemiCRF was fitted on"):
+            crf.predict(other)
+    with pytest.raises(ValueError, match="does not have the segment features"):
+        HighOrderSemiCRF().fit([np.ones((len(labels), 6)) for labels in Y["runs"]], Y["runs"]).predict(batch)
+    with pytest.raises(ValueError, match="X has attribute names|segment features"):
+        crf.predict(X)
+
+
+def test_the_crf_refuses_features_of_segments():
+    batch = batch_with_blocks()
+    with pytest.raises(ValueError, match="HighOrderCRF has no segments: use HighOrderSemiCRF"):
+        HighOrderCRF().fit(batch, Y["runs"])
+    with pytest.raises(ValueError, match="use HighOrderSemiCRF"):
+        HighOrderCRF().fit([np.ones((len(y), 6)) for y in Y["runs"]], Y["runs"]).predict(batch)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_pipelines_with_features_of_segments(encoding):
+    pipe = make_pipeline(
+        SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF(max_order=2, encoding=encoding)
+    ).fit(WORDS, Y[encoding])
+    assert pipe.predict(WORDS) == Y[encoding]
+    crf, batch = pipe[-1], pipe[:-1].transform(WORDS)
+    every = segmentations(4, {"L": 1, "O": 1, "P": 2}, repeats=encoding != "runs")
+    log_p = crf.log_likelihood(batch[[3] * len(every)], [write(segments, encoding) for segments in every])
+    np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
+    assert list(itertools.chain(*crf.feature_names_in_))
