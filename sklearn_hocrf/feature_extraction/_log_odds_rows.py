@@ -1,0 +1,160 @@
+"""Counts of all strings of training sequences, and the log odds that they are segments.
+
+V strings (nodes of a trie), N tokens, M candidate segments, C columns of counts: of all segments, and of those of each
+label where labels are told apart.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ._tries import Trie, by_length
+
+__all__ = ["KINDS", "LogOddsRows", "StringCounts"]
+
+KINDS = ("log_odds", "log_probability")
+
+
+class Counts(NamedTuple):
+    """How often the strings of candidates occur."""
+
+    occurrences: np.ndarray  # (M,)   anywhere
+    segments: np.ndarray  # (M, C)   as a segment
+
+
+class StringCounts:
+    """How often each string occurs in training sequences, and how often as a segment.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (N,)
+        Codes of the training tokens.
+    offsets : ndarray of shape (n_sequences + 1,)
+        Token range of each sequence.
+    gold : dict of ndarrays of shape (N,)
+        "length" of the segment that begins at a token, 0 if none does; "label" of that segment, if labels are told
+        apart.
+    max_length : int
+        Longest strings to count.
+    n_codes : int
+    n_labels : int
+        Number of labels that are told apart.
+    """
+
+    def __init__(self, codes, offsets, gold, max_length, n_codes, n_labels):
+        self.n_labels = n_labels
+        tokens, _, left = _tokens_of(offsets, 0, len(offsets) - 1)
+        self._trie, levels = Trie.of(codes, tokens, np.minimum(left, max_length), n_codes)
+        n_nodes = self._trie.n_nodes
+        self._occurrences = np.bincount(_joined(nodes for _, nodes in levels), minlength=n_nodes).astype(np.int32)
+        segments = [(gold["length"][chosen] == d, chosen, nodes) for d, (chosen, nodes) in enumerate(levels, start=1)]
+        first_tokens = _joined(chosen[is_segment] for is_segment, chosen, _ in segments)
+        nodes = _joined(nodes[is_segment] for is_segment, _, nodes in segments)
+        strings, row = np.unique(nodes, return_inverse=True)
+        self._row = np.zeros(n_nodes, dtype=np.int32)  # of the table of segments; row 0 is for all other strings
+        self._row[strings] = np.arange(1, len(strings) + 1)
+        counts = _count_segments(row, first_tokens, len(strings), gold, n_labels)
+        self._segments = np.concatenate([np.zeros((1, 1 + n_labels), dtype=np.int32), counts.astype(np.int32)])
+
+    def find(self, codes, start, stop) -> Counts:
+        """Return the counts for candidate segments; strings that were never seen have counts of 0."""
+        return self._of_nodes(self._trie.find(codes, start, stop))
+
+    def _of_nodes(self, nodes):
+        return Counts(self._occurrences[nodes], self._segments[self._row[nodes]])
+
+    def find_elsewhere(self, codes, offsets, gold, start, stop) -> Counts:
+        """Return the counts for candidates of training sequences without those of the candidate's own sequence.
+
+        ``gold`` is that of the sequences given, like ``codes`` and ``offsets``.
+        """
+        nodes = np.zeros(len(start), dtype=np.int64)
+        own = Counts(np.zeros(len(start), dtype=np.int32), np.zeros((len(start), 1 + self.n_labels), dtype=np.int32))
+        if not len(start):
+            return own
+        candidate_sequence = np.searchsorted(offsets, start, side="right") - 1
+        tokens, sequence, left = _tokens_of(offsets, candidate_sequence.min(), candidate_sequence.max() + 1)
+        order, bounds = by_length(stop - start, self._trie.depth)
+        position = np.empty(len(tokens), dtype=np.int64)
+        for d, chosen, found in self._trie.walk(codes, tokens, np.minimum(left, (stop - start).max())):
+            # occurrences of one string in one sequence are a group
+            key = (sequence[chosen] - sequence[0]) * self._trie.n_nodes + found
+            _, group, sizes = np.unique(key, return_inverse=True, return_counts=True)
+            position[:] = -1
+            position[chosen] = np.arange(len(chosen))
+            candidates = order[bounds[d - 1] : bounds[d]]
+            at = position[start[candidates] - tokens[0]]
+            candidates, at = candidates[at >= 0], at[at >= 0]
+            nodes[candidates] = found[at]
+            own.occurrences[candidates] = sizes[group[at]]
+            is_segment = gold["length"][tokens[chosen]] == d
+            first_tokens = tokens[chosen[is_segment]]
+            segments = _count_segments(group[is_segment], first_tokens, len(sizes), gold, self.n_labels)
+            own.segments[candidates] = segments[group[at]]
+        everywhere = self._of_nodes(nodes)
+        return Counts(everywhere.occurrences - own.occurrences, everywhere.segments - own.segments)
+
+
+def _joined(arrays) -> np.ndarray:
+    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])  # there may be none
+
+
+def _tokens_of(offsets, first, last):
+    """Return the tokens of sequences first .. last - 1, the sequence of each, and the tokens left in it from there."""
+    tokens = np.arange(offsets[first], offsets[last])
+    sequence = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))
+    return tokens, sequence, offsets[sequence + 1] - tokens
+
+
+def _count_segments(row, first_tokens, n_rows, gold, n_labels) -> np.ndarray:
+    """Return the table (n_rows, 1 + n_labels) of the segments of each row, in all and by label."""
+    table = np.empty((n_rows, 1 + n_labels), dtype=np.int64)
+    table[:, 0] = np.bincount(row, minlength=n_rows)
+    if n_labels:
+        cell = row * n_labels + gold["label"][first_tokens]
+        table[:, 1:] = np.bincount(cell, minlength=n_rows * n_labels).reshape(n_rows, n_labels)
+    return table
+
+
+class LogOddsRows:
+    """Log odds and log probabilities of candidate segments.   See RowBlock.
+
+    Candidates whose ``token_data`` have the training segmentation ("length", and "label" if labels are told apart) get
+    leave-one-out values.
+
+    Parameters
+    ----------
+    counts : StringCounts
+    labels : list
+        The labels that are told apart.
+    kinds : tuple of str
+    smoothing : float
+    """
+
+    def __init__(self, counts, labels, kinds, smoothing):
+        self._counts = counts
+        self._kinds = kinds
+        self._smoothing = smoothing
+        columns = ["", *(f"={label}" for label in labels)]
+        self.feature_names = np.array([kind + column for kind in kinds for column in columns], dtype=object)
+        self.n_features = len(self.feature_names)
+
+    def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
+        """Return the features of candidate segments."""
+        if "length" in token_data:
+            counts = self._counts.find_elsewhere(token_data["code"], offsets, token_data, start, stop)
+        else:
+            counts = self._counts.find(token_data["code"], start, stop)
+        values = np.concatenate([self._values(kind, *counts) for kind in self._kinds], axis=1)
+        present = values != 0
+        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+        return sparse.csr_array((values[present], np.nonzero(present)[1], indptr), shape=values.shape)
+
+    def _values(self, kind, occurrences, segments):
+        if kind == "log_odds":
+            others = occurrences[:, None] - segments
+            return np.log((segments + self._smoothing) / (others + self._smoothing))
+        return np.log((segments + self._smoothing) / (occurrences[:, None] + 2 * self._smoothing))

@@ -1,0 +1,293 @@
+"""The log odds of strings being segments, against counting by the definition."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+
+from sklearn_hocrf._segments import segment_features
+from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
+
+
+def count(X, y, string, label=None):
+    """Return (w, n): how often a string is a segment (of a label), and its other occurrences."""
+    d = len(string)
+    occurrences = sum(tokens[u : u + d] == string for tokens in X for u in range(len(tokens) - d + 1))
+    w = sum(
+        tokens[u:v] == string and label in (None, name)
+        for tokens, segments in zip(X, y, strict=True)
+        for u, v, name in segments
+    )
+    return w, occurrences - w
+
+
+def value(kind, w, n, smoothing):
+    if kind == "log_odds":
+        return np.log((w + smoothing) / (n + smoothing))
+    return np.log((w + smoothing) / (w + n + 2 * smoothing))
+
+
+def expected_values(X, y, string, kinds, labels, smoothing, max_length):
+    values = {}
+    for kind in kinds:
+        for label in labels:
+            w, n = count(X, y, string, label) if len(string) <= max_length and None not in string else (0, 0)
+            values[kind if label is None else f"{kind}={label}"] = value(kind, w, n, smoothing)
+    return {name: number for name, number in values.items() if number}
+
+
+def candidates(batch):
+    """Return (sequence, start, stop) of all segments."""
+    lengths = enumerate(batch.lengths.tolist())
+    return [(n, u, v) for n, length in lengths for u in range(length) for v in range(u + 1, length + 1)]
+
+
+def values_of(batch, segments):
+    """Return one {name: value} per segment; check that no value is stored that is 0."""
+    start, stop = (np.array([batch.offsets[s[0]] + s[i] for s in segments], dtype=np.int64) for i in (1, 2))
+    rows = segment_features(batch, start, stop)
+    assert rows.shape == (len(segments), batch.n_features)
+    assert (rows.data != 0).all()
+    names = np.asarray(batch.feature_names)
+    rows = rows.toarray()
+    return [{names[i]: row[i] for i in np.flatnonzero(row)} for row in rows]
+
+
+def as_segments(tokens, labels):
+    """Return the maximal runs of equal labels as (start, stop, label)."""
+    starts = [t for t in range(len(labels)) if t == 0 or labels[t] != labels[t - 1]]
+    return [(u, v, labels[u]) for u, v in zip(starts, [*starts, len(labels)][1:], strict=True)]
+
+
+X = [list("abcab"), list("ab"), [], list("cc"), list("abcab"), list("bcaabb")]
+Y = [list("PPQPP"), list("QQ"), [], list("PQ"), list("PPQQQ"), list("PQQPPQ")]
+SEGMENTS = [as_segments(tokens, labels) for tokens, labels in zip(X, Y, strict=True)]
+BOTH = ("log_odds", "log_probability")
+
+
+@pytest.mark.parametrize("kind", ["log_odds", "log_probability", BOTH])
+@pytest.mark.parametrize("per_label", [False, True])
+@pytest.mark.parametrize("max_length", [None, 1, 9])
+def test_equals_the_definition(kind, per_label, max_length):
+    """Among the sequences are duplicates and an empty one; `transform` uses all counts, `fit_transform` the others'."""
+    kinds, labels = (kind,) if isinstance(kind, str) else kind, [None, "P", "Q"] if per_label else [None]
+    extractor = LogOddsSegments(per_label=per_label, smoothing=0.7, kind=kind, max_length=max_length)
+    left_out, full = extractor.fit_transform(X, Y), extractor.transform(X)
+    longest = max_length or 3
+    assert extractor.max_length_ == longest
+    assert extractor.labels_ == ["P", "Q"]
+    names = [name if label is None else f"{name}={label}" for name in kinds for label in labels]
+    assert extractor.get_feature_names_out().tolist() == list(full.feature_names) == names
+    segments = candidates(full)
+    for (n, u, v), all_values, others in zip(
+        segments, values_of(full, segments), values_of(left_out, segments), strict=True
+    ):
+        string = X[n][u:v]
+        rest = [m for m in range(len(X)) if m != n]
+        X_rest, y_rest = [X[m] for m in rest], [SEGMENTS[m] for m in rest]
+        assert all_values == pytest.approx(expected_values(X, SEGMENTS, string, kinds, labels, 0.7, longest))
+        assert others == pytest.approx(expected_values(X_rest, y_rest, string, kinds, labels, 0.7, longest))
+    unseen = extractor.transform([list("abx"), list("bab")])
+    for (n, u, v), found in zip(candidates(unseen), values_of(unseen, candidates(unseen)), strict=True):
+        string = ["abx", "bab"][n][u:v]
+        assert found == pytest.approx(expected_values(X, SEGMENTS, list(string), kinds, labels, 0.7, longest))
+
+
+SEQUENCES = st.lists(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("PQ")), max_size=7), min_size=1, max_size=6
+)
+
+
+@given(SEQUENCES, st.booleans())
+def test_leaving_one_out_is_fitting_without_it(sequences, per_label):
+    sequences = [*sequences, [("a", "P"), (None, "Q"), ("b", "Q")], [("b", "Q"), ("a", "P")]]  # both labels remain
+    X = [[(token,) for token, _ in sequence] for sequence in sequences]
+    y = [[label for _, label in sequence] for sequence in sequences]
+    extractor = LogOddsSegments(per_label=per_label, kind=BOTH, max_length=4)
+    batch = extractor.fit_transform(X, y)
+    for n in range(len(X)):
+        alone = clone(extractor).fit(X[:n] + X[n + 1 :], y[:n] + y[n + 1 :]).transform(X[n : n + 1])
+        segments = candidates(alone)
+        for found, expected in zip(values_of(batch[n], segments), values_of(alone, segments), strict=True):
+            assert found == pytest.approx(expected)
+
+
+def test_rows_of_few_candidates_leave_out_the_whole_sequence():
+    batch = LogOddsSegments(per_label=True, kind=BOTH).fit_transform(X, Y)
+    segments = candidates(batch)
+    values = values_of(batch, segments)
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 2, 9):
+        chosen = rng.choice(len(segments), size, replace=False)
+        assert values_of(batch, [segments[i] for i in chosen]) == [values[i] for i in chosen]
+
+
+def test_slices_keep_what_belongs_to_their_sequences():
+    batch = LogOddsSegments(per_label=True).fit_transform(X, Y)
+    whole = dict(zip(candidates(batch), values_of(batch, candidates(batch)), strict=True))
+    for chosen in ([5, 0], [4, 4, 1], [2], [1, 2, 3]):
+        part = batch[chosen]
+        segments = candidates(part)
+        assert values_of(part, segments) == [whole[chosen[n], u, v] for n, u, v in segments]
+    assert values_of(pickle.loads(pickle.dumps(batch)), candidates(batch)) == list(whole.values())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "y"),
+    [
+        ("bio", [["B", "I", "B", "B", "I"], ["B", "O"], [], ["O", "O"], ["O", "B", "I", "I", "B"], list("BIBIBI")]),
+        ("bioes", [list("BESBE"), list("SO"), [], list("OO"), list("OBIES"), list("BEBEBE")]),
+        (
+            "segments",
+            [
+                [(0, 2, "_"), (2, 3, "_"), (3, 5, "_")],
+                [(0, 1, "_"), (1, 2, "O")],
+                [],
+                [(0, 1, "O"), (1, 2, "O")],
+                [(0, 1, "O"), (1, 4, "_"), (4, 5, "_")],
+                [(0, 2, "_"), (2, 4, "_"), (4, 6, "_")],
+            ],
+        ),
+    ],
+)
+def test_encodings(encoding, y):
+    """O tokens are segments of one token with the label O."""
+    extractor = LogOddsSegments(encoding, per_label=True).fit(X, y)
+    assert extractor.labels_ == ["O", "_"]
+    assert extractor.max_length_ == 3
+    expected = {"a": (2, 5), "b": (2, 6), "c": (3, 2), "ab": (2, 4), "bca": (1, 2), "bc": (1, 2)}
+    batch = extractor.transform([list(string) for string in expected])
+    found = values_of(batch, [(n, 0, len(string)) for n, string in enumerate(expected)])
+    for values, (w, n) in zip(found, expected.values(), strict=True):
+        assert values.get("log_odds", 0.0) == pytest.approx(np.log((w + 1) / (n + 1)))
+    assert found[2]["log_odds=O"] == pytest.approx(np.log(3 / 4))  # c: 2 of 5
+    assert found[2]["log_odds=_"] == pytest.approx(np.log(2 / 5))
+
+
+def test_strings_that_say_nothing():
+    """The log odds of an unseen string are 0, which is no entry; its log probability is that of a fair coin."""
+    batch = LogOddsSegments(kind=BOTH).fit(X, Y).transform([list("xyz")])
+    assert values_of(batch, [(0, 0, 1), (0, 0, 3)]) == [{"log_probability": pytest.approx(np.log(0.5))}] * 2
+
+
+def test_fields():
+    tokens = [[("a", "x", 1), ("b", "y", 1)], [("a", "y", 2), ("b", "y", 2)]]
+    y = [["P", "P"], ["P", "Q"]]
+
+    def odds(field, tokens=tokens):
+        return values_of(LogOddsSegments(field=field).fit(tokens, y).transform(tokens), [(0, 0, 1), (0, 0, 2)])
+
+    def logs(*numbers):
+        return [pytest.approx({"log_odds": np.log(number)} if number != 1 else {}) for number in numbers]
+
+    assert odds(None) == odds(0) == logs(2 / 2, 2 / 2)
+    assert odds(1) == logs(1 / 2, 2 / 1)
+    assert odds((0, 1)) == logs(1 / 2, 2 / 1)
+    assert odds(2) == logs(1 / 3, 2 / 1)
+    dicts = [[{"w": w, "p": p} for w, p, _ in sequence] for sequence in tokens]
+    assert odds("p", dicts) == odds(1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "y", "error", "message"),
+    [
+        ({"smoothing": 0.0}, Y, ValueError, "smoothing"),
+        ({"kind": "odds"}, Y, ValueError, "kind"),
+        ({"kind": ("odds",)}, Y, ValueError, "kind must be one of"),
+        ({"kind": ()}, Y, ValueError, "kind must be one of"),
+        ({"kind": ("log_odds", "log_odds")}, Y, ValueError, "kind must be one of"),
+        ({"kind": 1}, Y, ValueError, "kind"),
+        ({"max_length": 0}, Y, ValueError, "max_length"),
+        ({"per_label": 2}, Y, ValueError, "per_label"),
+        ({"encoding": "iob"}, Y, ValueError, "encoding"),
+        ({"field": "p"}, Y, ValueError, r"field names the field 'p', but the tokens have the fields \['w'\]"),
+        ({}, None, ValueError, "LogOddsSegments requires y"),
+        ({}, Y[:2], ValueError, "X has 6 sequences, y has 2"),
+        ({}, [["P"], *Y[1:]], ValueError, "sequence 0 has 5 tokens in X, but 1 labels in y"),
+        ({"encoding": "bio"}, Y, ValueError, "'[PQ]' of y .* is no tag"),
+        ({"encoding": "segments"}, [[(0, 2, "P"), (3, 5, "P")], *SEGMENTS[1:]], ValueError, r"gap \[2, 3\)"),
+    ],
+)
+def test_input_that_does_not_fit(parameters, y, error, message):
+    with pytest.raises(error, match=message):
+        LogOddsSegments(**parameters).fit(X, y)
+
+
+def test_other_input_than_in_fit():
+    extractor = LogOddsSegments()
+    with pytest.raises(NotFittedError):
+        extractor.transform(X)
+    extractor.fit(X, Y)
+    with pytest.raises(ValueError, match="held text|form 'number'"):
+        extractor.transform([[1.0]])
+    assert extractor.transform([[], []]).shape == (2, 1)
+    with pytest.raises(ValueError, match="no tokens to learn"):
+        extractor.fit([[], []], [[], []])
+
+
+def test_appends_to_what_is_there():
+    tokens = SequenceFeatureExtractor(bias=True)
+    segments = SegmentFeatureExtractor(inside="bias", length="log")
+    pipeline = make_pipeline(tokens, segments, LogOddsSegments(per_label=True))
+    batch = pipeline.fit_transform(X, Y)
+    before = make_pipeline(tokens, segments).transform(X)
+    assert list(batch.feature_names) == [*before.feature_names, "log_odds", "log_odds=P", "log_odds=Q"]
+    assert pipeline.transform(X[:2]).feature_names is batch.feature_names
+    only = LogOddsSegments().fit_transform(tokens.fit_transform(X), Y)
+    assert list(only.feature_names) == [*tokens.get_feature_names_out(), "log_odds"]
+    for both, parts in zip(values_of(batch, candidates(batch)), values_of(before, candidates(before)), strict=True):
+        assert {name: number for name, number in both.items() if "odds" not in name} == parts
+
+
+# ---- the difference between fit_transform and transform, where it matters
+
+
+class Witness(BaseEstimator):
+    """A stand-in for a segmenter: notes the log odds of the first token of what it sees."""
+
+    def fit(self, X, y):
+        self.seen_ = self.look(X)
+        return self
+
+    def score(self, X, y):
+        return self.look(X)[0]
+
+    @staticmethod
+    def look(X):
+        return segment_features(X, X.offsets[:-1], X.offsets[:-1] + 1).toarray().ravel().tolist()
+
+
+def test_pipelines_leave_one_out_in_training_only():
+    """Three sequences "a", each one segment: w = 2 for training, w = 3 for everything new."""
+    X, y = [["a"]] * 3, [[(0, 1, "word")]] * 3
+    pipeline = make_pipeline(LogOddsSegments("segments"), Witness()).fit(X, y)
+    assert pipeline[-1].seen_ == pytest.approx([np.log(3)] * 3)
+    assert pipeline.score(X, y) == pytest.approx(np.log(4))
+    refitted = pipeline[0].fit(X, y).transform(X)
+    assert Witness.look(refitted) == pytest.approx([np.log(4)] * 3)  # not what fit_transform returns
+
+
+def test_folds_count_their_own_training_sequences():
+    X, y = [["a"]] * 6, [[(0, 1, "word")]] * 6
+    pipeline = make_pipeline(LogOddsSegments("segments"), Witness())
+    assert cross_val_score(pipeline, X, y, cv=KFold(3)) == pytest.approx([np.log(5)] * 3)
+    search = GridSearchCV(pipeline, {"logoddssegments__smoothing": [1.0, 0.5]}, cv=KFold(3)).fit(X, y)
+    assert search.cv_results_["mean_test_score"] == pytest.approx([np.log(5), np.log(4.5 / 0.5)])
+    assert search.best_estimator_[-1].seen_ == pytest.approx([np.log(5.5 / 0.5)] * 6)
+
+
+def test_clone_pickle_and_tags():
+    extractor = LogOddsSegments("segments", per_label=True, kind=BOTH)
+    assert clone(extractor).get_params() == extractor.get_params()
+    extractor.fit(X, SEGMENTS)
+    copy = pickle.loads(pickle.dumps(extractor))
+    batch = extractor.transform(X)
+    assert values_of(copy.transform(X), candidates(batch)) == values_of(batch, candidates(batch))
+    assert get_tags(extractor).target_tags.required
