@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 
-from sklearn_hocrf import HighOrderCRF, _kernels
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _kernels
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 RNG = np.random.default_rng(0)
 WORDS = [[str(w) for w in RNG.choice(["a", "b", "c", "d"], size=RNG.integers(2, 7))] for _ in range(24)]
@@ -33,12 +33,29 @@ METHODS = {
     "log_likelihood": lambda crf, X, y: crf.log_likelihood(X, y),
     "score": lambda crf, X, y: crf.score(X, y),
 }
+SEGMENT_METHODS = {
+    "predict_segments": lambda crf, X, y: crf.predict_segments(X),
+    "segment_marginals": lambda crf, X, y: crf.segment_marginals(X),
+}
 FITTED_ARRAYS = ("classes_", "pattern_coef_", "objective_history_", "feature_names_in_")
+ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
+EVERY_METHOD = [(estimator, method) for estimator in ESTIMATORS for method in METHODS] + [
+    (HighOrderSemiCRF, method) for method in SEGMENT_METHODS
+]
+
+
+@pytest.fixture(scope="module", params=ESTIMATORS)
+def estimator(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def fitted():
-    return HighOrderCRF(max_order=2, feature_order={"first": 1}).fit(X, Y)
+def fitted(estimator):
+    return estimator(max_order=2, feature_order={"first": 1}).fit(X, Y)
+
+
+def methods_of(estimator):
+    return {**METHODS, **(SEGMENT_METHODS if estimator is HighOrderSemiCRF else {})}
 
 
 def assert_same_fit(one, other):
@@ -52,13 +69,18 @@ def assert_same_fit(one, other):
         other.optimality_gap_,
     )
     assert one.predict(X) == other.predict(X)
+    if isinstance(one, HighOrderSemiCRF):
+        np.testing.assert_array_equal(one.segment_labels_, other.segment_labels_)
+        assert one.max_segment_length_ == other.max_segment_length_
+        for ours, theirs in zip(one.segment_marginals(X), other.segment_marginals(X), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 # --- scikit-learn's own checks ----------------------------------------------------------------------------------------
 
 
-def test_all_checks_of_scikit_learn_pass_and_none_is_skipped():
-    results = check_estimator(HighOrderCRF(), on_skip=None, on_fail=None)
+def test_all_checks_of_scikit_learn_pass_and_none_is_skipped(estimator):
+    results = check_estimator(estimator(), on_skip=None, on_fail=None)
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] != "passed"}
     assert not failed
     assert Counter(result["status"] for result in results) == {"passed": len(results)}
@@ -68,9 +90,9 @@ def test_all_checks_of_scikit_learn_pass_and_none_is_skipped():
         assert len(results) >= 45
 
 
-def test_it_has_the_tags_of_a_classifier_but_is_none():
+def test_it_has_the_tags_of_a_classifier_but_is_none(estimator):
     # is_classifier would make GridSearchCV stratify, which needs one label per sequence
-    crf = HighOrderCRF()
+    crf = estimator()
     assert not is_classifier(crf)
     assert crf.__sklearn_tags__().classifier_tags is not None
 
@@ -78,24 +100,26 @@ def test_it_has_the_tags_of_a_classifier_but_is_none():
 # --- the same for sequences -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_methods_need_a_fit(method):
+@pytest.mark.parametrize(("estimator", "method"), EVERY_METHOD)
+def test_methods_need_a_fit(estimator, method):
     with pytest.raises(NotFittedError):
-        METHODS[method](HighOrderCRF(), X, Y)
+        methods_of(estimator)[method](estimator(), X, Y)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_methods_leave_the_estimator_and_the_data_alone(fitted, method):
+@pytest.mark.parametrize(("estimator", "method"), EVERY_METHOD, indirect=["estimator"])
+def test_methods_leave_the_estimator_and_the_data_alone(fitted, estimator, method):
     before, x, y = dict(vars(fitted)), copy.deepcopy(X), copy.deepcopy(Y)
-    METHODS[method](fitted, X, Y)
+    methods_of(estimator)[method](fitted, X, Y)
     assert vars(fitted).keys() == before.keys()
     assert all(vars(fitted)[name] is value for name, value in before.items())
     assert (x, y) == (X, Y)
 
 
-def test_fit_returns_self_and_leaves_parameters_and_data_alone():
+def test_fit_returns_self_and_leaves_parameters_and_data_alone(estimator):
     parameters = {"sigma_reg": [1.0, 2.0], "feature_order": {"word": (0, 1)}, "patterns": [("L", "R")]}
-    crf = HighOrderCRF(**copy.deepcopy(parameters))
+    if estimator is HighOrderSemiCRF:
+        parameters["max_segment_length"] = {"L": 9}
+    crf = estimator(**copy.deepcopy(parameters))
     x, y, weight = copy.deepcopy(X), copy.deepcopy(Y), np.ones(len(X))
     assert crf.fit(X, Y, weight) is crf
     assert {name: crf.get_params()[name] for name in parameters} == parameters
@@ -135,7 +159,7 @@ def test_a_fit_that_fails_changes_nothing(fitted, bad, arguments):
         crf.fit(*arguments)
     assert vars(crf).keys() == before.keys()
     assert all(vars(crf)[name] is value for name, value in before.items())
-    crf = HighOrderCRF(**bad)
+    crf = type(fitted)(**bad)
     with pytest.raises((ValueError, TypeError)):
         crf.fit(*arguments)
     with pytest.raises(NotFittedError):
@@ -144,6 +168,8 @@ def test_a_fit_that_fails_changes_nothing(fitted, bad, arguments):
 
 def test_parameters_set_after_fit_do_not_change_predictions(fitted):
     crf = copy.deepcopy(fitted).set_params(max_order=7, sigma_reg=9.0, feature_order=0, patterns="all", n_jobs=2)
+    if isinstance(fitted, HighOrderSemiCRF):
+        crf.set_params(encoding="segments", max_segment_length=1)
     assert_same_fit(crf, fitted)
 
 
@@ -167,12 +193,12 @@ def test_copies_compile_nothing_anew(fitted):
         importlib.import_module(f"{_kernels.__name__}.{m.name}") for m in pkgutil.iter_modules(_kernels.__path__)
     ]
     kernels = [kernel for module in modules for kernel in vars(module).values() if hasattr(kernel, "signatures")]
-    for method in METHODS.values():
+    for method in methods_of(type(fitted)).values():
         method(fitted, X, Y)
     before = [len(kernel.signatures) for kernel in kernels]
     assert any(before)
     restored = pickle.loads(pickle.dumps(fitted))
-    for method in METHODS.values():
+    for method in methods_of(type(fitted)).values():
         method(restored, X, Y)
     assert [len(kernel.signatures) for kernel in kernels] == before
 
@@ -207,9 +233,10 @@ def test_sequences_do_not_influence_each_other(fitted):
 # --- inside scikit-learn's tools --------------------------------------------------------------------------------------
 
 
-def test_grid_search_over_a_pipeline_of_raw_tokens():
-    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
-    grid = {"highordercrf__sigma_reg": [0.3, (1, 3)], "highordercrf__max_order": [1, 2]}
+def test_grid_search_over_a_pipeline_of_raw_tokens(estimator):
+    pipe = make_pipeline(SequenceFeatureExtractor(), estimator())
+    step = estimator.__name__.lower()
+    grid = {f"{step}__sigma_reg": [0.3, (1, 3)], f"{step}__max_order": [1, 2]}
     search = GridSearchCV(pipe, grid, cv=3).fit(WORDS, Y)
     assert search.score(WORDS, Y) == 1
     assert search.predict(WORDS[:2]) == Y[:2]
@@ -218,32 +245,44 @@ def test_grid_search_over_a_pipeline_of_raw_tokens():
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
 
 
-def test_grid_search_over_a_batch_that_was_sent_elsewhere():
+def test_grid_search_over_a_batch_that_was_sent_elsewhere(estimator):
     batch = pickle.loads(pickle.dumps(SequenceFeatureExtractor().fit(WORDS).transform(WORDS)))
-    search = GridSearchCV(HighOrderCRF(), {"max_order": [0, 1]}, cv=KFold(2)).fit(batch, Y)
+    search = GridSearchCV(estimator(), {"max_order": [0, 1]}, cv=KFold(2)).fit(batch, Y)
     assert pickle.loads(pickle.dumps(search)).predict(batch[:3]) == Y[:3]
 
 
 @pytest.mark.parametrize("convert", [list, lambda X: [np.eye(4)[["abcd".index(w) for w in s]] for s in WORDS]])
-def test_splitters_take_lists_of_sequences(convert):
+def test_splitters_take_lists_of_sequences(estimator, convert):
     data = convert(X)
-    assert cross_val_score(HighOrderCRF(), data, Y, cv=5).mean() > 0.9
+    assert cross_val_score(estimator(), data, Y, cv=5).mean() > 0.9
     x_train, x_test, y_train, y_test = train_test_split(data, Y, random_state=0)
-    assert HighOrderCRF().fit(x_train, y_train).score(x_test, y_test) > 0.9
+    assert estimator().fit(x_train, y_train).score(x_test, y_test) > 0.9
 
 
 @pytest.mark.parametrize("weighted_score", [False, True])
-def test_sample_weight_is_routed(weighted_score):
+def test_sample_weight_is_routed(estimator, weighted_score):
     weight = np.arange(len(X), dtype=float)
     with sklearn.config_context(enable_metadata_routing=True):
-        crf = HighOrderCRF().set_fit_request(sample_weight=True).set_score_request(sample_weight=weighted_score)
+        crf = estimator().set_fit_request(sample_weight=True).set_score_request(sample_weight=weighted_score)
         results = cross_validate(
             crf, X, Y, cv=KFold(2), params={"sample_weight": weight}, return_estimator=True, error_score="raise"
         )
         pipe = make_pipeline(SequenceFeatureExtractor(), crf)
-        assert pipe.fit(WORDS, Y, sample_weight=weight).predict(WORDS[:1]) == Y[:1]
+        assert pipe.fit(WORDS, Y, sample_weight=weight).predict(WORDS[-2:]) == Y[-2:]
     for (train, test), crf, score in zip(KFold(2).split(X), results["estimator"], results["test_score"], strict=True):
-        alone = HighOrderCRF().fit([X[n] for n in train], [Y[n] for n in train], sample_weight=weight[train])
+        alone = estimator().fit([X[n] for n in train], [Y[n] for n in train], sample_weight=weight[train])
         assert_same_fit(crf, alone)
         given = {"sample_weight": weight[test]} if weighted_score else {}
         assert score == alone.score([X[n] for n in test], [Y[n] for n in test], **given)
+
+
+def test_grid_search_over_features_of_segments():
+    tags = [[("B-" if t == 0 or y != labels[t - 1] else "I-") + y for t, y in enumerate(labels)] for labels in Y]
+    pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF(encoding="bio"))
+    grid = {"highordersemicrf__max_segment_length": [None, 6], "highordersemicrf__max_order": [1, 2]}
+    search = GridSearchCV(pipe, grid, cv=KFold(3)).fit(WORDS, tags)
+    assert search.score(WORDS, tags) > 0.9
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+    batch = pipe[:-1].fit(WORDS).transform(WORDS)
+    again = pickle.loads(pickle.dumps((search.best_estimator_[-1], batch)))
+    assert again[0].predict(again[1]) == search.predict(WORDS)

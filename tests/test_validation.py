@@ -9,7 +9,14 @@ from scipy import sparse
 
 from sklearn_hocrf._batch import SequenceBatch
 from sklearn_hocrf._labels import decode_labels, encode_labels, flatten_labels, place, sorted_labels
-from sklearn_hocrf._validation import FeatureSpace, check_sequence_weight, check_training_data, read_sequences
+from sklearn_hocrf._validation import (
+    FeatureSpace,
+    check_sequence_weight,
+    check_training_data,
+    read_segment_targets,
+    read_segments,
+    read_sequences,
+)
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 
@@ -288,6 +295,124 @@ def test_unknown_labels():
         encode_labels(["A", "B", "C"], np.array(["A", "B"]), [0, 1, 3])
     with pytest.raises(TypeError, match=r"hashable, but \[\] \(sequence 1, position 0\)"):
         encode_labels(["A", []], np.array(["A", "B"]), [0, 1, 2])
+
+
+# --- segmentations ----------------------------------------------------------------------------------------------------
+
+LENGTHS = np.array([4, 2])
+
+
+def read_training(y, encoding, kept=None, longest=None, form="sequences"):
+    options = {"encoding": encoding, "max_segment_length": longest}
+    return read_segment_targets(y, LENGTHS, form, "HighOrderStub", kept, **options)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "y"),
+    [
+        ("segments", [[(0, 2, "P"), (2, 3, "O"), (3, 4, "P")], [(0, 1, "L"), (1, 2, "P")]]),
+        ("segments", ([[3, 4, "P"], [2, 3, "O"], [0, 2, "P"]], [(1, 2, "P"), (np.int64(0), 1, "L")])),  # any order
+        ("bio", [["B-P", "I-P", "O", "B-P"], ["B-L", "B-P"]]),
+        ("bio", [np.array(["I-P", "I-P", "O", "I-P"]), ("I-L", "I-P")]),
+        ("bioes", [["B-P", "E-P", "O", "S-P"], ["S-L", "S-P"]]),
+        ("bioes", [["I-P", "I-P", "O", "E-P"], ["B-L", "E-P"]]),
+        ("runs", [["P", "P", "O", "P"], ["L", "P"]]),
+    ],
+)
+def test_segmentations_of_every_encoding(encoding, y):
+    targets = read_training(y, encoding)
+    segments = targets.segments
+    assert targets.labels.tolist() == ["L", "O", "P"]
+    assert segments.offsets.tolist() == [0, 3, 5]
+    assert segments.start.tolist() == [0, 2, 3, 4, 5]
+    assert segments.stop.tolist() == [2, 3, 4, 5, 6]
+    assert segments.codes.tolist() == [2, 1, 2, 0, 2]
+    assert targets.longest.tolist() == [1, 1, 2]
+    assert targets.repeats == (encoding != "runs")
+    kept = np.array([False, True])
+    alone = read_training(y, encoding, kept)
+    assert alone.labels.tolist() == ["L", "P"]
+    assert [column.tolist() for column in alone.segments] == [[0, 2], [0, 1], [1, 2], [0, 1]]
+    first = read_training(y, encoding, ~kept)
+    assert [column.tolist() for column in first.segments] == [[0, 3], [0, 2, 3], [2, 3, 4], [1, 0, 1]]
+    options = {"encoding": encoding, "singles": False}
+    again = read_segments(y, LENGTHS, "sequences", "HighOrderStub", targets.labels, unknown="raise", **options)
+    for one, other in zip(again, segments, strict=True):
+        np.testing.assert_array_equal(one, other)
+    fewer = read_segments(y, LENGTHS, "sequences", "HighOrderStub", np.array(["P"]), unknown="ignore", **options)
+    assert fewer.codes.tolist() == [0, -1, 0, -1, 0]
+
+
+def test_lists_of_segments_may_be_arrays():
+    fields = [("start", int), ("stop", int), ("label", "U1")]
+    structured = [np.array([(0, 4, "P")], dtype=fields), np.array([(0, 1, "L"), (1, 2, "P")], dtype=fields)]
+    assert read_training(structured, "segments").labels.tolist() == ["L", "P"]
+    plain = [np.array([[0, 4, 1]]), np.array([[0, 1, 0], [1, 2, 1]])]
+    assert read_training(plain, "segments").labels.tolist() == [0, 1]
+
+
+FIRST = [(0, 2, "P"), (2, 3, "O"), (3, 4, "P")]
+RIGHT = ["B-P", "I-P", "O", "B-P"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "y", "error", "message"),
+    [
+        (
+            "segments",
+            [FIRST, [(0, 1, "P")]],
+            ValueError,
+            r"sequence 1 of y leave a gap \[1, 2\), at the end of its 2 tok",
+        ),
+        ("segments", [FIRST, [(1, 2, "P")]], ValueError, r"sequence 1 of y leave a gap \[0, 1\) before \(1, 2, 'P'\)"),
+        ("segments", [FIRST, []], ValueError, r"sequence 1 of y leave a gap \[0, 2\), at the end.*\(t, t \+ 1, 'O'\)"),
+        ("segments", [FIRST[::2], [(0, 2, "P")]], ValueError, r"gap \[2, 3\) after \(0, 2, 'P'\) before \(3, 4, 'P'\)"),
+        ("segments", [[], [(0, 2, "P")]], ValueError, r"sequence 0 of y leave a gap \[0, 4\)"),
+        ("segments", [FIRST, [(0, 2, "P"), (1, 2, "Q")]], ValueError, r"\(0, 2, 'P'\) and \(1, 2, 'Q'\) of sequence 1"),
+        ("segments", [[*FIRST, (3, 4, "P")], [(0, 2, "P")]], ValueError, "of sequence 0 of y overlap"),
+        ("segments", [FIRST, [(0, 3, "P")]], ValueError, r"\(0, 3, 'P'\) of sequence 1 of y ends beyond its 2 tokens"),
+        ("segments", [FIRST, [(0, 2, "P"), (2, 3, "P")]], ValueError, r"\(2, 3, 'P'\) of sequence 1 of y ends beyond"),
+        ("segments", [FIRST, [(0, 0, "P")]], ValueError, r"\(sequence 1, position 0\), but 0 <= start < stop"),
+        ("segments", [FIRST, [(0, 1, "P"), (1, 2)]], TypeError, r"\(1, 2\) of y \(sequence 1, position 1\) is no seg"),
+        ("segments", [FIRST, [(0.0, 2, "P")]], TypeError, "start and stop must be integers"),
+        ("segments", [FIRST, [(0, 2, [])]], TypeError, r"hashable, but \[\] \(sequence 1, position 0\)"),
+        ("segments", [FIRST, [(0, 2, 3)]], TypeError, r"sortable together, but 3 \(sequence 1, position 0\)"),
+        ("segments", [FIRST, ["P", "P"]], TypeError, r"'P' of y \(sequence 1, position 0\) is no segment"),
+        ("segments", [FIRST, "PP"], TypeError, "sequence 1"),
+        ("segments", [FIRST], ValueError, "X has 2 sequences, y has 1"),
+        ("segments", None, ValueError, "y is None"),
+        ("segments", FIRST, ValueError, "X has 2 sequences, y has 3"),
+        ("bio", [RIGHT, ["B-P", "P"]], ValueError, r"'P' of y \(sequence 1, position 1\) is no tag.*'O', 'B-label'"),
+        ("bio", [RIGHT, ["B-P", "E-P"]], ValueError, r"'E-P' of y \(sequence 1, position 1\).*encoding='bio'"),
+        ("bio", [RIGHT, ["B-P", None]], ValueError, r"None of y \(sequence 1, position 1\) is no tag"),
+        ("bio", [RIGHT, np.array([1, 2])], ValueError, r"1 of y \(sequence 1, position 0\) is no tag"),
+        ("bio", [RIGHT, ["B-P", []]], TypeError, r"hashable, but \[\] \(sequence 1, position 1\)"),
+        ("bio", [RIGHT, ["B-P", "I-O"]], ValueError, r"tag 'I-O' \(sequence 1, position 1\), but the label 'O'"),
+        ("bio", [RIGHT, ["B-P"]], ValueError, "sequence 1 has 2 tokens in X, but 1 labels in y"),
+        ("runs", [["P"] * 4, ["P"] * 2], ValueError, "at least 2 distinct labels"),
+        ("runs", [["P"] * 4, ["P", float("nan")]], ValueError, r"NaN \(sequence 1, position 1\)"),
+    ],
+)
+def test_bad_segmentations(encoding, y, error, message):
+    with pytest.raises(error, match=message):
+        read_training(y, encoding)
+
+
+def test_bad_labels_have_the_number_of_their_sequence_though_others_are_left_out():
+    kept = np.array([False, True])
+    for encoding, y in (("runs", [["P"] * 4, ["P", []]]), ("segments", [FIRST, [(0, 1, "P"), (1, 2, [])]])):
+        with pytest.raises(TypeError, match=r"hashable, but \[\] \(sequence 1, position 1\)"):
+            read_training(y, encoding, kept)
+    with pytest.raises(TypeError, match=r"hashable, but \[\] \(sequence 1, position 0\)"):
+        check_training_data(STUB, DENSE, [["A", "B"], [[]]], [0, 1])
+
+
+@pytest.mark.parametrize("encoding", ["segments", "bio"])
+def test_unknown_labels_of_segments(encoding):
+    y = {"segments": [FIRST, [(0, 2, "Q")]], "bio": [RIGHT, ["B-Q", "I-Q"]]}[encoding]
+    options = {"encoding": encoding, "singles": False}
+    with pytest.raises(ValueError, match=r"unknown label 'Q' \(sequence 1, position 0\)"):
+        read_segments(y, LENGTHS, "sequences", "HighOrderStub", np.array(["O", "P"]), unknown="raise", **options)
 
 
 # --- traps of X -------------------------------------------------------------------------------------------------------

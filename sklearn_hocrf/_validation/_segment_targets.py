@@ -118,7 +118,7 @@ def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=N
 def _split_tags(tags, offsets, encoding):
     """Return prefix (N,) and label of each token's tag."""
     tags = tags.tolist() if isinstance(tags, np.ndarray) else check_hashable(tags, offsets)
-    parts = {tag: split_tag(tag, encoding) for tag in set(tags)}
+    parts = {tag: split_tag(tag, encoding) for tag in dict.fromkeys(tags)}
     for tag, part in parts.items():
         if part is None or (part[1] == OUTSIDE and part[0] != O):
             where = place(offsets, tags.index(tag))
