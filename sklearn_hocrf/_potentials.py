@@ -30,6 +30,7 @@ __all__ = [
     "first_seen",
     "label_arcs",
     "suffix_patterns",
+    "values_at",
 ]
 
 
@@ -225,8 +226,7 @@ class WeightLayout:
 
     def weights(self, pattern_coef, coef) -> np.ndarray:
         """Return the weight vector of given coefficients; pairs and patterns that have no weight here are left out."""
-        given = sparse.csr_array(coef)[self.pair_pattern, self.pair_feature] if self.n_pairs else []
-        pairs = np.asarray(given, dtype=np.float64).ravel()
+        pairs = values_at(sparse.csr_array(coef), self.pair_pattern, self.pair_feature)
         return np.concatenate([pairs, np.asarray(pattern_coef)[self.bias_pattern]])
 
     def rows(self, batch) -> Rows:
@@ -373,6 +373,14 @@ def choose_pairs(matrix, arcs, weight, layout, *, feature_orders, min_count, all
 
 def _restore(patterns, n_labels, *rest):
     return WeightLayout(patterns, build_automaton(patterns, n_labels), *rest)
+
+
+def values_at(matrix: sparse.csr_array, rows, columns) -> np.ndarray:
+    """Return entries of a sparse matrix, 0 where there is none."""
+    if not len(rows):
+        return np.empty(0)
+    matrix.sum_duplicates()  # scipy searches rows that are not sorted from end to end, for each entry
+    return np.asarray(matrix[rows, columns], dtype=np.float64).ravel()
 
 
 def suffix_patterns(automaton, arcs, order) -> np.ndarray:

@@ -24,6 +24,7 @@ from ._potentials import (
     first_seen,
     label_arcs,
     suffix_patterns,
+    values_at,
 )
 from ._segments import (
     AS_A_WHOLE,
@@ -265,8 +266,9 @@ class SegmentLayout(WeightLayout):
             features = np.unique(self.pair_feature[pairs])
             occurs = _indicator(suffix_patterns(self.automaton, arcs, order), weight, len(self.patterns.lengths))
             found = sparse.csr_array(occurs @ matrix[:, features])
-            place = self.pair_pattern[pairs], np.searchsorted(features, self.pair_feature[pairs])
-            counts[pairs] = np.asarray(found[place]).ravel()
+            counts[pairs] = values_at(
+                found, self.pair_pattern[pairs], np.searchsorted(features, self.pair_feature[pairs])
+            )
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
         return np.concatenate([counts, self.sum_over_suffixes(used)])
 
@@ -281,8 +283,7 @@ class SegmentLayout(WeightLayout):
         for order in range(int(self.patterns.lengths.max())):
             pattern = suffix_patterns(self.automaton, arcs, order)
             there = np.flatnonzero(pattern >= 0)
-            if len(there):
-                scores[there] += np.asarray(products[every[there], pattern[there]]).ravel()
+            scores[there] += values_at(products, every[there], pattern[there])
         return np.where(segments.lengths > self.longest[segments.codes], -np.inf, scores)
 
 
