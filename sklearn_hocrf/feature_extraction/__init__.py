@@ -4,5 +4,12 @@ from ._extractor import SequenceFeatureExtractor
 from ._log_odds import LogOddsSegments
 from ._segment_extractor import SegmentFeatureExtractor
 from ._tokenwise import Tokenwise
+from ._vectorizer import AttributeVectorizer
 
-__all__ = ["LogOddsSegments", "SegmentFeatureExtractor", "SequenceFeatureExtractor", "Tokenwise"]
+__all__ = [
+    "AttributeVectorizer",
+    "LogOddsSegments",
+    "SegmentFeatureExtractor",
+    "SequenceFeatureExtractor",
+    "Tokenwise",
+]

@@ -1,0 +1,217 @@
+"""AttributeVectorizer: feature dicts and attribute lists to a SequenceBatch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from .._batch import SequenceBatch
+from .._labels import place
+from .._validation._attributes import Vocabulary, looks_like_rows, read_attributes, sort_vocabulary
+from .._validation._inputs import input_form
+from ._columns import column_of, is_text
+from ._templates import check_kind
+
+__all__ = ["AttributeVectorizer"]
+
+
+class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Turn sequences of feature dicts or attribute-name lists into a batch that other transformers can add to.
+
+    The estimators read these forms, which are python-crfsuite's, themselves. This transformer is for those who have
+    features of tokens in one of them and want features of segments, too: it makes the same token features, under the
+    same names, and :class:`SegmentFeatureExtractor` or :class:`LogOddsSegments` go after it.
+
+    Parameters
+    ----------
+    min_count : int, default=1
+        Attributes that fewer training tokens have are left out.
+    columns : str or sequence of str, default=()
+        Keys of feature dicts whose values, texts or numbers, are also kept as raw columns of the tokens, as the other
+        transformers need them for the text of a segment.
+
+    Attributes
+    ----------
+    vocabulary_ : dict
+        Number of each attribute, by name.
+    n_features_out_ : int
+        Number of attributes.
+
+    See Also
+    --------
+    SequenceFeatureExtractor : Features from raw tokens.
+    SegmentFeatureExtractor : Features of segments from those of tokens.
+
+    Notes
+    -----
+    A token is a dict whose values are str (``{"w": "in"}`` is the attribute ``w:in``), numbers, bools, lists of str or
+    dicts of these; or a list of attribute names. Equal names within a token add up. Attributes that did not occur in
+    training are ignored.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+    >>> X = [[{"w": "J.", "title": True}, {"w": "Ye"}, {"w": "1992", "digits": 4}]]
+    >>> batch = AttributeVectorizer(columns="w").fit_transform(X)
+    >>> list(batch.feature_names)
+    ['digits', 'title', 'w:1992', 'w:J.', 'w:Ye']
+    >>> extractor = SegmentFeatureExtractor(bag="digits", begin="w:", identity="w")
+    >>> extractor.fit(batch, [["author", "author", "date"]]).get_feature_names_out().tolist()
+    ['digits', 'begin:w:1992', 'begin:w:J.', 'begin:w:Ye', 'identity=1992', 'identity=J. Ye']
+    """
+
+    _parameter_constraints = {
+        "min_count": [Interval(Integral, 1, None, closed="left")],
+        "columns": [str, tuple, list],
+    }
+
+    def __init__(self, *, min_count=1, columns=()):
+        self.min_count = min_count
+        self.columns = columns
+
+    def fit(self, X, y=None):
+        """Learn the attributes of training sequences.
+
+        Parameters
+        ----------
+        X : list of sequences of feature dicts or attribute-name lists
+            Sequences may be of different lengths, also empty.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If X holds no attributes, or if a number is not finite; the message names sequence and position.
+        TypeError
+            If a token is none, an attribute name is no str, or a value is of a type that makes no attributes.
+        """
+        self._learn(X)
+        return self
+
+    def fit_transform(self, X, y=None):
+        """Learn the attributes of training sequences and return their batch.
+
+        Parameters and errors are those of `fit`.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+        """
+        return self._learn(X)
+
+    def transform(self, X):
+        """Return the batch of sequences; attributes that were not seen in training are ignored.
+
+        Parameters
+        ----------
+        X : list of sequences of feature dicts or attribute-name lists
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`; also if one of `columns` holds numbers where it held text in `fit`.
+        sklearn.exceptions.NotFittedError
+            If `fit` was not called.
+        """
+        check_is_fitted(self, "vocabulary_")
+        X = _check_sequences(X)
+        batch = read_attributes(X, self.vocabulary_, grow=False)
+        columns = self._read_columns(X, batch.offsets)
+        for key, column in columns.items():
+            check_kind(column, key in self._text_columns, key)
+        return self._with(batch, columns)
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the attributes.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out_,), dtype object
+        """
+        check_is_fitted(self, "vocabulary_")
+        return self._names.copy()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.input_tags.dict = True
+        tags.no_validation = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _learn(self, X) -> SequenceBatch:
+        """Set the fitted attributes; return the training batch."""
+        X = _check_sequences(X)
+        vocabulary = Vocabulary()
+        batch = read_attributes(X, vocabulary, grow=True)
+        if batch.n_tokens == 0:
+            raise ValueError("X has no tokens to learn attributes from")
+        columns = self._read_columns(X, batch.offsets)
+        batch, vocabulary = sort_vocabulary(batch, vocabulary)
+        names = np.asarray(batch.attribute_names)
+        if self.min_count > 1:
+            kept = np.bincount(batch.indices, minlength=len(names)) >= self.min_count
+            batch = SequenceBatch.from_csr(batch.tocsr()[:, np.flatnonzero(kept)], batch.offsets)
+            names = names[kept]
+            vocabulary = Vocabulary(zip(names.tolist(), range(len(names)), strict=True))
+        self.vocabulary_ = vocabulary
+        self.n_features_out_ = len(vocabulary)
+        self._names = names
+        self._text_columns = {key for key, column in columns.items() if is_text(column)}
+        return self._with(batch, columns)
+
+    def _read_columns(self, X, offsets) -> dict:
+        keys = [self.columns] if isinstance(self.columns, str) else list(self.columns)
+        if not keys:
+            return {}
+        tokens = list(chain.from_iterable(X))
+        for t, token in enumerate(tokens):
+            if not isinstance(token, Mapping):
+                raise TypeError(
+                    f"{place(offsets, t)}: columns={self.columns!r} names keys of dicts, but the token is a "
+                    f"{type(token).__name__}"
+                )
+        return {key: _column(tokens, key, offsets) for key in keys}
+
+    def _with(self, batch, columns) -> SequenceBatch:
+        """Return the batch with the names of fit, one object for all batches, and with raw columns."""
+        return SequenceBatch(
+            batch.offsets, batch.indptr, batch.indices, batch.values, batch.n_attributes, self._names, columns
+        )
+
+
+def _column(tokens, key, offsets):
+    return column_of([token.get(key) for token in tokens], lambda t: f"{place(offsets, t)}: attribute {key!r}")
+
+
+def _check_sequences(X) -> list:
+    """Return X as a list of sequences of dicts and lists of names."""
+    if isinstance(X, SequenceBatch):
+        raise TypeError("X is a SequenceBatch already, where feature dicts or lists of attribute names belong")
+    if input_form(X) != "sequences" or looks_like_rows(X, default=False):
+        raise TypeError(
+            "X has rows of numbers, which need no AttributeVectorizer; it is for feature dicts and lists of attribute "
+            "names"
+        )
+    return list(X)
