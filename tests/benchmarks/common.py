@@ -54,6 +54,12 @@ def print_table(heads, rows):
         print("  ".join([row[0].ljust(widths[0]), *others]), flush=True)
 
 
+def n_weights(model):
+    """Return how many weights a fitted model has."""
+    n_single = sum(len(pattern) == 1 for pattern in model.patterns_)
+    return model.coef_.nnz + len(model.patterns_) - (0 if model.fit_intercept else n_single)
+
+
 def peak_mebibytes():
     """Return the peak resident memory of this process so far."""
     unit = 2**20 if sys.platform == "darwin" else 2**10
