@@ -1,0 +1,181 @@
+"""Punctuation of movie dialogues: the published table, F1 of each mark.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_punctuation.py [--quick]
+
+prints weights, optimum and F1 over words of CRFs (C^k) and semi-CRFs (SC^k) of order k, beside Table 6 of Cuong, Ye,
+Lee and Chieu (JMLR 15, 2014), and randomisation tests between them. The published figures are those of a loose stop;
+here the problems are solved, so objectives must be at or below the published ones. Needs the punctuation data in
+SKLEARN_HOCRF_DATA or ../shared/data. ``--quick`` trains on a few dialogues for a few iterations.
+"""
+
+import argparse
+import time
+import warnings
+from itertools import combinations
+from typing import NamedTuple
+
+from common import data_file, n_weights, print_table
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from threadpoolctl import threadpool_limits
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.datasets import decode_punctuation, load_punctuation
+from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+from sklearn_hocrf.metrics import randomization_test, token_f1_score
+
+TRAIN, TEST = ("punctuation", "punc.tr"), ("punctuation", "punc.ts")
+MARKS = [",", ".", "?"]
+PUBLISHED = {  # F1 of comma, period and question mark, and of all three
+    "C^1": (59.29, 75.37, 58.18, 66.21),
+    "C^2": (59.70, 75.37, 59.54, 66.53),
+    "C^3": (59.90, 75.46, 60.57, 66.85),
+    "SC^1": (61.13, 75.03, 57.61, 66.73),
+    "SC^2": (60.89, 78.97, 74.05, 70.85),
+    "SC^3": (60.35, 78.82, 73.56, 70.47),
+}
+OBJECTIVE = {"C^1": 2589.35, "C^2": 2186.09, "SC^1": 2378.40}  # reached by other implementations
+WORD, BORDER = "w[0]=", ("w[0]=", "w[-1]=", "w[-1]|w[0]=")
+
+
+def attributes(words):
+    """Return the attributes of each word of a dialogue: words at offsets -4 to 4, and pairs of them.
+
+    The empty word is before the first word and after the last; there is nothing beyond, and pairs leave the first of
+    these two out.
+    """
+    padded = dict(enumerate(["", *words, ""], start=-1))
+    rows = []
+    for i in range(len(words)):
+        near = {offset: padded[i + offset] for offset in range(-4, 5) if i + offset in padded}
+        row = [f"w[{offset}]={word}" for offset, word in near.items()]
+        near.pop(-1 - i, None)
+        rows.append(row + [f"w[{j}]|w[{k}]={near[j]}|{near[k]}" for j, k in combinations(near, 2)])
+    return rows
+
+
+def attributes_of_all(dialogues, bias=False):
+    """Return the attributes of the words of all dialogues; ``bias`` is one that is always on."""
+    always = ["bias"] if bias else []
+    return [[always + names for names in attributes(words)] for words in dialogues]
+
+
+def chain_features():
+    """Return the transformer for the CRF, where each word is a segment."""
+    return make_pipeline(FunctionTransformer(attributes_of_all), AttributeVectorizer())
+
+
+def segment_features():
+    """Return the transformer for the semi-CRF."""
+    return make_pipeline(
+        FunctionTransformer(attributes_of_all, kw_args={"bias": True}),
+        AttributeVectorizer(),
+        SegmentFeatureExtractor(bag="w[", begin=("bias", *BORDER), inside=("bias", *BORDER)),
+    )
+
+
+def chain_model(max_order, **params):
+    """Return C^k: the word goes with patterns of all orders, the word before it and their pair with orders 0 and 1."""
+    orders = dict.fromkeys(BORDER, (0, 1)) | {WORD: max_order}
+    return HighOrderCRF(max_order, feature_order=orders, fit_intercept=False, **params)
+
+
+def segment_model(max_order, **params):
+    """Return SC^k: the words of a segment go with patterns of all orders, what is at its border with order 1."""
+    return HighOrderSemiCRF(max_order, feature_order={WORD: max_order, "begin:": (1,)}, fit_intercept=False, **params)
+
+
+class Dialogues(NamedTuple):
+    """Training and test dialogues: words, and labels as the published models have them."""
+
+    X: list
+    y: list
+    X_test: list
+    y_test: list
+
+
+def load_dialogues(n_dialogues=None):
+    """Return the dialogues, or the first ``n_dialogues`` of either set; None where the data is absent."""
+    if data_file(*TRAIN) is None:
+        return None
+    X, y = load_punctuation(data_file(*TRAIN), encode=True, return_X_y=True)
+    X_test, y_test = load_punctuation(data_file(*TEST), encode=True, return_X_y=True)
+    return Dialogues(*(part[:n_dialogues] for part in (X, y, X_test, y_test)))
+
+
+class Fitted(NamedTuple):
+    """A fitted estimator, the marks it finds in the test set, and their F1."""
+
+    model: object
+    marks: list
+    f1: list  # of each mark, and of all
+    seconds: float  # of features and fit
+
+
+def train(dialogues, features, model):
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(features.fit_transform(dialogues.X), dialogues.y)
+    seconds = time.perf_counter() - start
+    found = decode_punctuation(model.predict(features.transform(dialogues.X_test)))
+    truth = decode_punctuation(dialogues.y_test)
+    f1 = [*token_f1_score(truth, found, labels=MARKS, average=None, zero_division=0)]
+    f1.append(token_f1_score(truth, found, labels=MARKS, average="micro", zero_division=0))
+    return Fitted(model, found, [100 * value for value in f1], seconds)
+
+
+def print_models(fitted):
+    heads = ["", "weights", "patterns", "states", "objective", "difference", "gap", "iterations", "seconds"]
+    rows = []
+    for name, (model, _, _, seconds) in fitted.items():
+        objective, known = model.objective_history_[-1], OBJECTIVE.get(name)
+        difference = "" if known is None else f"{objective - known:+.2f}"
+        sizes = n_weights(model), len(model.patterns_), model.automaton_.n_states
+        gap = f"{model.optimality_gap_:.1e}"
+        rows.append((name, *sizes, f"{objective:.2f}", difference, gap, model.n_iter_, f"{seconds:.1f}"))
+    print_table(heads, rows)
+
+    print("\nF1 over words (published; difference)")
+    rows = []
+    for name in fitted:
+        pairs = zip(fitted[name].f1, PUBLISHED[name], strict=True)
+        rows.append((name, *(f"{f1:.2f} ({published:.2f}; {f1 - published:+.2f})" for f1, published in pairs)))
+    print_table(["", "COMMA", "PERIOD", "QMARK", "ALL"], rows)
+
+
+def print_tests(truth, fitted, pairs):
+    rows = []
+    for one, other in pairs:
+        test = randomization_test(
+            truth, fitted[one].marks, fitted[other].marks, token_f1_score, random_state=0, labels=MARKS, average="micro"
+        )
+        rows.append((f"{one} against {other}", f"{100 * test.difference:+.2f}", f"{test.p_value:.3f}"))
+    print("\nrandomisation tests of F1 of all marks, 999 trials")
+    print_table(["", "difference", "p"], rows)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a few dialogues, a few iterations")
+    quick = parser.parse_args(arguments).quick
+    dialogues = load_dialogues(50 if quick else None)
+    if dialogues is None:
+        print("skipped: the punctuation data is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")
+        return
+    params = {"max_iter": 2 if quick else 2000}
+    fitted = {}
+    with threadpool_limits(1):
+        print(f"{len(dialogues.X)} dialogues to train on, {len(dialogues.X_test)} to test")
+        for k in 1, 2, 3:
+            fitted[f"C^{k}"] = train(dialogues, chain_features(), chain_model(k, **params))
+        for k in 1, 2, 3:
+            fitted[f"SC^{k}"] = train(dialogues, segment_features(), segment_model(k, **params))
+    print_models(fitted)
+    pairs = [("SC^2", "SC^1"), ("SC^3", "SC^2"), ("SC^2", "C^2"), ("C^2", "C^1")]
+    print_tests(decode_punctuation(dialogues.y_test), fitted, pairs)
+
+
+if __name__ == "__main__":
+    main()
