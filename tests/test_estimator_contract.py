@@ -278,11 +278,12 @@ def test_sample_weight_is_routed(estimator, weighted_score):
 
 def test_grid_search_over_features_of_segments():
     tags = [[("B-" if t == 0 or y != labels[t - 1] else "I-") + y for t, y in enumerate(labels)] for labels in Y]
-    pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF(encoding="bio"))
+    features = SegmentFeatureExtractor(begin=True, length="log", identity=True, encoding="bio")
+    pipe = make_pipeline(SequenceFeatureExtractor(), features, HighOrderSemiCRF(encoding="bio"))
     grid = {"highordersemicrf__max_segment_length": [None, 6], "highordersemicrf__max_order": [1, 2]}
     search = GridSearchCV(pipe, grid, cv=KFold(3)).fit(WORDS, tags)
     assert search.score(WORDS, tags) > 0.9
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
-    batch = pipe[:-1].fit(WORDS).transform(WORDS)
+    batch = search.best_estimator_[:-1].transform(WORDS)
     again = pickle.loads(pickle.dumps((search.best_estimator_[-1], batch)))
     assert again[0].predict(again[1]) == search.predict(WORDS)

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._batch import SequenceBatch
 from sklearn_hocrf._segments import BAG, BEGIN, LengthBlock, TokenBlock
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 
 LINES = ["Ann Lee met Bob in Rome", "met Ann", "Bob Lee Rome", "in Rome met Bob"]
@@ -438,7 +438,9 @@ def test_test_segments_that_are_longer_than_any_in_training(encoding):
 
 def test_features_of_length_keep_unlimited_segments_short():
     limit = {"max_segment_length": np.inf, "sigma_reg": 10}
-    pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF(**limit))
+    pipe = make_pipeline(
+        SequenceFeatureExtractor(), SegmentFeatureExtractor(length="capped"), HighOrderSemiCRF(**limit)
+    )
     assert pipe.fit(WORDS, Y["runs"]).predict(WORDS) == Y["runs"]
 
 
@@ -657,14 +659,23 @@ def test_the_crf_refuses_features_of_segments():
         HighOrderCRF().fit([np.ones((len(y), 6)) for y in Y["runs"]], Y["runs"]).predict(batch)
 
 
+@pytest.mark.parametrize("tag_encoding", ["bio", "bioes"])
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_pipelines_with_features_of_segments(encoding):
-    pipe = make_pipeline(
-        SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF(max_order=2, encoding=encoding)
-    ).fit(WORDS, Y[encoding])
-    assert pipe.predict(WORDS) == Y[encoding]
-    crf, batch = pipe[-1], pipe[:-1].transform(WORDS)
-    every = segmentations(4, {"L": 1, "O": 1, "P": 2}, repeats=encoding != "runs")
-    log_p = crf.log_likelihood(batch[[3] * len(every)], [write(segments, encoding) for segments in every])
+def test_pipelines_with_features_of_segments(encoding, tag_encoding):
+    every_kind = {"begin": True, "end": True, "inside": True, "tags": "bigrams", "length": ("log", "capped")}
+    features = SegmentFeatureExtractor(**every_kind, tag_encoding=tag_encoding, identity=True, encoding=encoding)
+    crf = HighOrderSemiCRF(
+        max_order=2,
+        encoding=encoding,
+        max_segment_length={"P": 3},
+        feature_order={"begin:": 1, "identity": 1, "length": 2},
+    )
+    pipe = make_pipeline(SequenceFeatureExtractor(), features, LogOddsSegments(encoding=encoding), crf)
+    assert pipe.fit(WORDS, Y[encoding]).predict(WORDS) == Y[encoding]
+    assert pipe.score(WORDS, Y[encoding]) == 1
+    sequence = pipe[:-1].transform(WORDS)[3]
+    every = segmentations(4, {"L": 1, "O": 1, "P": 3}, repeats=encoding != "runs")
+    log_p = crf.log_likelihood(sequence[[0] * len(every)], [write(segments, encoding) for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
-    assert list(itertools.chain(*crf.feature_names_in_))
+    best = every[int(np.argmax(log_p))]
+    assert crf.predict_segments(sequence) == [without_outside(best, encoding)]
