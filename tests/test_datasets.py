@@ -17,9 +17,11 @@ from sklearn_hocrf.datasets import (
     load_jmlr_example,
     load_ocr_letters,
     load_punctuation,
+    load_ud_chinese,
     make_digit_words,
     make_markov_sequences,
 )
+from sklearn_hocrf.metrics import extract_segments
 
 # ----------------------------------------------------------------------------------------------------------- generators
 
@@ -234,7 +236,9 @@ def test_conll_parameters_that_do_not_fit(tmp_path, parameters, message):
         load_conll(path, **parameters)
 
 
-@pytest.mark.parametrize("load", [load_conll, load_cora_references, load_punctuation, load_ocr_letters])
+@pytest.mark.parametrize(
+    "load", [load_conll, load_cora_references, load_punctuation, load_ocr_letters, load_ud_chinese]
+)
 def test_broken_files(tmp_path, load):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "absent")
@@ -344,6 +348,60 @@ def test_letters_of_an_absent_fold(tmp_path):
         load_ocr_letters(write(tmp_path / "letter.data", "".join(LETTERS)), folds=[8, 7])
 
 
+# ------------------------------------------------------------------------------------------------------- Chinese words
+
+
+def conllu(*sentences):
+    """Return text in the CoNLL-U format; a sentence is a list of (word, part of speech)."""
+    lines = (
+        [f"{i}\t{word}\t_\t{pos}" + "\t_" * 6 for i, (word, pos) in enumerate(sentence, start=1)] + [""]
+        for sentence in sentences
+    )
+    return "\n".join(["# a comment", *(line for sentence in lines for line in sentence)])
+
+
+CHINESE = conllu([("美丽", "ADJ"), ("的", "PART")], [("#", "SYM"), ("Hanyu", "X")], [("海滩", "NOUN")])
+
+
+@pytest.mark.parametrize("upos", [False, True])
+def test_words_are_segments_of_characters(tmp_path, upos):
+    path = write(tmp_path / "train", CHINESE)
+    bunch = load_ud_chinese(path, upos=upos)
+    assert bunch.data == [list("美丽的"), list("#Hanyu"), list("海滩")]
+    assert bunch.words == [["美丽", "的"], ["#", "Hanyu"], ["海滩"]]
+    labels = ["ADJ", "PART", "SYM", "X", "NOUN"] if upos else ["_"] * 5
+    borders = [[(0, 2), (2, 3)], [(0, 1), (1, 6)], [(0, 2)]]
+    assert [[segment[:2] for segment in segments] for segments in bunch.target] == borders
+    assert [label for segments in bunch.target for *_, label in segments] == labels
+    tags = load_ud_chinese(path, upos=upos, encoding="bio").target
+    assert extract_segments(tags, encoding="bio") == bunch.target
+    assert tags[0] == (["B-ADJ", "I-ADJ", "B-PART"] if upos else ["B", "I", "B"])
+
+
+def test_sentences_with_long_words_are_left_out(tmp_path):
+    path = write(tmp_path / "train", CHINESE)
+    assert load_ud_chinese(path, max_word_length=5).words == load_ud_chinese(path).words
+    X, y = load_ud_chinese(path, max_word_length=4, return_X_y=True)
+    assert (X, y) == ([list("美丽的"), list("海滩")], [[(0, 2, "_"), (2, 3, "_")], [(0, 2, "_")]])
+    with pytest.raises(ValueError, match="no sentence with words of at most 1 character"):
+        load_ud_chinese(path, max_word_length=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CHINESE.replace("2\t的", "2-3\t的"), "sentence 0: '2-3' '的' is no word"),
+        (CHINESE.replace("海滩", ""), "sentence 2: '1' '' is no word"),
+        (CHINESE.replace("\tSYM", ""), "line 5: expected 10 columns, found 9"),
+    ],
+)
+def test_lines_that_are_no_words(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        load_ud_chinese(write(tmp_path / "train", text))
+    with pytest.raises(ValueError, match="encoding"):
+        load_ud_chinese(write(tmp_path / "train", CHINESE), encoding="bioes")
+
+
 # ------------------------------------------------------------------------------------------------------- worked example
 
 
@@ -409,3 +467,18 @@ def test_real_punctuation(data_dir):
     assert Counter(label for labels in y for label in labels) == counts | {".-.": 310, "?-?": 132}
     path = data_dir / "punctuation" / "punc.ts"
     assert decode_punctuation(load_punctuation(path, encode=True).target) == load_punctuation(path).target
+
+
+@pytest.mark.parametrize(
+    ("name", "n_sequences", "n_characters", "n_words", "longest"),
+    [("train", 3997, 156360, 98608, 17), ("dev", 500, 20014, 12663, 14), ("test", 500, 19212, 12012, 14)],
+)
+def test_real_chinese_words(data_dir, name, n_sequences, n_characters, n_words, longest):
+    path = data_dir / "ud_chinese_segmentation" / f"{name}.conll.gz"
+    X, y = load_ud_chinese(path, return_X_y=True)
+    lengths = [stop - start for segments in y for start, stop, _ in segments]
+    assert (len(X), sum(map(len, X)), len(lengths), max(lengths)) == (n_sequences, n_characters, n_words, longest)
+    if longest > 15:
+        short = load_ud_chinese(path, max_word_length=15)
+        assert len(short.data) < n_sequences
+        assert max(len(word) for words in short.words for word in words) <= 15

@@ -3,9 +3,10 @@
 Generators (``make_*``) need nothing but a random state. Loaders (``load_*``) read local copies, plain or gzipped, of
 public data sets: nothing is downloaded. Observations come as a list of sequences: lists of strings or of dicts where
 tokens are text, arrays of shape (T, n_features) where they are numbers. Labels come as a list of lists of strings, or
-of integer arrays of shape (T,).
+of integer arrays of shape (T,); where segments are given, as a list of lists of (start, stop, label).
 """
 
+from ._chinese import load_ud_chinese
 from ._files import load_conll, load_cora_references, load_ocr_letters
 from ._generators import make_digit_words, make_markov_sequences
 from ._jmlr_example import load_jmlr_example
@@ -19,6 +20,7 @@ __all__ = [
     "load_jmlr_example",
     "load_ocr_letters",
     "load_punctuation",
+    "load_ud_chinese",
     "make_digit_words",
     "make_markov_sequences",
 ]

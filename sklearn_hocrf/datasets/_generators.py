@@ -1,8 +1,8 @@
 """Sequences drawn from Markov chains of any order.
 
-    chain      random successors and probabilities for each context, that is for each tuple of the last ``order`` labels
-    labels     sampled from the chain, all sequences at once, position by position
-    tokens     one noisy observation for each label
+chain      random successors and probabilities for each context, that is for each tuple of the last ``order`` labels
+labels     sampled from the chain, all sequences at once, position by position
+tokens     one noisy observation for each label
 """
 
 from __future__ import annotations

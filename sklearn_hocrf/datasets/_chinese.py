@@ -1,0 +1,104 @@
+"""Chinese sentences and their words: the treebank UD Chinese GSD."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from sklearn.utils import Bunch
+
+from ._files import read_sequences
+
+ID, FORM, UPOS, N_COLUMNS = 0, 1, 3, 10
+NO_LABEL = "_"  # what readers of tags take "B" and "I" without a label for
+
+
+def load_ud_chinese(
+    path: str | PathLike,
+    *,
+    encoding: str = "segments",
+    upos: bool = False,
+    max_word_length: int | None = None,
+    return_X_y: bool = False,
+) -> Bunch | tuple[list[list[str]], list[list]]:
+    """Load Chinese sentences as characters, with their words as segments.
+
+    Made for the treebank UD Chinese GSD (universaldependencies.org; Nivre et al., LREC 2016), in the CoNLL-U format:
+    one word a line, in ten columns separated by tabs, an empty line after each sentence.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzipped.
+    encoding : {"segments", "bio"}, default="segments"
+        Form of the target. "segments": (start, stop, label) for each word. "bio": a tag for each character, "B" where a
+        word begins and "I" elsewhere, with parts of speech "B-NOUN" and so on.
+    upos : bool, default=False
+        Whether words have their universal part of speech as label. Otherwise all have the label "_", which stands for
+        none.
+    max_word_length : int, default=None
+        Sentences that have a longer word are left out.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        With ``data``, a list of sentences, each a list of characters; ``target``, a list of lists of segments or tags;
+        ``words``, a list of lists of words.
+
+    Raises
+    ------
+    ValueError
+        If a line has not ten columns, is no UTF-8 text, or is no word of its own (a multiword token, an empty node); if
+        the file has no sentence, or none with words so short.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn_hocrf.datasets import load_ud_chinese
+    >>> rows = [("1", "美丽", "ADJ"), ("2", "的", "PART"), ("3", "海滩", "NOUN")]
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "train.conllu")
+    ...     lines = [f"{i}\\t{word}\\t{word}\\t{pos}" + 6 * "\\t_" + "\\n" for i, word, pos in rows]
+    ...     _ = path.write_text("".join(lines), encoding="utf-8")
+    ...     X, y = load_ud_chinese(path, return_X_y=True)
+    ...     _, tags = load_ud_chinese(path, encoding="bio", upos=True, return_X_y=True)
+    >>> X
+    [['美', '丽', '的', '海', '滩']]
+    >>> y
+    [[(0, 2, '_'), (2, 3, '_'), (3, 5, '_')]]
+    >>> tags
+    [['B-ADJ', 'I-ADJ', 'B-PART', 'B-NOUN', 'I-NOUN']]
+    """
+    if encoding not in ("segments", "bio"):
+        raise ValueError(f"encoding must be 'segments' or 'bio', got {encoding!r}")
+    sentences = read_sequences(path, N_COLUMNS, separator="\t", comment="#")
+    for number, sentence in enumerate(sentences):
+        for row in sentence:
+            if not row[ID].isdecimal() or not row[FORM]:
+                raise ValueError(
+                    f"{path}, sentence {number}: {row[ID]!r} {row[FORM]!r} is no word with a number of its own"
+                )
+    if max_word_length is not None:
+        sentences = [sentence for sentence in sentences if max(len(row[FORM]) for row in sentence) <= max_word_length]
+    if not sentences:
+        raise ValueError(f"{path} holds no sentence with words of at most {max_word_length} characters")
+    words = [[row[FORM] for row in sentence] for sentence in sentences]
+    X = [list("".join(sentence)) for sentence in words]
+    y = [_target(sentence, encoding, upos) for sentence in sentences]
+    return (X, y) if return_X_y else Bunch(data=X, target=y, words=words)
+
+
+def _target(sentence, encoding, upos):
+    """Return the segments or the tags of one sentence."""
+    target, start = [], 0
+    for row in sentence:
+        stop = start + len(row[FORM])
+        if encoding == "segments":
+            target.append((start, stop, row[UPOS] if upos else NO_LABEL))
+        else:
+            label = f"-{row[UPOS]}" if upos else ""
+            target += [f"B{label}", *[f"I{label}"] * (stop - start - 1)]
+        start = stop
+    return target
