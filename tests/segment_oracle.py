@@ -72,15 +72,24 @@ def patterns_ending(segmentation, i):
     return [labels[start:] for start in range(len(labels))]
 
 
-def score(model, sequence, segmentation):
+def by_pattern(model):
+    """Return {pattern: [(feature, weight), ...]}."""
+    found = {}
+    for (f, z), weight in model.features.items():
+        found.setdefault(z, []).append((f, weight))
+    return found
+
+
+def score(model, sequence, segmentation, features=None):
     """Return the log-potential of a segmentation: all weights that are active in it; -inf if it is forbidden."""
     if not is_allowed(model, sequence.length, segmentation):
         return -math.inf
+    features = by_pattern(model) if features is None else features
     terms = []
     for i, (u, v, _) in enumerate(segmentation):
-        ending = patterns_ending(segmentation, i)
-        terms += [model.patterns.get(z, 0.0) for z in ending]
-        terms += [w * sequence.value(f, u, v) for (f, z), w in model.features.items() if z in ending]
+        for z in patterns_ending(segmentation, i):
+            terms.append(model.patterns.get(z, 0.0))
+            terms += [weight * sequence.value(f, u, v) for f, weight in features.get(z, ())]
     return -math.inf if -math.inf in terms else math.fsum(terms)
 
 
@@ -95,7 +104,8 @@ def log_sum_exp(scores):
 
 def scores(model, sequence):
     """Return {segmentation: score} of all allowed segmentations."""
-    return {s: score(model, sequence, s) for s in segmentations(model, sequence.length)}
+    features = by_pattern(model)
+    return {s: score(model, sequence, s, features) for s in segmentations(model, sequence.length)}
 
 
 def log_partition(model, sequence):
@@ -230,11 +240,15 @@ def first_order_scores(model, sequence):
     for d in range(n_lengths):
         table[: n_tokens - d, d] = 0.0
     for z, weight in model.patterns.items():
-        table[_cells(z)] += weight
-    for (f, z), weight in model.features.items():
+        table[:, :, *_cells(z)] += weight
+    for feature in sorted({f for f, _ in model.features}):
+        values = np.zeros((n_tokens, n_lengths, 1, 1))
         for u in range(n_tokens):
             for d in range(min(n_lengths, n_tokens - u)):
-                table[(u, d, *_cells(z)[2:])] += weight * sequence.value(f, u, u + d + 1)
+                values[u, d] = sequence.value(feature, u, u + d + 1)
+        for (f, z), weight in model.features.items():
+            if f == feature:
+                table[:, :, *_cells(z)] += weight * values
     for y in range(n_labels):
         if model.longest[y] < n_lengths:
             table[:, model.longest[y] :, :, y] = -np.inf
@@ -246,9 +260,9 @@ def first_order_scores(model, sequence):
 
 
 def _cells(pattern):
-    """Return which part of the table of scores a pattern of one or two labels touches."""
-    every = slice(None)
-    return (every, every, pattern[0] if len(pattern) == 2 else every, pattern[-1])
+    """Return which labels before and which labels a pattern of one or two labels asks for, as slices."""
+    before = slice(pattern[0], pattern[0] + 1) if len(pattern) == 2 else slice(None)
+    return before, slice(pattern[-1], pattern[-1] + 1)
 
 
 def recursions(table):

@@ -1,0 +1,401 @@
+"""Tiny semi-CRFs for the tests: drawn by hypothesis, in plain Python, and their translation to the package.
+
+Features are listed as the package's own blocks, but what they are worth in a segment is computed here, token by token,
+from the definition of channels.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import segment_oracle as so
+from cases import MODERATE, VALUES, to_batch
+from hypothesis import assume
+from hypothesis import strategies as st
+from scipy import sparse
+
+from sklearn_hocrf._batch import SequenceBatch, TokenColumn, freeze
+from sklearn_hocrf._patterns import given_patterns
+from sklearn_hocrf._segment_inference import SegmentModel
+from sklearn_hocrf._segment_potentials import build_segment_layout
+from sklearn_hocrf._segments import (
+    BAG,
+    BEGIN,
+    END_OF_SEGMENT,
+    FROM_START,
+    FROM_STOP,
+    INSIDE,
+    NO_LIMIT,
+    RANGE,
+    Channel,
+    LengthBlock,
+    RowBlock,
+    Segments,
+    TokenBlock,
+)
+
+# by prefix of the features' names: tag n-grams of BIO and BIOES inside a segment, across its last border, and others
+CHANNELS = {
+    "bag:": BAG,
+    "begin:": BEGIN,
+    "end:": END_OF_SEGMENT,
+    "inside:": INSIDE,
+    "BI:": Channel(FROM_START, 1, 2),
+    "II:": Channel(RANGE, 2, 3),
+    "BII:": Channel(FROM_START, 2, 3),
+    "|:": Channel(FROM_STOP, -1),
+    "B|:": Channel(FROM_STOP, -1, 1, 1),
+    "I|:": Channel(FROM_STOP, -1, 2),
+    "bioes S:": Channel(FROM_START, 0, 1, 1),
+    "bioes B:": Channel(FROM_START, 0, 2),
+    "bioes I:": Channel(RANGE, 1, 3),
+    "bioes E:": Channel(FROM_STOP, 0, 2),
+    "bioes BE:": Channel(FROM_START, 1, 2, 2),
+    "bioes BI:": Channel(FROM_START, 1, 3),
+    "bioes II:": Channel(RANGE, 2, 4),
+    "bioes IE:": Channel(FROM_STOP, 0, 3),
+    "bioes S|:": Channel(FROM_STOP, -1, 1, 1),
+    "begin of 2 to 3:": Channel(FROM_START, 0, 2, 3),
+    "border of 2 to 3:": Channel(FROM_STOP, -1, 2, 3),
+    "last but one of 3 to 4:": Channel(FROM_STOP, 1, 3, 4),
+    "all but the last:": Channel(RANGE, 0, 2),
+}
+LENGTHS = [LengthBlock("indicator", 2), LengthBlock("capped", 1), LengthBlock("capped", 3), LengthBlock("log", 0)]
+WORDS = ("a", "b", "ab")
+
+
+def channel_tokens(channel, u, v, length):
+    """Return the tokens that a channel looks at in the segment [u, v) of a sequence."""
+    if channel.anchor == RANGE:
+        trim = channel.shortest - channel.offset - 1
+        return list(range(u + channel.offset, v - trim))
+    t = u + channel.offset if channel.anchor == FROM_START else v - 1 - channel.offset
+    return [t] if channel.shortest <= v - u <= channel.longest and t < length else []
+
+
+def length_values(block, d):
+    """Return the values of the features of a length block for segments of d tokens."""
+    if block.kind == "log":
+        return [math.log(d)]
+    hits = [float(d == k) for k in range(1, block.longest + 1)]
+    if block.kind == "capped" and d >= block.longest:
+        hits[-1] = 1.0
+    return hits
+
+
+def whole_values(words, mass, u, length):
+    """Return three features of a segment as a whole, none of which is a sum over its tokens.
+
+    The segment has the given words and masses and begins with token u of a sequence of ``length`` tokens.
+    """
+    same_ends = float(len(words) > 1 and words[0] == words[-1])
+    is_part = u > 0 or len(words) < length
+    return [same_ends, math.prod(mass) - 1.0, float(is_part and "".join(words) in ("ab", "aab"))]
+
+
+class WholeMaker:
+    """Makes ``whole_values`` for the package, from the raw column "word" and the token data "mass"."""
+
+    feature_names = np.array(["same_ends", "product", "text=(a)ab"], dtype=object)
+    n_features = 3
+
+    def rows(self, columns, offsets, token_data, start, stop):
+        words, mass = columns["word"].values[columns["word"].codes], token_data["mass"]
+        assert len(words) == len(mass) == offsets[-1]
+        found = np.empty((len(start), self.n_features))
+        for row, u, v in zip(found, np.asarray(start).tolist(), np.asarray(stop).tolist(), strict=True):
+            first, last = _sequence_around(offsets, u, v)
+            row[:] = whole_values(words[u:v].tolist(), mass[u:v].tolist(), u - first, last - first)
+        return sparse.csr_array(found)
+
+
+class ChannelMaker:
+    """Makes the features of channels as if they were features of whole segments; token attributes are token data."""
+
+    def __init__(self, blocks):
+        self.asked = [(block.channel, int(a)) for block in blocks for a in block.attributes]
+        self.n_features = len(self.asked)
+        self.feature_names = np.array([f"{channel}:{a}" for channel, a in self.asked], dtype=object)
+
+    def rows(self, columns, offsets, token_data, start, stop):
+        found = np.zeros((len(start), self.n_features))
+        for row, u, v in zip(found, np.asarray(start).tolist(), np.asarray(stop).tolist(), strict=True):
+            first, last = _sequence_around(offsets, u, v)
+            for f, (channel, a) in enumerate(self.asked):
+                for t in channel_tokens(channel, u - first, v - first, last - first):
+                    row[f] += token_data[a][first + t]
+        return sparse.csr_array(found)
+
+
+def _sequence_around(offsets, u, v):
+    sequence = np.searchsorted(offsets, u, side="right") - 1
+    first, last = int(offsets[sequence]), int(offsets[sequence + 1])
+    assert first <= u < v <= last, f"candidate [{u}, {v}) is not inside a sequence of {list(offsets)}"
+    return first, last
+
+
+class SegmentCase(NamedTuple):
+    """A model and the data it is asked about."""
+
+    model: so.Model  # its features are 0 .. n_features - 1
+    feature_orders: list  # one tuple of orders per feature
+    blocks: Any  # tuple of blocks, or None; token data of row blocks is left out
+    n_attributes: int
+    rows: list  # a list of {attribute: value} per sequence
+    words: list  # a list of str per sequence
+    segmentations: list  # one per sequence
+
+    @property
+    def sequences(self):
+        """The sequences as the oracle knows them."""
+        return [
+            so.Sequence(len(rows), SegmentValues(self.blocks, self.n_attributes, rows, words))
+            for rows, words in zip(self.rows, self.words, strict=True)
+        ]
+
+    def replace_sequences(self, numbers):
+        """Return the case with other sequences: those with the given numbers."""
+        chosen = {name: [getattr(self, name)[n] for n in numbers] for name in ("rows", "words", "segmentations")}
+        return self._replace(**chosen)
+
+
+class SegmentValues:
+    """The values of all features of one sequence, computed when asked for: values(feature, u, v)."""
+
+    def __init__(self, blocks, n_attributes, rows, words):
+        self.rows, self.words, self.mass = rows, words, [mass_of(word) for word in words]
+        self.features = list(features_of(blocks, n_attributes))
+        self.known = {}
+
+    def __call__(self, feature, u, v):
+        key = feature, u, v
+        if key not in self.known:
+            self.known[key] = self._compute(*self.features[feature], u, v)
+        return self.known[key]
+
+    def _compute(self, block, number, u, v):
+        if isinstance(block, LengthBlock):
+            return length_values(block, v - u)[number]
+        if isinstance(block, RowBlock):
+            return whole_values(self.words[u:v], self.mass[u:v], u, len(self.words))[number]
+        attribute = int(block.attributes[number])
+        tokens = channel_tokens(block.channel, u, v, len(self.rows))
+        return math.fsum(self.rows[t].get(attribute, 0.0) for t in tokens)
+
+    def is_supported(self, feature, u, v):
+        """Say whether a feature is there at all in a segment, even if its values at several tokens cancel."""
+        block, number = self.features[feature]
+        if not isinstance(block, TokenBlock):
+            return self(feature, u, v) != 0
+        attribute = int(block.attributes[number])
+        return any(self.rows[t].get(attribute, 0.0) for t in channel_tokens(block.channel, u, v, len(self.rows)))
+
+
+def features_of(blocks, n_attributes):
+    """Yield (block, number in it) of each feature; without blocks each token attribute is a bag feature."""
+    if blocks is None:
+        blocks = (token_block(BAG, range(n_attributes)),)
+    for block in blocks:
+        yield from ((block, number) for number in range(block.n_features))
+
+
+def token_block(channel, attributes, prefix=""):
+    return TokenBlock(channel, freeze(sorted(attributes), np.int32), prefix)
+
+
+def mass_of(word):
+    """Return the number that the token data "mass" holds for a word."""
+    return {"a": 0.5, "b": -1.0, "ab": 1.5}[word]
+
+
+LIMITS = st.sampled_from([1, 2, 3, math.inf])
+MOST_TOKENS = {1: 6, 2: 5, 3: 4, 4: 3}  # at most a hundred segmentations or two
+
+
+@st.composite
+def block_lists(draw, n_attributes):
+    """Draw the blocks of a batch: None, or one to three of them."""
+    if draw(st.integers(0, 4)) == 0:
+        return None
+    attributes = st.sets(st.integers(0, n_attributes - 1), min_size=1, max_size=2)
+    token_blocks = st.builds(
+        lambda prefix, a: token_block(CHANNELS[prefix], a, prefix), st.sampled_from([*CHANNELS]), attributes
+    )
+    others = st.sampled_from([*LENGTHS, RowBlock(WholeMaker(), {})])
+    return tuple(draw(st.lists(st.one_of(token_blocks, token_blocks, others), min_size=1, max_size=3)))
+
+
+@st.composite
+def segment_cases(draw, weights=MODERATE, forbid=False, n_sequences=4, blocks=None, max_order=3, limits=LIMITS):
+    """Draw a model of order 0 to 3, some training data, and nothing that has no allowed segmentation at all."""
+    n_labels = draw(st.integers(1, 4))
+    longest = tuple(draw(st.lists(limits, min_size=n_labels, max_size=n_labels)))
+    repeats = draw(st.booleans())
+    patterns = draw_patterns(draw, n_labels, draw(st.integers(0, max_order)), repeats)
+    n_attributes = draw(st.integers(1, 3))
+    blocks = draw(block_lists(n_attributes)) if blocks is None else blocks
+    highest = max(map(len, patterns)) - 1
+    orders = st.sets(st.integers(0, highest), min_size=1).map(sorted).map(tuple)
+    feature_orders = [draw(orders) for _ in features_of(blocks, n_attributes)]
+    pattern_weight = st.one_of(weights, st.just(-math.inf)) if forbid else weights
+    model = so.Model(
+        n_labels,
+        longest,
+        repeats,
+        {z: draw(pattern_weight if len(z) > 1 else weights) for z in patterns},
+        {(f, z): draw(weights) for f, k in enumerate(feature_orders) for z in patterns if len(z) - 1 in k},
+    )
+    row = st.dictionaries(st.integers(0, n_attributes - 1), VALUES)
+    rows = draw(st.lists(st.lists(row, max_size=MOST_TOKENS[n_labels]), min_size=1, max_size=n_sequences))
+    words = [draw(st.lists(st.sampled_from(WORDS), min_size=len(s), max_size=len(s))) for s in rows]
+    allowed = [list(so.segmentations(model, len(s))) for s in rows]
+    assume(all(allowed))
+    segmentations = [draw(st.sampled_from(choices)) for choices in allowed]
+    return SegmentCase(model, feature_orders, blocks, n_attributes, rows, words, segmentations)
+
+
+def draw_patterns(draw, n_labels, max_order, repeats):
+    """Draw patterns as a list of tuples: the single labels, then others, with intermediate lengths missing or not."""
+    label = st.integers(0, n_labels - 1)
+    longer = (
+        draw(st.sets(st.lists(label, min_size=2, max_size=max_order + 1).map(tuple), max_size=6)) if max_order else ()
+    )
+    kept = [z for z in longer if repeats or not has_repeat(z)]
+    return [(y,) for y in range(n_labels)] + sorted(kept, key=lambda z: (len(z), z))
+
+
+def has_repeat(pattern):
+    """Say whether equal labels are neighbours in a pattern."""
+    return any(a == b for a, b in zip(pattern, pattern[1:], strict=False))
+
+
+def random_segment_case(
+    rng,
+    lengths,
+    blocks=None,
+    feature_orders=((0,),),
+    *,
+    longest,
+    repeats=True,
+    patterns=(),
+    scale=1.0,
+    forbidden=0.0,
+    n_attributes=2,
+):
+    """Return a random case of sequences that may be long; real values, and words at random."""
+    n_labels = len(longest)
+    patterns = {(y,): 0.0 for y in range(n_labels)} | dict.fromkeys(patterns, 0.0)
+    for z in patterns:
+        patterns[z] = -math.inf if len(z) > 1 and rng.random() < forbidden else scale * float(rng.normal())
+    feature_orders = list(feature_orders)
+    if len(feature_orders) == 1:
+        feature_orders *= sum(1 for _ in features_of(blocks, n_attributes))
+    features = {
+        (f, z): scale * float(rng.normal())
+        for f, orders in enumerate(feature_orders)
+        for z in patterns
+        if len(z) - 1 in orders
+    }
+    rows = [
+        [{a: float(rng.normal()) for a in range(n_attributes) if rng.random() < 0.6} for _ in range(n)] for n in lengths
+    ]
+    words = [[WORDS[i] for i in rng.integers(0, len(WORDS), n)] for n in lengths]
+    model = so.Model(n_labels, tuple(longest), repeats, patterns, features)
+    segmentations = [random_segmentation(rng, model, n) for n in lengths]
+    return SegmentCase(model, feature_orders, blocks, n_attributes, rows, words, segmentations)
+
+
+def random_segmentation(rng, model, length):
+    """Return some allowed segmentation; labels of limited length must not be the only ones without repeats."""
+    found, u, before = [], 0, None
+    while u < length:
+        y = int(rng.choice([y for y in range(model.n_labels) if model.repeats or y != before]))
+        v = u + int(rng.integers(1, min(model.longest[y], length - u, 8) + 1))
+        found.append((u, v, y))
+        u, before = v, y
+    return tuple(found)
+
+
+def is_possible(case):
+    """Say whether every sequence has a segmentation that is not forbidden."""
+    return all(so.log_partition(case.model, sequence) > -math.inf for sequence in case.sequences)
+
+
+def to_segment_batch(case):
+    """Return the data of a case as a SequenceBatch."""
+    plain = to_batch(case.rows, case.n_attributes)
+    words = [word for sequence in case.words for word in sequence]
+    column = TokenColumn(freeze([WORDS.index(word) for word in words], np.int32), np.array(WORDS, dtype=object))
+    mass = {"mass": freeze([mass_of(word) for word in words], np.float64)}
+    blocks = case.blocks
+    if blocks is not None:
+        blocks = tuple(RowBlock(block.maker, mass) if isinstance(block, RowBlock) else block for block in blocks)
+    arrays = plain.offsets, plain.indptr, plain.indices, plain.values
+    return SequenceBatch(*arrays, case.n_attributes, None, {"word": column}, blocks)
+
+
+def to_segments(segmentations, token_offsets):
+    """Return one segmentation per sequence as Segments."""
+    flat = [
+        (u + int(first), v + int(first), y)
+        for segmentation, first in zip(segmentations, token_offsets[:-1], strict=True)
+        for u, v, y in segmentation
+    ]
+    start, stop, codes = np.array(flat, dtype=np.int64).reshape(-1, 3).T
+    offsets = np.cumsum([0, *map(len, segmentations)])
+    return Segments(freeze(offsets, np.int64), freeze(start, np.int64), freeze(stop, np.int64), freeze(codes, np.int32))
+
+
+def from_segments(segments, token_offsets):
+    """Return Segments as one segmentation per sequence, with positions counted in the sequence."""
+    assert (segments.start.dtype, segments.stop.dtype, segments.codes.dtype) == (np.int64, np.int64, np.int32)
+    flat = list(zip(segments.start.tolist(), segments.stop.tolist(), segments.codes.tolist(), strict=True))
+    parts = [flat[a:b] for a, b in zip(segments.offsets[:-1], segments.offsets[1:], strict=True)]
+    assert segments.offsets[0] == 0
+    assert segments.offsets[-1] == len(flat)
+    return [
+        tuple((u - first, v - first, y) for u, v, y in part)
+        for part, first in zip(parts, token_offsets[:-1].tolist(), strict=True)
+    ]
+
+
+def to_segment_layout(case, batch=None, **options):
+    """Return the layout of a case's weights: of all pairs, unless the options say otherwise."""
+    batch = to_segment_batch(case) if batch is None else batch
+    options = {"unsupported": True, "fit_intercept": True, **options}
+    return build_segment_layout(
+        batch,
+        to_segments(case.segmentations, batch.offsets),
+        given_patterns(case.model.patterns, case.model.n_labels),
+        np.array([NO_LIMIT if math.isinf(d) else d for d in case.model.longest], dtype=np.int64),
+        repeats=case.model.repeats,
+        feature_orders=case.feature_orders,
+        **options,
+    )
+
+
+def to_weights(case, layout):
+    """Return the weights of a case as the layout's vector."""
+    row_of = {z: i for i, z in enumerate(layout.patterns.tuples())}
+    pattern_coef = np.zeros(len(row_of))
+    for z, weight in case.model.patterns.items():
+        pattern_coef[row_of[z]] = weight
+    coef = np.zeros((len(row_of), len(case.feature_orders)))
+    for (feature, z), weight in case.model.features.items():
+        coef[row_of[z], feature] = weight
+    return layout.weights(pattern_coef, sparse.csr_array(coef))
+
+
+def to_segment_model(case):
+    """Return the case as (SegmentModel, SequenceBatch)."""
+    layout = to_segment_layout(case)
+    return SegmentModel(layout, to_weights(case, layout)), to_segment_batch(case)
+
+
+def spread(layout, w):
+    """Return a vector of weights or derivatives as ({pattern: value}, {(feature, pattern): value}), zeros left out."""
+    patterns = layout.patterns.tuples()
+    coef = layout.coef(w).tocoo()
+    of_patterns = {patterns[z]: x for z, x in enumerate(layout.pattern_coef(w)) if x}
+    of_pairs = {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
+    return of_patterns, of_pairs

@@ -1,0 +1,987 @@
+"""Whole semi-CRFs against the enumeration oracle, and laws that every answer obeys."""
+
+import math
+
+import numpy as np
+import oracle
+import pytest
+import segment_oracle as so
+from cases import EXTREME, MODERATE, Case, random_case, to_chain_model, to_codes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from segment_cases import (
+    CHANNELS,
+    LENGTHS,
+    ChannelMaker,
+    SegmentCase,
+    WholeMaker,
+    channel_tokens,
+    from_segments,
+    has_repeat,
+    is_possible,
+    random_segment_case,
+    segment_cases,
+    spread,
+    to_segment_batch,
+    to_segment_layout,
+    to_segment_model,
+    to_segments,
+    to_weights,
+    token_block,
+)
+
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._objectives import NegativeLogLikelihood, SegmentNegativeLogLikelihood
+from sklearn_hocrf._segment_inference import SegmentModel
+from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock, segment_features
+
+INF = math.inf
+# scaled numbers near the end of their range: exp(-644) is about 1e-280
+EDGE = st.sampled_from([0.0, 150.0, -150.0, 300.0, -300.0, 400.0, -400.0, -460.0, -576.0, -640.0, 640.0])
+KINDS = {
+    "moderate": segment_cases(MODERATE),
+    "forbidden": segment_cases(MODERATE, forbid=True),
+    "extreme": segment_cases(EXTREME, forbid=True),
+    "edge_of_underflow": segment_cases(EDGE, forbid=True),
+    "unlimited": segment_cases(MODERATE, limits=st.just(INF)),
+    "many_sequences": segment_cases(MODERATE, n_sequences=12, max_order=1),
+}
+any_kind = st.one_of(*KINDS.values()).filter(is_possible)
+FEATURES = {
+    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
+    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
+    "whole": (RowBlock(WholeMaker(), {}),),
+    "plain": None,
+    "all": (
+        token_block(BAG, [0]),
+        token_block(BEGIN, [0, 1]),
+        token_block(CHANNELS["I|:"], [1]),
+        LENGTHS[2],
+        RowBlock(WholeMaker(), {}),
+    ),
+}
+ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
+every_feature = pytest.mark.parametrize("features", FEATURES)
+every_order = pytest.mark.parametrize("orders", ORDERS)
+
+
+def close(found, expected, atol=1e-10, rtol=1e-10):
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+
+
+def flat(lists):
+    return [item for inner in lists for item in inner]
+
+
+def all_segments(case):
+    """Return every segment of every sequence of a case, as (sequence, u, v)."""
+    return [
+        (n, u, v) for n, rows in enumerate(case.rows) for u in range(len(rows)) for v in range(u + 1, len(rows) + 1)
+    ]
+
+
+def random_patterns(rng, n_labels, lengths, repeats=True):
+    """Return distinct patterns of the given lengths."""
+    found = {tuple(rng.integers(0, n_labels, n).tolist()) for n in lengths}
+    return sorted(z for z in found if repeats or not has_repeat(z))
+
+
+def mixed_case(seed, lengths, features="all", orders="conjoined", **options):
+    """Return a case with three labels, patterns of orders 1 and 2 and labels of different longest segments."""
+    rng = np.random.default_rng(seed)
+    options = {"longest": (5, 3, 1), "patterns": random_patterns(rng, 3, [2] * 4 + [3] * 4), **options}
+    return random_segment_case(rng, lengths, FEATURES[features], ORDERS[orders], **options)
+
+
+def objective_of(case, sequence_weight=None, n_jobs=None, **options):
+    """Return the layout and the objective of a case's data."""
+    layout = to_segment_layout(case, sequence_weight=sequence_weight, **options)
+    batch = to_segment_batch(case)
+    segments = to_segments(case.segmentations, batch.offsets)
+    return layout, SegmentNegativeLogLikelihood(layout, batch, segments, sequence_weight=sequence_weight, n_jobs=n_jobs)
+
+
+# ---------------------------------------------------------------------------------------------- against the definition
+
+
+@given(segment_cases())
+def test_segment_features_equal_the_definition(case):
+    batch, asked = to_segment_batch(case), all_segments(case)
+    sequence, u, v = np.array(asked, dtype=np.int64).reshape(-1, 3).T
+    first = batch.offsets[sequence]
+    found = segment_features(batch, first + u, first + v).toarray()
+    values = [sequence.values for sequence in case.sequences]
+    expected = [[values[n](f, u, v) for f in range(batch.n_features)] for n, u, v in asked]
+    close(found, np.reshape(expected, found.shape), atol=1e-14)
+
+
+def test_channels_by_hand():
+    """Five tokens; which of them each channel sees in all of them, and in the middle three."""
+    seen = {name: (channel_tokens(c, 0, 5, 5), channel_tokens(c, 1, 4, 5)) for name, c in CHANNELS.items()}
+    assert seen["bag:"] == ([0, 1, 2, 3, 4], [1, 2, 3])
+    assert seen["begin:"] == ([0], [1])
+    assert seen["end:"] == ([4], [3])
+    assert seen["inside:"] == ([1, 2, 3, 4], [2, 3])
+    assert seen["BI:"] == ([1], [2])
+    assert seen["II:"] == ([2, 3, 4], [3])
+    assert seen["|:"] == ([], [4])
+    assert seen["B|:"] == ([], [])
+    assert seen["I|:"] == ([], [4])
+    assert seen["bioes I:"] == ([1, 2, 3], [2])
+    assert seen["bioes II:"] == ([2, 3], [])
+    assert seen["bioes IE:"] == ([4], [3])
+    assert seen["border of 2 to 3:"] == ([], [4])
+    assert channel_tokens(CHANNELS["B|:"], 2, 3, 5) == [3]
+    assert channel_tokens(CHANNELS["bioes S:"], 2, 3, 5) == [2]
+    assert channel_tokens(CHANNELS["inside:"], 2, 3, 5) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_every_answer_equals_enumeration(kind, data):
+    case = data.draw(KINDS[kind].filter(is_possible))
+    label = st.integers(0, case.model.n_labels - 1)
+    asked = [*case.model.patterns, *data.draw(st.lists(st.lists(label, min_size=1, max_size=4).map(tuple), max_size=3))]
+    tags = data.draw(st.lists(st.tuples(label, st.sampled_from(list(CHANNELS.values()))), min_size=1, max_size=4))
+    model, batch = to_segment_model(case)
+    close(model.log_partition(batch), [so.log_partition(case.model, s) for s in case.sequences])
+    scores = model.log_score(batch, to_segments(case.segmentations, batch.offsets))
+    pairs = list(zip(case.sequences, case.segmentations, strict=True))
+    close(scores, [so.score(case.model, sequence, segmentation) for sequence, segmentation in pairs])
+    check_marginals(case, model, batch, asked, tags)
+    check_best(case, model, batch)
+
+
+def check_marginals(case, model, batch, asked, tags):
+    known = [(len(rows), so.distribution(case.model, s)) for rows, s in zip(case.rows, case.sequences, strict=True)]
+    n_labels = case.model.n_labels
+    marginals = model.marginals(batch)
+    assert marginals.shape == (batch.n_tokens, n_labels)
+    close(marginals.tolist(), flat(so.token_marginals(p, n_labels, length) for length, p in known))
+    of_patterns = model.pattern_marginals(batch, asked)
+    assert of_patterns.shape == (batch.n_tokens, len(asked))
+    close(of_patterns.tolist(), flat(so.pattern_marginals(p, length, asked) for length, p in known))
+    of_tags = model.tag_marginals(batch, tags)
+    assert of_tags.shape == (batch.n_tokens, len(tags))
+    expected = []
+    for length, p in known:
+        positions = [(y, lambda u, v, c=c, n=length: channel_tokens(c, u, v, n)) for y, c in tags]
+        expected += so.position_marginals(p, length, positions)
+    # a channel of several tokens of one segment never counts a token twice, but two segments may have a border at one
+    close(of_tags.tolist(), expected)
+    for threshold in 1e-6, 0.3:
+        check_segment_marginals(case, model, batch, known, threshold)
+
+
+def check_segment_marginals(case, model, batch, known, threshold):
+    segments, probability = model.segment_marginals(batch, threshold)
+    found = from_segments(segments, batch.offsets)
+    assert found == [tuple(sorted(part)) for part in found], "sorted by start, stop, label"
+    assert probability.shape == (len(segments.start),)
+    parts = np.split(probability, segments.offsets[1:-1])
+    for n, ((_, p), asked, there) in enumerate(zip(known, found, parts, strict=True)):
+        expected = so.segment_marginals(p)
+        close(there, [expected[segment] for segment in asked])
+        left_out = {s: x for s, x in expected.items() if x > threshold + 1e-9 and s not in asked}
+        assert not left_out, f"sequence {n}, threshold {threshold}: these segments are missing: {left_out}"
+        assert (there >= threshold).all()
+
+
+def check_best(case, model, batch):
+    decoded = model.decode(batch)
+    best = [so.best_segmentations(case.model, sequence) for sequence in case.sequences]
+    for n, (found, (top, ties)) in enumerate(zip(from_segments(decoded, batch.offsets), best, strict=True)):
+        score = so.score(case.model, case.sequences[n], found)
+        assert found in ties, f"sequence {n}: {found} scores {score}, but {sorted(ties)} score {top}"
+    close(model.log_score(batch, decoded), [score for score, _ in best])
+
+
+@settings(max_examples=30)
+@given(
+    st.one_of(segment_cases(), segment_cases(EXTREME)),
+    st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=4, max_size=4),
+    st.booleans(),
+    st.booleans(),
+)
+def test_objective_and_gradient_equal_enumeration(case, sequence_weight, unsupported, fit_intercept):
+    weight = np.array(sequence_weight[: len(case.rows)])
+    layout, objective = objective_of(case, weight, unsupported=unsupported, fit_intercept=fit_intercept)
+    pairs = set(case.model.features) if unsupported else supported_pairs(case, weight)
+    biases = {z for z in case.model.patterns if fit_intercept or len(z) > 1}
+    there = spread(layout, np.ones(layout.n_weights))
+    assert there[0].keys() == biases
+    assert there[1].keys() == pairs
+    orders = spread(layout, layout.order_of_weight + 1.0)
+    assert orders == ({z: len(z) for z in biases}, {(f, z): len(z) for f, z in pairs})
+    w = to_weights(case, layout)
+    np.testing.assert_array_equal(layout.weights(layout.pattern_coef(w), layout.coef(w)), w)
+    model = case.model._replace(
+        patterns={z: x for z, x in case.model.patterns.items() if z in biases},
+        features={pair: x for pair, x in case.model.features.items() if pair in pairs},
+    )
+    check_objective(case, model, layout, objective, w, weight)
+
+
+def supported_pairs(case, weight):
+    """Return the pairs that training data holds: feature in a segment that ends the pattern, even if values cancel."""
+    found = set()
+    for sequence, segmentation, c in zip(case.sequences, case.segmentations, weight, strict=True):
+        for i, (u, v, _) in enumerate(segmentation):
+            ending = so.patterns_ending(segmentation, i)
+            for f, z in case.model.features:
+                if c > 0 and z in ending and sequence.values.is_supported(f, u, v):
+                    found.add((f, z))
+    return found
+
+
+def check_objective(case, model, layout, objective, w, weight):
+    before = w.copy()
+    value, gradient = objective.value_gradient(w)
+    np.testing.assert_array_equal(w, before)
+    assert gradient.shape == (layout.n_weights,)
+    data = list(zip(case.sequences, case.segmentations, weight, strict=True))
+    expected = math.fsum(c * so.negative_log_likelihood(model, s, gold) for s, gold, c in data)
+    scale = max(map(abs, w), default=1.0)
+    assert value == pytest.approx(expected, rel=1e-10, abs=1e-10 * max(scale, 1.0))
+    assert objective.value(w) == pytest.approx(value, rel=1e-12, abs=1e-12 * max(scale, 1.0))
+    per_sequence = [so.gradient(model, s, gold) for s, gold, _ in data]
+    for part, found in enumerate(spread(layout, gradient)):
+        for key in model[part + 3]:
+            exact = math.fsum(c * g[part][key] for c, g in zip(weight, per_sequence, strict=True))
+            assert found.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10), f"derivative of {key}"
+
+
+@every_feature
+@every_order
+def test_gradient_equals_central_differences(features, orders):
+    case = mixed_case(1, (7, 1, 5, 0, 9), features, orders)
+    weight = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    layout, objective = objective_of(case, weight, unsupported=True)
+    rng = np.random.default_rng(2)
+    w = rng.normal(size=layout.n_weights)
+    value, gradient = objective.value_gradient(w)
+    assert objective.value(w) == pytest.approx(value, rel=1e-12)
+    step = 1e-5
+    for _ in range(6):  # directions
+        direction = rng.normal(size=len(w))
+        numeric = (objective.value(w + step * direction) - objective.value(w - step * direction)) / (2 * step)
+        assert gradient @ direction == pytest.approx(numeric, rel=1e-6, abs=1e-6)
+
+
+@every_feature
+@every_order
+@pytest.mark.parametrize("repeats", [True, False])
+def test_every_feature_kind_equals_enumeration(features, orders, repeats):
+    """Each channel, kind of length feature and feature of whole segments by itself, with a fixed model."""
+    rng = np.random.default_rng(3)
+    patterns = random_patterns(rng, 2, [2] * 4 + [3] * 3, repeats)
+    case = random_segment_case(
+        rng, (5, 1, 4, 2), FEATURES[features], ORDERS[orders], longest=(INF, 4), repeats=repeats, patterns=patterns
+    )
+    model, batch = to_segment_model(case)
+    close(model.log_partition(batch), [so.log_partition(case.model, s) for s in case.sequences])
+    check_best(case, model, batch)
+    layout, objective = objective_of(case)
+    check_objective(case, case.model, layout, objective, to_weights(case, layout), np.ones(len(case.rows)))
+
+
+# ------------------------------------------------------------------------------------------------------------ symmetry
+
+
+@settings(max_examples=30)
+@given(any_kind)
+def test_marginals_are_probabilities_that_fit_together(case):
+    model, batch = to_segment_model(case)
+    check_probabilities(model, batch)
+    of_patterns = model.pattern_marginals(batch, list(case.model.patterns))
+    assert (of_patterns >= 0).all()
+    assert (of_patterns <= 1).all()
+    assert (of_patterns.sum(axis=1) <= len(case.model.patterns) + 1e-12).all()
+
+
+def check_probabilities(model, batch, threshold=1e-300, atol=1e-12):
+    """Token marginals are probabilities, and the sums of the segments that cover the token; segments tile it."""
+    marginals = model.marginals(batch)
+    assert (marginals >= 0).all()
+    assert (marginals <= 1).all()
+    close(marginals.sum(axis=1), 1.0, atol=1e-14)
+    segments, probability = model.segment_marginals(batch, threshold)
+    assert (probability >= threshold).all()
+    assert (probability <= 1).all()
+    cover = np.zeros((batch.n_tokens + 1, marginals.shape[1]))
+    np.add.at(cover, (segments.start, segments.codes), probability)
+    begins = cover[:-1].sum(axis=1)
+    np.add.at(cover, (segments.stop, segments.codes), -probability)
+    np.testing.assert_allclose(cover[:-1].cumsum(axis=0), marginals, atol=atol, err_msg="sums of segment marginals")
+    tags = [(y, BEGIN) for y in range(marginals.shape[1])] + [(y, INSIDE) for y in range(marginals.shape[1])]
+    of_tags = model.tag_marginals(batch, tags)
+    assert (of_tags >= 0).all()
+    assert (of_tags <= 1).all()
+    begin, inside = np.split(of_tags, 2, axis=1)
+    np.testing.assert_allclose(begin + inside, marginals, atol=atol, err_msg="B and I against tokens")
+    np.testing.assert_allclose(begin.sum(axis=1), begins, atol=atol, err_msg="B against segments that begin")
+    firsts = batch.offsets[:-1][batch.lengths > 0]
+    np.testing.assert_allclose(begin[firsts].sum(axis=1), 1.0, atol=atol)
+    lasts = batch.offsets[1:][batch.lengths > 0] - 1
+    ends = model.pattern_marginals(batch, [(y,) for y in range(marginals.shape[1])])
+    np.testing.assert_allclose(ends[lasts].sum(axis=1), 1.0, atol=atol)
+    return marginals
+
+
+def same_answers(model, batch, other, other_batch, order=slice(None), atol=1e-10):
+    """Check that two models say the same of sequences that ``order`` puts into one another's places."""
+    close(other.log_partition(other_batch), model.log_partition(batch)[order], atol=atol)
+    expected = np.split(model.marginals(batch), batch.offsets[1:-1])
+    found = np.split(other.marginals(other_batch), other_batch.offsets[1:-1])
+    for one, two in zip(np.arange(len(batch))[order], range(len(other_batch)), strict=True):
+        close(found[two], expected[one], atol=atol)
+    scores = model.log_score(batch, model.decode(batch))
+    close(other.log_score(other_batch, other.decode(other_batch)), scores[order], atol=atol)
+
+
+@settings(max_examples=30)
+@given(any_kind)
+def test_a_batch_equals_its_sequences_one_by_one(case):
+    model, batch = to_segment_model(case)
+    decoded = from_segments(model.decode(batch), batch.offsets)
+    marginals = np.split(model.marginals(batch), batch.offsets[1:-1])
+    log_z = model.log_partition(batch)
+    for n, one in enumerate(batch):
+        close(model.log_partition(one), log_z[n : n + 1])
+        close(model.marginals(one), marginals[n])
+        assert from_segments(model.decode(one), one.offsets) == [decoded[n]]
+
+
+@pytest.mark.parametrize("features", ["plain", "all"])
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_order_of_sequences_and_lanes(features, scale):
+    rng = np.random.default_rng(4)
+    lengths = [*rng.integers(0, 30, 21), 97, 1, 60]
+    case = mixed_case(4, lengths, features, scale=scale)
+    model, batch = to_segment_model(case)
+    for order in rng.permutation(len(lengths)), np.arange(len(lengths))[::-1], np.array([0, 0, 5, 21, 21]):
+        same_answers(model, batch, model, batch[order], order)
+        shuffled = case.replace_sequences(order)
+        same_answers(model, batch, SegmentModel(model.layout, model.weights), to_segment_batch(shuffled), order)
+
+
+@settings(max_examples=20)
+@given(any_kind, st.data())
+def test_permuting_labels_permutes_answers(case, data):
+    to = data.draw(st.permutations(range(case.model.n_labels)))
+
+    def rename(pattern):
+        return tuple(to[y] for y in pattern)
+
+    longest = [0] * case.model.n_labels
+    for y, d in enumerate(case.model.longest):
+        longest[to[y]] = d
+    renamed = case.model._replace(
+        longest=tuple(longest),
+        patterns={rename(z): w for z, w in case.model.patterns.items()},
+        features={(f, rename(z)): w for (f, z), w in case.model.features.items()},
+    )
+    segmentations = [tuple((u, v, to[y]) for u, v, y in segmentation) for segmentation in case.segmentations]
+    model, batch = to_segment_model(case)
+    other, _ = to_segment_model(case._replace(model=renamed, segmentations=segmentations))
+    close(other.log_partition(batch), model.log_partition(batch))
+    close(other.marginals(batch)[:, to], model.marginals(batch))
+    close(other.log_score(batch, other.decode(batch)), model.log_score(batch, model.decode(batch)))
+
+
+@settings(max_examples=20)
+@given(any_kind, st.data())
+def test_patterns_of_weight_zero_change_nothing(case, data):
+    label = st.integers(0, case.model.n_labels - 1)
+    drawn = data.draw(st.lists(st.lists(label, min_size=1, max_size=4).map(tuple), max_size=5))
+    more = {z: 0.0 for z in drawn if case.model.repeats or not has_repeat(z)}
+    patterns = more | case.model.patterns
+    features = {
+        (f, z): case.model.features.get((f, z), 0.0)
+        for f, orders in enumerate(case.feature_orders)
+        for z in patterns
+        if len(z) - 1 in orders
+    }
+    model, batch = to_segment_model(case)
+    other, _ = to_segment_model(case._replace(model=case.model._replace(patterns=patterns, features=features)))
+    same_answers(model, batch, other, batch)
+
+
+MIRRORED = {"bag:": "bag:", "begin:": "end:", "end:": "begin:", "inside:": "all but the last:"}
+MIRRORED |= {"bioes S:": "bioes S:", "bioes BI:": "last:", "bioes I:": "bioes I:"}
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_reversing_sequences_patterns_and_channels_keeps_log_z(repeats):
+    rng = np.random.default_rng(5)
+    names = ["bag:", "begin:", "end:", "inside:", "bioes S:", "bioes I:"]
+    blocks = tuple(token_block(CHANNELS[name], [0, 1]) for name in names)
+    mirrored = tuple(token_block(CHANNELS[MIRRORED[name]], [0, 1]) for name in names)
+    patterns = random_patterns(rng, 3, [2] * 4 + [3] * 4, repeats)
+    case = random_segment_case(
+        rng, (23, 1, 8, 40), (*blocks, LENGTHS[2]), longest=(6, 3, 9), repeats=repeats, patterns=patterns
+    )
+    turned = case._replace(
+        model=case.model._replace(patterns={z[::-1]: w for z, w in case.model.patterns.items()}),
+        blocks=(*mirrored, LENGTHS[2]),
+        rows=[rows[::-1] for rows in case.rows],
+        segmentations=[
+            tuple((len(rows) - v, len(rows) - u, y) for u, v, y in segmentation[::-1])
+            for rows, segmentation in zip(case.rows, case.segmentations, strict=True)
+        ],
+    )
+    model, batch = to_segment_model(case)
+    other, turned_batch = to_segment_model(turned)
+    close(other.log_partition(turned_batch), model.log_partition(batch))
+    there = np.split(model.marginals(batch), batch.offsets[1:-1])
+    back = np.split(other.marginals(turned_batch), batch.offsets[1:-1])
+    for one, two in zip(there, back, strict=True):
+        close(two[::-1], one)
+    asked = [z for z in case.model.patterns if len(z) > 1]
+    found = other.pattern_marginals(turned_batch, [z[::-1] for z in asked]).sum(axis=0)
+    close(found, model.pattern_marginals(batch, asked).sum(axis=0))
+
+
+@pytest.mark.parametrize("shift", [0.7, -900.0, 900.0])
+def test_a_bag_feature_that_all_labels_share_only_shifts_log_z(shift):
+    case = mixed_case(6, (12, 1, 30, 5), "all", "order_0")
+    features = {(f, z): w + shift * (f == 0) for (f, z), w in case.model.features.items()}
+    model, batch = to_segment_model(case)
+    other, _ = to_segment_model(case._replace(model=case.model._replace(features=features)))
+    total = np.array([math.fsum(row.get(0, 0.0) for row in rows) for rows in case.rows])
+    close(other.log_partition(batch), model.log_partition(batch) + shift * total)
+    close(other.marginals(batch), model.marginals(batch))
+    assert from_segments(other.decode(batch), batch.offsets) == from_segments(model.decode(batch), batch.offsets)
+
+
+@pytest.mark.parametrize("features", ["plain", "all"])
+@every_order
+def test_every_n_jobs_gives_the_same_bits(features, orders):
+    rng = np.random.default_rng(7)
+    case = mixed_case(7, rng.integers(0, 25, 70), features, orders)
+    model, batch = to_segment_model(case)
+    tags = [(0, BEGIN), (1, INSIDE)]
+    layout, _ = objective_of(case)
+    answers = []
+    for n_jobs in (1, None, 2, 3):
+        _, objective = objective_of(case, n_jobs=n_jobs)
+        value, gradient = objective.value_gradient(model.weights)
+        answers.append(
+            [
+                model.log_partition(batch, n_jobs=n_jobs),
+                model.marginals(batch, n_jobs=n_jobs),
+                model.pattern_marginals(batch, [(0, 1), (2, 1, 0)], n_jobs=n_jobs),
+                model.tag_marginals(batch, tags, n_jobs=n_jobs),
+                model.segment_marginals(batch, 1e-3, n_jobs=n_jobs)[1],
+                *model.segment_marginals(batch, 1e-3, n_jobs=n_jobs)[0],
+                *model.decode(batch, n_jobs=n_jobs),
+                value,
+                gradient,
+                objective.value(model.weights),
+            ]
+        )
+    for others in answers[1:]:
+        for one, two in zip(answers[0], others, strict=True):
+            np.testing.assert_array_equal(two, one)
+
+
+# ------------------------------------------------------------------------------------------------------- training data
+
+
+def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
+    case = mixed_case(8, (7, 3, 5, 9, 4, 6))
+    weight = np.array([2.0, 1.0, 0.0, 1.0, 2.0, 0.0])
+    repeated = case.replace_sequences([0, 0, 1, 3, 4, 4])
+    for min_feature_count in 1, 2:
+        layout, objective = objective_of(case, weight, unsupported=False, min_feature_count=min_feature_count)
+        other, same = objective_of(repeated, unsupported=False, min_feature_count=min_feature_count)
+        w = np.random.default_rng(2).normal(size=layout.n_weights)
+        assert other.n_weights == layout.n_weights
+        value, gradient = objective.value_gradient(w)
+        moved = other.weights(layout.pattern_coef(w), layout.coef(w))
+        expected_value, expected_gradient = same.value_gradient(moved)
+        assert value == pytest.approx(expected_value, rel=1e-12)
+        for found, expected in zip(spread(layout, gradient), spread(other, expected_gradient), strict=True):
+            assert found == pytest.approx(expected, rel=1e-9, abs=1e-11)
+
+
+def test_rare_pairs_have_no_weight():
+    blocks = (token_block(BEGIN, [0]), LENGTHS[0])
+    model = so.Model(2, (INF, INF), True, dict.fromkeys([(0,), (1,), (0, 0), (0, 1)], 0.0), {})
+    rows = [[{0: 1.0}, {0: -0.5}, {}, {0: 2.0}], [{}, {0: 1.0}]]
+    segmentations = [((0, 1, 0), (1, 3, 0), (3, 4, 1)), ((0, 1, 0), (1, 2, 1))]
+    words = [["a"] * len(s) for s in rows]
+    case = SegmentCase(model, [(0, 1), (0,), (0,)], blocks, 1, rows, words, segmentations)
+    once = {(0, (0,)), (0, (1,)), (0, (0, 0)), (0, (0, 1)), (1, (0,)), (1, (1,)), (2, (0,))}
+    assert kept_pairs(case) == once
+    assert kept_pairs(case, min_feature_count=2) == {(0, (0,)), (0, (1,)), (0, (0, 1)), (1, (0,)), (1, (1,))}
+    assert kept_pairs(case, min_feature_count=3) == set()
+    only_first = np.array([1.0, 0.0])
+    assert kept_pairs(case, sequence_weight=only_first) == once
+    assert kept_pairs(case, min_feature_count=2, sequence_weight=only_first) == {(0, (0,))}
+    assert len(kept_pairs(case, unsupported=True)) == 4 + 2 + 2
+
+
+def kept_pairs(case, **options):
+    layout = to_segment_layout(case, **{"unsupported": False, **options})
+    return set(spread(layout, np.ones(layout.n_weights))[1])
+
+
+def test_splitting_the_data_adds_the_objectives():
+    case = mixed_case(9, (7, 3, 5, 9, 4, 6))
+    layout, objective = objective_of(case)
+    w = np.random.default_rng(3).normal(size=layout.n_weights)
+    value, gradient = objective.value_gradient(w)
+    batch, found = to_segment_batch(case), []
+    for part in (slice(0, 2), slice(2, None)):
+        piece = batch[part]
+        segments = to_segments(case.segmentations[part], piece.offsets)
+        found.append(SegmentNegativeLogLikelihood(layout, piece, segments).value_gradient(w))
+    assert value == pytest.approx(sum(v for v, _ in found), rel=1e-12)
+    close(gradient, sum(g for _, g in found))
+
+
+# ----------------------------------------------------------------------------------------------------- special models
+
+
+@pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+def test_segments_of_length_one_are_the_chain(feature_orders, scale, forbidden):
+    rng = np.random.default_rng([10, int(scale)])
+    lengths = [*rng.integers(0, 40, 17), 300, 1]
+    crf = random_case(rng, 3, lengths, 2, 8, scale, feature_orders, forbidden)
+    segmentations = [tuple((t, t + 1, y) for t, y in enumerate(labels)) for labels in crf.labels]
+    words = [["a"] * n for n in lengths]
+    semi = so.Model(3, (1, 1, 1), True, crf.model.patterns, crf.model.features)
+    case = SegmentCase(semi, crf.feature_orders, None, len(feature_orders), crf.sequences, words, segmentations)
+    chain, batch = to_chain_model(crf)
+    model, same_batch = to_segment_model(case)
+    close(model.log_partition(same_batch), chain.log_partition(batch))
+    close(model.marginals(same_batch), chain.marginals(batch))
+    asked = [(0,), (0, 1), (2, 2, 1), (1, 1, 1, 1)]
+    close(model.pattern_marginals(same_batch, asked), chain.pattern_marginals(batch, asked))
+    decoded = model.decode(same_batch)
+    np.testing.assert_array_equal(decoded.lengths, 1)
+    close(chain.log_score(batch, decoded.codes), chain.log_score(batch, chain.decode(batch)))
+    close(model.log_score(same_batch, decoded), chain.log_score(batch, decoded.codes))
+    if not forbidden:
+        objective = NegativeLogLikelihood(chain.layout, batch, to_codes(crf.labels))
+        segments = to_segments(segmentations, batch.offsets)
+        value, gradient = SegmentNegativeLogLikelihood(model.layout, same_batch, segments).value_gradient(model.weights)
+        expected, expected_gradient = objective.value_gradient(chain.weights)
+        assert value == pytest.approx(expected, rel=1e-10)
+        for found, other in zip(spread(model.layout, gradient), spread(chain.layout, expected_gradient), strict=True):
+            keys = found.keys() | other.keys()
+            close([found.get(k, 0.0) for k in keys], [other.get(k, 0.0) for k in keys])
+
+
+def tag_crf(case, memory):
+    """Return a CRF over tags ("B" or "I", last labels of segments, up to ``memory``) that equals a semi-CRF.
+
+    Its segments are unlimited and its features are bags, beginnings and insides. Patterns of up to ``memory`` labels
+    are biases of tags; those of one more, with beginnings only, of pairs of tags. What no segmentation has is
+    forbidden: pairs of tags by -inf, and tags without a segment to begin with by -1e4, through an attribute of the
+    first token.
+    """
+    histories, level = [], [()]
+    for _ in range(memory):
+        level = [(*h, y) for h in level for y in range(case.model.n_labels) if case.model.repeats or (y,) != h[-1:]]
+        histories += level
+    tags = [(kind, h) for h in histories for kind in "BI"]
+    number = {tag: i for i, tag in enumerate(tags)}
+
+    def weights_on(tag, word, lengths):
+        """Yield (attribute or None, weight) of all that a tag scores whose segment has the labels ``word``."""
+        for length in lengths:
+            if tag[0] == "B":
+                yield None, case.model.patterns.get(word[-length:], 0.0)
+            for (f, z), weight in case.model.features.items():
+                channel = case.blocks[f].channel
+                if z == word[-length:] and channel in ((BAG, BEGIN) if tag[0] == "B" else (BAG, INSIDE)):
+                    yield int(case.blocks[f].attributes[0]), weight
+
+    first = case.n_attributes
+    patterns, features = {}, {}
+
+    def add(pattern, terms):
+        patterns.setdefault(pattern, 0.0)
+        for attribute, weight in terms:
+            if attribute is None:
+                patterns[pattern] += weight
+            else:
+                features[attribute, pattern] = features.get((attribute, pattern), 0.0) + weight
+
+    for kind, h in tags:
+        add((number[kind, h],), weights_on((kind, h), h, range(1, len(h) + 1)))
+        features[first, (number[kind, h],)] = 0.0 if (kind, len(h)) == ("B", 1) else -1e4
+        for after, g in tags:
+            pair = number[kind, h], number[after, g]
+            if after == "I":
+                patterns[pair] = 0.0 if g == h else -INF
+            elif g != (*h, g[-1])[-memory:] or (h[-1] == g[-1] and not case.model.repeats):
+                patterns[pair] = -INF
+            else:
+                word = (*h, g[-1])
+                add(pair, weights_on((after, g), word, [len(word)] if len(word) > memory else []))
+    sequences = [[row | ({first: 1.0} if t == 0 else {}) for t, row in enumerate(rows)] for rows in case.rows]
+    orders = [tuple(sorted({len(z) - 1 for f, z in features if f == a} | {0})) for a in range(first + 1)]
+    features = {
+        (a, z): features.get((a, z), 0.0) for a in range(first + 1) for z in patterns if len(z) - 1 in orders[a]
+    }
+    labels = [
+        tuple(
+            number["B" if t == u else "I", history_of(s, i)[-memory:]]
+            for i, (u, v, _) in enumerate(s)
+            for t in range(u, v)
+        )
+        for s in case.segmentations
+    ]
+    return tags, Case(oracle.Model(len(tags), patterns, features), orders, sequences, labels)
+
+
+def history_of(segmentation, i):
+    return tuple(y for _, _, y in segmentation[: i + 1])
+
+
+@pytest.mark.parametrize("repeats", [True, False], ids=["repeats", "runs"])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize(("order", "memory"), [(0, 1), (1, 1), (1, 2), (2, 2), (2, 3)])
+def test_decomposing_features_are_the_crf_over_tags(order, memory, repeats, scale):
+    rng = np.random.default_rng([11, order, memory])
+    patterns = random_patterns(rng, 2, [2, 2, 2, 3, 3, 3, 3] if order == 2 else [2] * 4 * order, repeats)
+    blocks = tuple(token_block(channel, [a]) for channel in (BAG, BEGIN, INSIDE) for a in (0, 1))
+    inner = tuple(range(min(order + 1, memory)))
+    begins = tuple(range(order + 1))
+    feature_orders = [begins if block.channel == BEGIN else inner for block in blocks]
+    case = random_segment_case(
+        rng,
+        (0, 1, 7, 25, 12),
+        blocks,
+        feature_orders,
+        longest=(INF, INF),
+        repeats=repeats,
+        patterns=patterns,
+        scale=scale,
+    )
+    tags, crf = tag_crf(case, memory)
+    chain, tag_batch = to_chain_model(crf)
+    model, batch = to_segment_model(case)
+    close(model.log_partition(batch), chain.log_partition(tag_batch))
+    gold = to_segments(case.segmentations, batch.offsets)
+    close(model.log_score(batch, gold), chain.log_score(tag_batch, to_codes(crf.labels)), atol=1e-9)
+    best = chain.log_score(tag_batch, chain.decode(tag_batch))
+    close(model.log_score(batch, model.decode(batch)), best, atol=1e-9)
+    of_tags = chain.marginals(tag_batch)
+
+    def mass(kinds, pattern):
+        chosen = [i for i, (kind, h) in enumerate(tags) if kind in kinds and h[-len(pattern) :] == pattern]
+        return of_tags[:, chosen].sum(axis=1)
+
+    close(model.marginals(batch), np.stack([mass("BI", (y,)) for y in range(2)], axis=1))
+    asked = [(0, BEGIN), (1, BEGIN), (0, INSIDE), (1, INSIDE)]
+    expected = [mass("B", (0,)), mass("B", (1,)), mass("I", (0,)), mass("I", (1,))]
+    close(model.tag_marginals(batch, asked), np.stack(expected, axis=1))
+    # expected counts of all patterns that the tags know, against the gradient
+    layout, objective = objective_of(case)
+    of_patterns, of_pairs = spread(layout, objective.value_gradient(to_weights(case, layout))[1])
+    observed = [so.counts(case.model, s, gold) for s, gold in zip(case.sequences, case.segmentations, strict=True)]
+    dense = batch.toarray()
+    for z in (z for z in case.model.patterns if len(z) <= memory):
+        seen = math.fsum(counts[z] for counts, _ in observed)
+        assert of_patterns.get(z, 0.0) + seen == pytest.approx(mass("B", z).sum(), rel=1e-9, abs=1e-9), z
+    for f, z in (pair for pair in case.model.features if len(pair[1]) <= memory):
+        kinds = {BAG: "BI", BEGIN: "B", INSIDE: "I"}[case.blocks[f].channel]
+        seen = math.fsum(counts[f, z] for _, counts in observed)
+        expected = (mass(kinds, z) * dense[:, case.blocks[f].attributes[0]]).sum()
+        assert of_pairs.get((f, z), 0.0) + seen == pytest.approx(expected, rel=1e-9, abs=1e-9), (f, z)
+
+
+def runs_case(n_labels, patterns, features, rows, n_attributes):
+    """Return the semi-CRF over maximal runs that equals a CRF with weights for label pairs and bags of attributes."""
+    blocks = tuple(token_block(channel, [a]) for channel in (BAG, BEGIN) for a in range(n_attributes))
+    moved = {(f if len(z) == 1 else n_attributes + f, z): w for (f, z), w in features.items()}
+    singles = dict.fromkeys([(y,) for y in range(n_labels)], 0.0)
+    model = so.Model(n_labels, (INF,) * n_labels, False, singles | patterns, moved)
+    gold = [((0, len(s), 0),) if s else () for s in rows]
+    words = [["a"] * len(s) for s in rows]
+    orders = [(0,)] * n_attributes + [(1,)] * n_attributes
+    return SegmentCase(model, orders, blocks, n_attributes, rows, words, gold)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "scale"),
+    [((0, 40, 1, 13, 7), 1.0), ((60, 3), 300.0), pytest.param((2500, 30), 2.0, marks=pytest.mark.needs_jit)],
+)
+def test_runs_without_limit_are_the_crf_of_order_one(lengths, scale):
+    """Each labelling is one segmentation into runs; only weights of unequal neighbours know borders."""
+    rng = np.random.default_rng(12)
+    pairs = [(a, b) for a in range(3) for b in range(3) if a != b]
+    patterns = {z: scale * rng.normal() for z in pairs}
+    features = {(f, (y,)): scale * rng.normal() for f in range(2) for y in range(3)}
+    features |= {(f, z): scale * rng.normal() for f in range(2) for z in pairs}
+    rows = [[{f: rng.normal() for f in range(2)} for _ in range(n)] for n in lengths]
+    singles = dict.fromkeys([(y,) for y in range(3)], 0.0)
+    crf = Case(oracle.Model(3, singles | patterns, features), [(0, 1)] * 2, rows, [(0,) * n for n in lengths])
+    chain, tokens = to_chain_model(crf)
+    model, batch = to_segment_model(runs_case(3, patterns, features, rows, 2))
+    close(model.log_partition(batch), chain.log_partition(tokens))
+    close(model.marginals(batch), chain.marginals(tokens))
+    close(model.pattern_marginals(batch, [(0, 1)]).sum(axis=0), chain.pattern_marginals(tokens, [(0, 1)]).sum(axis=0))
+    decoded = model.decode(batch)
+    np.testing.assert_array_equal(np.repeat(decoded.codes, decoded.lengths), chain.decode(tokens))
+
+
+@every_order
+@pytest.mark.parametrize("repeats", [True, False])
+def test_tag_features_equal_their_expansion_into_segment_features(orders, repeats):
+    rng = np.random.default_rng(13)
+    blocks = tuple(token_block(channel, [0, 1]) for channel in CHANNELS.values())
+    patterns = random_patterns(rng, 3, [2] * 4 + [3] * 3, repeats)
+    case = random_segment_case(
+        rng, (14, 1, 6, 0, 25), blocks, ORDERS[orders], longest=(6, 1, 4), repeats=repeats, patterns=patterns, scale=0.5
+    )
+    model, batch = to_segment_model(case)
+    dense = batch.toarray()
+    expanded = (RowBlock(ChannelMaker(blocks), {a: dense[:, a] for a in range(2)}),)
+    arrays = batch.offsets, batch.indptr, batch.indices, batch.values, batch.n_attributes, None, batch.columns
+    other_batch = SequenceBatch(*arrays, expanded)
+    segments = to_segments(case.segmentations, batch.offsets)
+    layout = to_segment_layout(case, batch=other_batch)
+    weights = to_weights(case, layout)
+    other = SegmentModel(layout, weights)
+    same_answers(model, batch, other, other_batch)
+    tags = [(0, BEGIN), (2, CHANNELS["II:"]), (1, CHANNELS["B|:"])]
+    close(other.tag_marginals(other_batch, tags), model.tag_marginals(batch, tags))
+    _, gradient = SegmentNegativeLogLikelihood(model.layout, batch, segments).value_gradient(model.weights)
+    _, expected = SegmentNegativeLogLikelihood(layout, other_batch, segments).value_gradient(weights)
+    for found, part in zip(spread(model.layout, gradient), spread(layout, expected), strict=True):
+        assert found == pytest.approx(part, rel=1e-9, abs=1e-10)
+
+
+@pytest.mark.parametrize("features", ["plain", "all"])
+def test_limits_beyond_the_sequence_are_no_limits(features):
+    lengths = (9, 1, 5, 0, 14)
+    unlimited = mixed_case(14, lengths, features, longest=(INF, 3, INF))
+    model, batch = to_segment_model(unlimited)
+    for longest in [(14, 3, 14), (1000, 3, INF)]:
+        limited = unlimited._replace(model=unlimited.model._replace(longest=longest))
+        same_answers(model, batch, to_segment_model(limited)[0], batch)
+    # one token less leaves out one segmentation
+    free = unlimited._replace(model=so.Model(3, (14, 3, 14), True, dict.fromkeys(unlimited.model.patterns, 0.0), {}))
+    fewer = free._replace(model=free.model._replace(longest=(13, 3, 14)))
+    counts = [np.exp(to_segment_model(case)[0].log_partition(batch)[-1]) for case in (free, fewer)]
+    assert counts[0] - counts[1] == pytest.approx(1, rel=1e-5)
+
+
+def test_whole_segment_features_are_asked_for_within_the_limit_only():
+    class Watch(WholeMaker):
+        longest = 0
+
+        def rows(self, columns, offsets, token_data, start, stop):
+            Watch.longest = max(Watch.longest, int((stop - start).max(initial=0)))
+            return super().rows(columns, offsets, token_data, start, stop)
+
+    rng = np.random.default_rng(15)
+    case = random_segment_case(rng, (20, 7), (RowBlock(Watch(), {}),), longest=(4, 2))
+    model, batch = to_segment_model(case)
+    model.marginals(batch)
+    model.decode(batch)
+    objective_of(case)[1].value_gradient(model.weights)
+    assert Watch.longest == 4
+
+
+# ------------------------------------------------------------------------------------------- extremes, long and empty
+
+NO_SWITCH = {(a, b): -INF for a in range(3) for b in range(3) if a != b}
+UNDERFLOWS = {  # (labels, weights of switches, emission scores by token)
+    "golden": (2, {(0, 1): -1000.0, (1, 0): -1000.0}, [[0, -400]] * 3 + [[-400, 150]] * 3),
+    "small_row": (3, NO_SWITCH, [[0, -576, -460], [-400, 0, -400], [-600, -600, 0], [-600, -600, 0]]),
+    "step_by_step": (2, {(0, 1): -INF, (1, 0): -INF}, [[0, -9]] * 99 + [[-950, 0]]),
+    "and_back": (2, {(0, 1): -INF, (1, 0): -INF}, [[0, -600], [-600, 0]] * 4),
+    "weak_arcs": (2, {(0, 1): -630.0, (1, 0): -630.0}, [[0, -300], [-300, 0], [-600, 0], [0, 0]]),
+    "far_away": (2, {(0, 1): -700.0, (1, 0): -700.0}, [[0, -30]] * 40 + [[-30, 0]] * 60),
+    "one_huge_token": (2, {(0, 1): 900.0, (1, 0): -900.0}, [[0, 0]] * 30 + [[1000, -1000]] + [[0, 0]] * 30),
+}
+
+
+def emission_rows(scores):
+    return [{y: float(x) for y, x in enumerate(line) if x} for line in scores]
+
+
+@pytest.mark.parametrize("name", UNDERFLOWS)
+def test_accumulated_underflow_in_runs(name):
+    n_labels, patterns, scores = UNDERFLOWS[name]
+    features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
+    rows = emission_rows(scores)
+    singles = dict.fromkeys([(y,) for y in range(n_labels)], 0.0)
+    expected = oracle.dynamic_program(oracle.Model(n_labels, singles | patterns, features), rows)
+    if name == "golden":
+        assert expected.log_partition == pytest.approx(-550, rel=1e-12)
+    calm = emission_rows([[0, 1], [2, 0], [0, 0]])
+    case = runs_case(n_labels, patterns, features, [calm, rows, calm, [], rows[:2]], n_labels)
+    model, batch = to_segment_model(case)
+    log_z = model.log_partition(batch)
+    assert log_z[1] == pytest.approx(expected.log_partition, rel=1e-12)
+    assert log_z[0] == pytest.approx(so.log_partition(case.model, case.sequences[0]), rel=1e-12)
+    marginals = check_probabilities(model, batch)
+    np.testing.assert_allclose(marginals[3 : 3 + len(rows)], expected.marginals, atol=1e-12)
+    best = model.log_score(batch, model.decode(batch))
+    assert best[1] == pytest.approx(expected.best_score, rel=1e-12)
+
+
+LENGTH_WEIGHTS = {
+    "only_two": (-1000.0, 0.0, -1000.0),
+    "two_by_far": (0.0, 900.0, 0.0),
+    "three_or_nothing": (-700.0, -700.0, 0.0),
+    "rising": (-300.0, 0.0, 310.0),
+}
+
+
+@pytest.mark.parametrize("name", LENGTH_WEIGHTS)
+@pytest.mark.parametrize("length", [1, 2, 7, 100, 101])
+def test_extreme_weights_of_lengths(name, length):
+    """The mass at the borders that the winner uses may be far below that of its neighbours."""
+    weights = LENGTH_WEIGHTS[name]
+    features = {(d, (y,)): w for d, w in enumerate(weights) for y in range(2)}
+    model = so.Model(2, (3, 2), True, {(0,): 0.0, (1,): 0.5, (0, 1): -400.0, (1, 0): 300.0}, features)
+    rows, words = [[{}] * length, [{}] * 3], [["a"] * length, ["a"] * 3]
+    blocks = (LENGTHS[0]._replace(longest=3),)
+    gold = [tuple((t, t + 1, 0) for t in range(n)) for n in (length, 3)]
+    check_against_recursion(SegmentCase(model, [(0,)] * 3, blocks, 0, rows, words, gold), atol=1e-10)
+
+
+@pytest.mark.parametrize("features", ["plain", "all", "whole", "length_log_0"])
+@every_order
+def test_extreme_weights_give_finite_gradients(features, orders):
+    case = mixed_case(16, (40, 3, 17), features, orders)
+    layout, objective = objective_of(case)
+    w = np.random.default_rng(6).choice([-1e3, 1e3, 0.0, 1.0], size=layout.n_weights)
+    value, gradient = objective.value_gradient(w)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+    step = 1e-4
+    direction = np.random.default_rng(7).normal(size=len(w))
+    # far from ties the objective is linear around w
+    numeric = (objective.value(w + step * direction) - objective.value(w - step * direction)) / (2 * step)
+    assert gradient @ direction == pytest.approx(numeric, rel=1e-4, abs=1e-4)
+
+
+def check_against_recursion(case, atol=1e-8):
+    """Compare with dense log-space recursions, for sequences too long to enumerate."""
+    model, batch = to_segment_model(case)
+    log_z = model.log_partition(batch)
+    marginals = np.split(check_probabilities(model, batch, atol=atol), batch.offsets[1:-1])
+    best = model.log_score(batch, model.decode(batch))
+    segments, probability = model.segment_marginals(batch, 1e-6)
+    parts = np.split(probability, segments.offsets[1:-1])
+    found = from_segments(segments, batch.offsets)
+    for n, sequence in enumerate(case.sequences):
+        if not sequence.length:
+            continue
+        expected = so.dynamic_program(case.model, sequence)
+        close(log_z[n], expected.log_partition)
+        close(best[n], expected.best_score)
+        np.testing.assert_allclose(marginals[n], expected.marginals, atol=atol)
+        there = [expected.segments[u, v - u - 1, y] for u, v, y in found[n]]
+        np.testing.assert_allclose(parts[n], there, atol=atol)
+        assert abs(len(there) - (expected.segments >= 1e-6).sum()) <= 0.01 * len(there)
+    return model, batch
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize(("features", "scale"), [("plain", 0.3), ("all", 1.0), ("plain", 300.0)])
+def test_long_sequences(features, scale):
+    rng = np.random.default_rng(17)
+    blocks = FEATURES[features]
+    patterns = [(a, b) for a in range(3) for b in range(3) if a != 2]
+    lengths = (2001, 1, 30, 0, 331)
+    case = random_segment_case(rng, lengths, blocks, [(0, 1)], longest=(8, 3, 1), patterns=patterns, scale=scale)
+    check_against_recursion(case)
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_long_segments_without_limit(scale):
+    """Long sequences of long segments: nothing underflows, however long a segment is."""
+    rng = np.random.default_rng(18)
+    blocks = (token_block(BAG, [0]), token_block(INSIDE, [1]), LENGTHS[3])
+    case = random_segment_case(
+        rng, (200, 5, 90), blocks, longest=(INF, 40), repeats=False, patterns=[(0, 1), (1, 0)], scale=scale
+    )
+    check_against_recursion(case)
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("features", ["plain", "all"])
+def test_lanes_of_very_unequal_lengths(features):
+    case = mixed_case(
+        19, (1, 700, 2, 0, 3, 1, 90, 5, 4, 33, 0, 1), features, longest=(7, 3, 2), patterns=[(0, 1), (2, 0)]
+    )
+    check_against_recursion(case)
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_sequences_of_one_token_and_empty_ones(features):
+    for lengths in [(1,), (0,), (0, 0), (1, 0, 1), ()]:
+        case = mixed_case(20, lengths, features)
+        model, batch = to_segment_model(case)
+        close(model.log_partition(batch), [so.log_partition(case.model, s) for s in case.sequences])
+        assert model.marginals(batch).shape == (batch.n_tokens, 3)
+        assert model.tag_marginals(batch, [(0, BEGIN), (1, CHANNELS["I|:"])]).shape == (batch.n_tokens, 2)
+        assert model.pattern_marginals(batch, [(0, 1)]).shape == (batch.n_tokens, 1)
+        decoded = model.decode(batch)
+        np.testing.assert_array_equal(decoded.offsets, batch.offsets)  # segments of one token
+        segments, probability = model.segment_marginals(batch, 1e-6)
+        assert len(segments.start) == len(probability)
+        close(model.log_score(batch, decoded), [so.best_segmentations(case.model, s)[0] for s in case.sequences])
+        layout, objective = objective_of(case)
+        value, gradient = objective.value_gradient(model.weights)
+        assert np.isfinite(value)
+        assert gradient.shape == (layout.n_weights,)
+
+
+def test_scores_of_what_is_not_allowed():
+    case = mixed_case(21, (4, 2, 3), "all", repeats=False, patterns=[(0, 1)], longest=(2, 3, 1))
+    model, batch = to_segment_model(case)
+    asked = [((0, 3, 0), (3, 4, 1)), ((0, 1, 1), (1, 2, 1)), ((0, 1, 0), (1, 3, 1))]
+    scores = model.log_score(batch, to_segments(asked, batch.offsets))
+    assert scores[:2].tolist() == [-INF, -INF]
+    assert scores[2] == pytest.approx(so.score(case.model, case.sequences[2], asked[2]), rel=1e-12)
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e4], ids=["scaled", "log_space"])
+def test_a_sequence_without_any_possible_segmentation_is_named(weight):
+    """Two labels, no repeats, at most two tokens each, and no way from one to the other."""
+    patterns = {(0,): 0.0, (1,): 0.0, (0, 1): -INF, (1, 0): -INF}
+    model = so.Model(2, (2, 2), False, patterns, {(0, (0,)): weight, (0, (1,)): 0.0})
+    rows = [[{0: 1.0}], [], [{}, {}], [{}, {0: 1.0}, {}], [{0: 1.0}]]
+    gold = [((0, 1, 0),), (), ((0, 2, 0),), ((0, 2, 0), (2, 3, 1)), ((0, 1, 0),)]
+    case = SegmentCase(model, [(0,)], None, 1, rows, [["a"] * len(s) for s in rows], gold)
+    semi, batch = to_segment_model(case)
+    one = np.logaddexp(weight, 0)
+    close(semi.log_score(batch, to_segments(gold, batch.offsets)), [weight, 0, 0, -INF, weight])
+    for question in (
+        semi.log_partition,
+        semi.marginals,
+        semi.decode,
+        lambda b: semi.segment_marginals(b, 1e-6),
+        lambda b: semi.pattern_marginals(b, [(0, 1)]),
+        lambda b: semi.tag_marginals(b, [(0, BEGIN)]),
+    ):
+        with pytest.raises(ValueError, match="sequence 3"):
+            question(batch)
+    close(semi.log_partition(batch[[0, 1, 2, 4]]), [one, 0, math.log(2), one])
+
+
+def test_lengths_alone_can_make_a_sequence_impossible():
+    model = so.Model(1, (2,), False, {(0,): 0.0}, {})
+    rows = [[{}], [{}, {}], [{}, {}, {}]]
+    case = SegmentCase(model, [(0,)], None, 1, rows, [["a"] * len(s) for s in rows], [((0, 1, 0),), ((0, 2, 0),), ()])
+    semi, batch = to_segment_model(
+        case._replace(rows=rows[:2], words=case.words[:2], segmentations=case.segmentations[:2])
+    )
+    close(semi.log_partition(batch), [0, 0])
+    with pytest.raises(ValueError, match="sequence 2"):
+        semi.log_partition(to_segment_batch(case))
