@@ -44,13 +44,11 @@ class InputSpace(NamedTuple):
             return X
         if self.kind == "batch":
             raise ValueError("X has raw sequences, but fit had a SequenceBatch: pass X through the same transformers")
-        table = read_tokens(X)
-        if table.kind == "dict" == self.kind:
-            table = read_tokens(X, self.fields)
-        elif table.kind == "empty":
+        table = read_tokens(X, self.fields if self.kind == "dict" else None)  # dicts may lack keys, or have others
+        if table.kind == "empty":
             missing = TokenColumn(np.empty(0, dtype=np.int32), np.empty(0, dtype=object))
             table = table._replace(columns=dict.fromkeys(self.fields, missing))
-        elif table.kind != self.kind and self.kind != "batch":
+        elif table.kind != self.kind:
             raise ValueError(f"X has tokens of the form {table.kind!r}, but those in fit were of {self.kind!r}")
         self._check_columns(table.columns)
         return _raw_batch(table.offsets, table.columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
@@ -247,29 +248,22 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
     @_fit_context(prefer_skip_nested_validation=True)
     def _learn(self, X, y) -> SequenceBatch:
         """Set the fitted attributes; return X as a batch."""
-        lengths, functions = _check_lengths(self.length), check_functions(self.functions)
+        kinds, functions = _check_lengths(self.length), check_functions(self.functions)
         tags = check_tags(self.tags, self.tag_encoding)
         space, batch = InputSpace.of(X)
         fields = () if self.identity is False else text_field(space, self.identity, "identity")
         if functions:
             text_field(space, True, "functions")
         token_blocks = self._token_blocks(space.features, tags)
-        counted = [kind for kind in lengths if kind != "log"]
-        segments = None
-        if fields or functions or (counted and self.max_length is None):
+        has_indicators = bool(set(kinds) - {"log"})
+        segments: Any = None
+        if fields or functions or (has_indicators and self.max_length is None):
             segments = self._read_segments(y, batch)
-        self.max_length_ = None
-        if counted:
-            self.max_length_ = int(segments.lengths.max()) if self.max_length is None else self.max_length
-        self._blocks = [*token_blocks, *(LengthBlock(kind, self.max_length_ or 0) for kind in lengths)]
-        self._token_codes = TokenCodes(batch.columns, fields) if fields else None
-        self._makers = []
-        if fields:
-            codes = self._token_codes.encode(batch.columns)
-            self._makers.append(IdentityRows(codes, segments.start, segments.stop, self._token_codes, self.min_count))
-        if functions:
-            where = batch.columns, batch.offsets, segments.start, segments.stop
-            self._makers.append(FunctionRows(functions, space.fields, *where, self.min_count))
+        self.max_length_ = self.max_length if has_indicators else None
+        if has_indicators and self.max_length is None:
+            self.max_length_ = int(segments.lengths.max())
+        self._blocks = [*token_blocks, *(LengthBlock(kind, self.max_length_ or 0) for kind in kinds)]
+        self._learn_rows(batch, segments, fields, functions)
         self._space = space
         blocks = (*self._first_blocks(batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
@@ -281,6 +275,17 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         return read_segment_targets(
             y, batch.lengths, "sequences", name, encoding=self.encoding, max_segment_length=None
         ).segments
+
+    def _learn_rows(self, batch, segments, fields, functions):
+        """Learn what is computed of each candidate segment: its text and the values of functions."""
+        self._token_codes = TokenCodes(batch.columns, fields) if fields else None
+        self._makers = []
+        if fields:
+            codes = self._token_codes.encode(batch.columns)
+            self._makers.append(IdentityRows(codes, segments.start, segments.stop, self._token_codes, self.min_count))
+        if functions:
+            where = batch.columns, batch.offsets, segments.start, segments.stop
+            self._makers.append(FunctionRows(functions, list(batch.columns), *where, self.min_count))
 
     def _token_blocks(self, features, tags) -> list[TokenBlock]:
         """Return the blocks of token features that count at some tokens of a segment."""

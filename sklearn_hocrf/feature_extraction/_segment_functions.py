@@ -95,7 +95,7 @@ class FunctionRows:
 def _reader(column) -> Callable[[int, int], list]:
     """Return a function that gives the values of tokens first .. last - 1; None where they are missing."""
     if is_text(column):
-        values = np.append(column.values, None)
+        values = np.array([*column.values, None], dtype=object)
         return lambda first, last: values[column.codes[first:last]].tolist()
     return lambda first, last: [None if np.isnan(number) else number for number in column[first:last].tolist()]
 
@@ -117,8 +117,9 @@ def _call(function, tokens, n, start, stop) -> Iterator[tuple[str, float]]:
         if isinstance(value, str):
             yield f"{key}={value}", 1.0
         elif isinstance(value, (Real, np.bool_)):
+            value = float(value)
             if not np.isfinite(value):
                 raise ValueError(f"{where}: {key!r} is {value}; numbers must be finite")
-            yield key, float(value)
+            yield key, value
         elif value is not None:
             raise TypeError(f"{where}: {key!r} is {value!r:.60}; values must be str, numbers, bools or None")

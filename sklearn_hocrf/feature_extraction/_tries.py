@@ -112,7 +112,8 @@ class Trie:
         """
         chosen = np.flatnonzero(longest > 0)
         nodes = np.zeros(len(chosen), dtype=np.int64)
-        keys, level_starts, levels = [np.empty(0, dtype=np.int64)], [0], []
+        keys, level_starts = [np.empty(0, dtype=np.int64)], [0]
+        levels: list[tuple[np.ndarray, np.ndarray]] = []
         while True:
             code = codes[start[chosen] + len(levels)]
             chosen, nodes, code = chosen[code >= 0], nodes[code >= 0], code[code >= 0]
