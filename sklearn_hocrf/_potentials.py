@@ -205,7 +205,8 @@ class WeightLayout:
         width = -(-self.pairs.n_labels // rows.STEP) * rows.STEP
         table = np.zeros((self.pairs.n_dense, width))
         if weights is not None:
-            table[self._dense_cells] = weights[: len(self._dense_cells[0])]
+            # added, not assigned: two features may count one attribute in the same way
+            np.add.at(table, self._dense_cells, weights[: len(self._dense_cells[0])])
         return table
 
     def add_dense(self, table, gradient):
