@@ -137,7 +137,7 @@ def test_channels_by_hand():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_every_answer_equals_enumeration(kind, data):
     case = data.draw(KINDS[kind].filter(is_possible))
@@ -270,8 +270,7 @@ def test_gradient_equals_central_differences(features, orders):
 
 
 @every_feature
-@every_order
-@pytest.mark.parametrize("repeats", [True, False])
+@pytest.mark.parametrize(("orders", "repeats"), [("order_0", True), ("conjoined", False)])
 def test_every_feature_kind_equals_enumeration(features, orders, repeats):
     """Each channel, kind of length feature and feature of whole segments by itself, with a fixed model."""
     rng = np.random.default_rng(3)
@@ -289,7 +288,7 @@ def test_every_feature_kind_equals_enumeration(features, orders, repeats):
 # ------------------------------------------------------------------------------------------------------------ symmetry
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(any_kind)
 def test_marginals_are_probabilities_that_fit_together(case):
     model, batch = to_segment_model(case)
@@ -340,7 +339,7 @@ def same_answers(model, batch, other, other_batch, order=slice(None), atol=1e-10
     close(other.log_score(other_batch, other.decode(other_batch)), scores[order], atol=atol)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(any_kind)
 def test_a_batch_equals_its_sequences_one_by_one(case):
     model, batch = to_segment_model(case)
@@ -357,13 +356,11 @@ def test_a_batch_equals_its_sequences_one_by_one(case):
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_order_of_sequences_and_lanes(features, scale):
     rng = np.random.default_rng(4)
-    lengths = [*rng.integers(0, 30, 21), 97, 1, 60]
+    lengths = [*rng.integers(0, 20, 21), 97, 1, 40]
     case = mixed_case(4, lengths, features, scale=scale)
     model, batch = to_segment_model(case)
-    for order in rng.permutation(len(lengths)), np.arange(len(lengths))[::-1], np.array([0, 0, 5, 21, 21]):
+    for order in rng.permutation(len(lengths)), np.array([0, 0, 5, 21, 21]):
         same_answers(model, batch, model, batch[order], order)
-        shuffled = case.replace_sequences(order)
-        same_answers(model, batch, SegmentModel(model.layout, model.weights), to_segment_batch(shuffled), order)
 
 
 @settings(max_examples=20)
@@ -459,22 +456,22 @@ def test_a_bag_feature_that_all_labels_share_only_shifts_log_z(shift):
 @every_order
 def test_every_n_jobs_gives_the_same_bits(features, orders):
     rng = np.random.default_rng(7)
-    case = mixed_case(7, rng.integers(0, 25, 70), features, orders)
+    case = mixed_case(7, rng.integers(0, 25, 40), features, orders)
     model, batch = to_segment_model(case)
     tags = [(0, BEGIN), (1, INSIDE)]
-    layout, _ = objective_of(case)
     answers = []
     for n_jobs in (1, None, 2, 3):
         _, objective = objective_of(case, n_jobs=n_jobs)
         value, gradient = objective.value_gradient(model.weights)
+        segments, probability = model.segment_marginals(batch, 1e-3, n_jobs=n_jobs)
         answers.append(
             [
                 model.log_partition(batch, n_jobs=n_jobs),
                 model.marginals(batch, n_jobs=n_jobs),
                 model.pattern_marginals(batch, [(0, 1), (2, 1, 0)], n_jobs=n_jobs),
                 model.tag_marginals(batch, tags, n_jobs=n_jobs),
-                model.segment_marginals(batch, 1e-3, n_jobs=n_jobs)[1],
-                *model.segment_marginals(batch, 1e-3, n_jobs=n_jobs)[0],
+                *segments,
+                probability,
                 *model.decode(batch, n_jobs=n_jobs),
                 value,
                 gradient,
@@ -760,6 +757,21 @@ def test_tag_features_equal_their_expansion_into_segment_features(orders, repeat
         assert found == pytest.approx(part, rel=1e-9, abs=1e-10)
 
 
+def test_features_that_are_there_twice():
+    """Each has a weight of its own, and their weights add up."""
+    model = so.Model(4, (2,) * 4, True, {(y,): 0.0 for y in range(4)}, {})
+    rows, words, gold = [[{1: 2.0}, {0: 1.0, 1: 1.0}]], [["a", "a"]], [((0, 2, 0),)]
+    blocks = token_block(BAG, [1]), token_block(BAG, [0, 1])
+    weights = np.random.default_rng(15).normal(size=(3, 4))
+    model = model._replace(features={(f, (y,)): weights[f, y] for f in range(3) for y in range(4)})
+    case = SegmentCase(model, [(0,)] * 3, blocks, 2, rows, words, gold)
+    semi, batch = to_segment_model(case)
+    close(semi.log_partition(batch), [so.log_partition(model, case.sequences[0])])
+    check_best(case, semi, batch)
+    layout, objective = objective_of(case)
+    check_objective(case, model, layout, objective, to_weights(case, layout), np.ones(1))
+
+
 @pytest.mark.parametrize("features", ["plain", "all"])
 def test_limits_beyond_the_sequence_are_no_limits(features):
     lengths = (9, 1, 5, 0, 14)
@@ -922,7 +934,7 @@ def test_lanes_of_very_unequal_lengths(features):
     check_against_recursion(case)
 
 
-@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("features", ["plain", "I|", "bioes S", "length_log_0", "all"])
 def test_sequences_of_one_token_and_empty_ones(features):
     for lengths in [(1,), (0,), (0, 0), (1, 0, 1), ()]:
         case = mixed_case(20, lengths, features)
