@@ -159,7 +159,7 @@ class WeightLayout:
         pair_column = np.searchsorted(column_key, pair_key)
         pair_attribute = features.attribute[pair_feature]
 
-        dense = _are_dense(features, pair_attribute, pair_column, n_labels)
+        dense = _are_dense(pair_attribute, pair_column, n_attributes, n_labels)
         ranked = np.lexsort((features.sort_key, ~dense))
         used = np.bincount(pair_attribute, minlength=n_attributes) > 0
         ranked = ranked[used[ranked]]
@@ -464,15 +464,11 @@ def build_lattice(layout: WeightLayout, weights=None) -> Lattice:
     )
 
 
-def _are_dense(features, pair_attribute, pair_column, n_labels):
+def _are_dense(pair_attribute, pair_column, n_attributes, n_labels):
     """Tell which attributes have pairs with a good part of the labels, and with nothing else."""
-    n_attributes = len(features.sort_key)
     counts = np.bincount(pair_attribute, minlength=n_attributes)
     dense = (counts >= 4) & (5 * counts >= n_labels)
     dense[pair_attribute[pair_column >= n_labels]] = False
-    place = features.channel.astype(np.int64) * n_attributes + features.attribute
-    known, times = np.unique(place, return_counts=True)
-    dense[known[times > 1] % n_attributes] = False  # features that are there twice: a cell holds one weight
     return dense
 
 
