@@ -189,7 +189,7 @@ def _ones(matrix):
 
 def _stack_blocks(batch, start, stop, tokens, finish):
     sequence_stop = batch.offsets[np.searchsorted(batch.offsets, start, side="right")]
-    parts = []
+    parts = [sparse.csr_array((len(start), 0))]  # a batch may have no blocks at all
     for block in blocks_of(batch):
         if isinstance(block, TokenBlock):
             parts.append(_count_tokens(block, tokens, start, stop, sequence_stop))
