@@ -27,7 +27,7 @@ from numba import njit
 
 from sklearn_hocrf._batch import freeze
 from sklearn_hocrf._kernels import chain
-from sklearn_hocrf._kernels.chain import _add, _fill, _load, _multiply, _multiply_add, _store, _where_positive
+from sklearn_hocrf._kernels._common import add, fill, load, multiply, multiply_add, store, where_positive
 from sklearn_hocrf._sumnet import SumNetwork
 
 # no cache=True below: the disk cache would not notice a change of the vector instructions in the other file
@@ -113,40 +113,40 @@ def forward(width, lattice, transitions, weight, slab, scores, alpha, inverse_sc
     n_states, n_columns = len(lattice.fail), len(scores) // slab.rows[-1]
     lanes = scores.shape[1]
     totals = np.empty((1, lanes))
-    zero = _fill(0.0, width)
+    zero = fill(0.0, width)
     for block in range(len(slab.length)):
         for row in range(slab.rows[block], slab.rows[block + 1]):
             here = (row + block) * n_states
             after = here + n_states
             total = zero
-            _store(alpha, after, zero)
+            store(alpha, after, zero)
             for state in range(1, n_states):
                 first = transitions.starts[lattice.into[state]]
                 stop = transitions.starts[lattice.into[state + 1]]
                 one, other = zero, zero  # two sums, so that one addition need not wait for the other
                 for t in range(first + 1, stop, 2):
-                    one = _multiply_add(
-                        _fill(weight[t - 1], width), _load(alpha, here + transitions.source[t - 1], width), one
+                    one = multiply_add(
+                        fill(weight[t - 1], width), load(alpha, here + transitions.source[t - 1], width), one
                     )
-                    other = _multiply_add(
-                        _fill(weight[t], width), _load(alpha, here + transitions.source[t], width), other
+                    other = multiply_add(
+                        fill(weight[t], width), load(alpha, here + transitions.source[t], width), other
                     )
                 if (stop - first) % 2:
-                    last = _load(alpha, here + transitions.source[stop - 1], width)
-                    one = _multiply_add(_fill(weight[stop - 1], width), last, one)
-                score = _load(scores, row * n_columns + lattice.state_label[state], width)
-                product = _multiply(_add(one, other), score)
-                _store(alpha, after + state, product)
-                total = _add(total, product)
-            _store(totals, 0, total)
+                    last = load(alpha, here + transitions.source[stop - 1], width)
+                    one = multiply_add(fill(weight[stop - 1], width), last, one)
+                score = load(scores, row * n_columns + lattice.state_label[state], width)
+                product = multiply(add(one, other), score)
+                store(alpha, after + state, product)
+                total = add(total, product)
+            store(totals, 0, total)
             for lane in range(lanes):
                 inverse_scale[row, lane] = 0.0
                 if row - slab.rows[block] < slab.length[block, lane]:
                     inverse_scale[row, lane] = 1.0 / totals[0, lane]
                     log_scale[block, lane] += np.log(totals[0, lane])
-            scale = _load(inverse_scale, row, width)
+            scale = load(inverse_scale, row, width)
             for state in range(after + 1, after + n_states):
-                _store(alpha, state, _multiply(_load(alpha, state, width), scale))
+                store(alpha, state, multiply(load(alpha, state, width), scale))
 
 
 @njit(nogil=True, error_model="numpy")
@@ -159,9 +159,9 @@ def backward(width, lattice, transitions, weight, slab, scores, alpha, inverse_s
     lanes = scores.shape[1]
     flows = np.empty((n_states, lanes))
     marginals = np.empty((n_labels, lanes))
-    zero = _fill(0.0, width)
+    zero = fill(0.0, width)
     for block in range(len(slab.length) - 1, -1, -1):
-        counted = _load(lane_weight, block, width)
+        counted = load(lane_weight, block, width)
         for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
             here = (row + block) * n_states
             after = here + n_states
@@ -170,30 +170,30 @@ def backward(width, lattice, transitions, weight, slab, scores, alpha, inverse_s
                     for state in range(n_states):
                         beta[state, lane] = 1.0
             for label in range(n_labels):
-                _store(marginals, label, zero)
-            scale = _load(inverse_scale, row, width)
+                store(marginals, label, zero)
+            scale = load(inverse_scale, row, width)
             for state in range(1, n_states):
                 label = lattice.state_label[state]
-                mass = _load(alpha, after + state, width)
-                reach = _where_positive(mass, _load(beta, state, width), zero)
-                _store(marginals, label, _multiply_add(mass, reach, _load(marginals, label, width)))
-                flow = _multiply(_multiply(reach, _load(scores, row * n_columns + label, width)), scale)
-                _store(flows, state, flow)
-                flow = _multiply(flow, counted)
+                mass = load(alpha, after + state, width)
+                reach = where_positive(mass, load(beta, state, width), zero)
+                store(marginals, label, multiply_add(mass, reach, load(marginals, label, width)))
+                flow = multiply(multiply(reach, load(scores, row * n_columns + label, width)), scale)
+                store(flows, state, flow)
+                flow = multiply(flow, counted)
                 for arc in range(lattice.into[state], lattice.into[state + 1]):
                     one, other = zero, zero
                     first, stop = transitions.starts[arc], transitions.starts[arc + 1]
                     for t in range(first + 1, stop, 2):
-                        one = _add(one, _load(alpha, here + transitions.source[t - 1], width))
-                        other = _add(other, _load(alpha, here + transitions.source[t], width))
+                        one = add(one, load(alpha, here + transitions.source[t - 1], width))
+                        other = add(other, load(alpha, here + transitions.source[t], width))
                     if (stop - first) % 2:
-                        one = _add(one, _load(alpha, here + transitions.source[stop - 1], width))
-                    used = _multiply(_multiply(_fill(lattice.arc_weight[arc], width), flow), _add(one, other))
-                    _store(counts, arc, _add(_load(counts, arc, width), used))
+                        one = add(one, load(alpha, here + transitions.source[stop - 1], width))
+                    used = multiply(multiply(fill(lattice.arc_weight[arc], width), flow), add(one, other))
+                    store(counts, arc, add(load(counts, arc, width), used))
             for state in range(n_states):
                 total = zero
                 for t in range(state * n_labels, (state + 1) * n_labels):
-                    total = _multiply_add(_fill(weight[t], width), _load(flows, transitions.target[t], width), total)
-                _store(beta, state, total)
+                    total = multiply_add(fill(weight[t], width), load(flows, transitions.target[t], width), total)
+                store(beta, state, total)
             for label in range(n_labels):
-                _store(scores, row * n_columns + label, _load(marginals, label, width))
+                store(scores, row * n_columns + label, load(marginals, label, width))
