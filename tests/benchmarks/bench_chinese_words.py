@@ -1,0 +1,257 @@
+"""Chinese words: what bigrams of tags, segment indicators and log odds are worth in a hybrid model.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_chinese_words.py [--quick] [--dev] [--sigma-reg S]
+
+The features of Andrew (EMNLP 2006), whose training text cannot be had, on Chinese GSD of Universal Dependencies: tables
+of the F1 of words in the test set, and reductions of the F1 error beside those published for the MSR corpus, with
+randomisation tests. Nothing is tuned on the test set: ``--dev`` scores the development set instead, for some values of
+``sigma_reg``. Needs ud_chinese_segmentation in SKLEARN_HOCRF_DATA or ../shared/data. ``--quick`` trains on a few
+sentences for a few iterations.
+"""
+
+import argparse
+import time
+import warnings
+from itertools import compress, pairwise
+from typing import NamedTuple
+
+import numpy as np
+from common import data_file, n_weights, print_table
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from threadpoolctl import threadpool_limits
+
+from sklearn_hocrf import HighOrderSemiCRF
+from sklearn_hocrf._segments import segment_features
+from sklearn_hocrf.datasets import load_conll
+from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.metrics import randomization_test, segment_f1_score
+
+FOLDER = "ud_chinese_segmentation"
+LONGEST = 15  # characters of a word
+SIGMA = 1.0
+FULL = "all bigrams"
+TAGS = {  # B: a word begins here; I: it goes on
+    "B only": ["B"],
+    "B and C": ["B", "I"],
+    FULL: ["B", "I", "BI", "II", "B|", "I|"],
+}
+SEGMENTS = ["none", "indicators", "log probability", "log odds", "indicators, log probability", "indicators, log odds"]
+PUBLISHED = [  # error reduction in percent, from one model to another
+    (44, ("B only", "none"), (FULL, "none")),
+    (25, ("B only", "indicators"), (FULL, "indicators")),
+    (25, ("B only", "indicators, log odds"), (FULL, "indicators, log odds")),
+    (38, ("B only", "none"), ("B only", "indicators")),
+    (18, (FULL, "none"), (FULL, "indicators")),
+    (52, ("B only", "none"), ("B only", "indicators, log odds")),
+    (27, (FULL, "none"), (FULL, "indicators, log odds")),
+    (24, (FULL, "none"), (FULL, "log odds")),
+    (7.6, (FULL, "none"), (FULL, "log probability")),
+    (13, (FULL, "indicators"), (FULL, "indicators, log odds")),
+    (2.5, (FULL, "indicators"), (FULL, "indicators, log probability")),
+]
+
+
+def characters(text):
+    """Return the characters of a sentence as tokens, each with the equalities that begin with it."""
+
+    def equal(i, j):
+        return j < len(text) and text[i] == text[j]
+
+    return [
+        {
+            "c": character,
+            "same1": equal(j, j + 1),
+            "same2": equal(j, j + 2),
+            "AABB": equal(j, j + 1) and equal(j + 2, j + 3),
+            "ABAB": equal(j, j + 2) and equal(j + 1, j + 3),
+        }
+        for j, character in enumerate(text)
+    ]
+
+
+def characters_of_all(texts):
+    return [characters(text) for text in texts]
+
+
+def character_templates(first):
+    """Return templates about the border before a character; with ``first=-1`` about the one before that, too."""
+    return [*((("c", j),) for j in range(first - 1, 1)), *((("c", j), ("c", j + 1)) for j in range(first - 2, 1))]
+
+
+def equality_templates(first):
+    reach = {"same1": 2, "same2": 3, "AABB": 4, "ABAB": 4}
+    return [((field, j),) for field, before in reach.items() for j in range(first - before, 1)]
+
+
+def attribute_names(first):
+    """Return how the names of the attributes of these templates begin."""
+    texts = ["|".join(f"{field}[{j}]" for field, j in template) + "=" for template in character_templates(first)]
+    numbers = [f"{field}[{j}]" for ((field, j),) in equality_templates(first)]
+    return "bias", *texts, *numbers
+
+
+def tag_features(tag_set):
+    """Return {tag n-gram: attributes}: they are taken at its last character; a bigram's reach one position wider."""
+    return {ngram: attribute_names(0 if ngram in ("B", "I") else -1) for ngram in TAGS[tag_set]}
+
+
+class SeenTwice(TransformerMixin, BaseEstimator):
+    """Leave out features that count only once in all training segments.
+
+    Here a feature is an attribute with a tag n-gram. ``min_feature_count=2`` would leave out words that were segments
+    once as well.
+    """
+
+    def fit(self, batch, y):
+        first = np.repeat(batch.offsets[:-1], list(map(len, y)))
+        start, stop = (first + [word[k] for words in y for word in words] for k in (0, 1))
+        counts = segment_features(batch, start, stop).sum(axis=0)
+        cuts = np.cumsum([block.n_features for block in batch.blocks])[:-1]
+        self.kept_ = [np.flatnonzero(part > 1) for part in np.split(counts, cuts)]
+        return self
+
+    def transform(self, batch):
+        pairs = zip(batch.blocks, self.kept_, strict=True)
+        return batch.with_blocks([block._replace(attributes=block.attributes[kept]) for block, kept in pairs])
+
+
+def make_features(tag_set, segment_set):
+    """Return the transformer for one cell of the table."""
+    steps = [
+        FunctionTransformer(characters_of_all),
+        SequenceFeatureExtractor(character_templates(-1), bias=True),
+        SequenceFeatureExtractor(equality_templates(-1), padding="drop"),
+        SegmentFeatureExtractor(bag=(), tags=tag_features(tag_set)),
+        SeenTwice(),
+    ]
+    if "indicators" in segment_set:
+        indicators = {"length": "indicator", "max_length": LONGEST, "identity": "c"}
+        steps.append(SegmentFeatureExtractor(**indicators, encoding="segments"))
+    for kind in "log_probability", "log_odds":
+        if kind.replace("_", " ") in segment_set:
+            steps.append(LogOddsSegments("segments", kind=kind, field="c", max_length=LONGEST))
+    return make_pipeline(*steps)
+
+
+def make_model(**params):
+    """Return the hybrid model of words: one label, so no patterns of several."""
+    return HighOrderSemiCRF(max_order=0, encoding="segments", max_segment_length=LONGEST, fit_intercept=False, **params)
+
+
+class Sentences(NamedTuple):
+    """Training and test sentences: texts, and the words as segments."""
+
+    X: list
+    y: list
+    X_test: list
+    y_test: list
+
+
+def read_sentences(name):
+    columns = [None, "form", None, "pos", *[None] * 6]
+    tokens, _ = load_conll(data_file(FOLDER, f"{name}.conll.gz"), columns, separator="\t", return_X_y=True)
+    sentences = [[token["form"] for token in sentence] for sentence in tokens]
+    cuts = [np.cumsum([0, *map(len, words)]).tolist() for words in sentences]
+    segments = [[(i, j, "word") for i, j in pairwise(positions)] for positions in cuts]
+    return ["".join(words) for words in sentences], segments
+
+
+def load_sentences(test="test", n_sentences=None):
+    """Return the sentences, or the first ``n_sentences`` of either set; None where the data is absent.
+
+    Training sentences with a word of more than 15 characters are left out.
+    """
+    if data_file(FOLDER, "train.conll.gz") is None:
+        return None
+    X, y = read_sentences("train")
+    short = [max(stop - start for start, stop, _ in words) <= LONGEST for words in y]
+    X, y = list(compress(X, short)), list(compress(y, short))
+    return Sentences(*(part[:n_sentences] for part in (X, y, *read_sentences(test))))
+
+
+class Fitted(NamedTuple):
+    """A fitted estimator, the words it finds in the test set, and their F1."""
+
+    model: object
+    words: list
+    f1: float
+    seconds: float  # of features and fit
+
+
+def train(sentences, tag_set, segment_set, **params):
+    features, model = make_features(tag_set, segment_set), make_model(**params)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(features.fit_transform(sentences.X, sentences.y), sentences.y)
+    seconds = time.perf_counter() - start
+    found = model.predict(features.transform(sentences.X_test))
+    return Fitted(model, found, 100 * segment_f1_score(sentences.y_test, found, encoding="segments"), seconds)
+
+
+def train_all(sentences, tag_sets, **params):
+    """Train the models of the table; print one line for each."""
+    fitted = {}
+    for tag_set in tag_sets:
+        for segment_set in SEGMENTS:
+            one = fitted[tag_set, segment_set] = train(sentences, tag_set, segment_set, **params)
+            model = one.model
+            print(
+                f"{tag_set}; {segment_set}: {n_weights(model)} weights, objective {model.objective_history_[-1]:.3f}, "
+                f"gap {model.optimality_gap_:.1e}, {model.n_iter_} iterations, {one.seconds:.1f} s, F1 {one.f1:.2f}",
+                flush=True,
+            )
+    return fitted
+
+
+def print_reductions(truth, fitted):
+    rows = []
+    for published, one, other in PUBLISHED:
+        a, b = fitted[one], fitted[other]
+        test = randomization_test(truth, b.words, a.words, segment_f1_score, encoding="segments", random_state=0)
+        reduction = 100 * (b.f1 - a.f1) / (100 - a.f1)
+        names = "; ".join(one), "; ".join(other)
+        rows.append((" -> ".join(names), f"{published:g}", f"{reduction:+.1f}", f"{test.p_value:.3f}"))
+    print("\nreduction of the F1 error in percent, and p of randomisation tests of 999 trials")
+    print_table(["", "published for MSR", "here", "p"], rows)
+
+
+def choose_sigma(sentences, values, **params):
+    """Print development F1 of the plainest and the richest model for some values of sigma_reg."""
+    for sigma_reg in values:
+        print(f"\nsigma_reg={sigma_reg:g}")
+        for cell in (("B only", "none"), (FULL, "indicators, log odds")):
+            one = train(sentences, *cell, sigma_reg=sigma_reg, **params)
+            print(
+                f"{'; '.join(cell)}: F1 {one.f1:.2f}, {one.model.n_iter_} iterations, {one.seconds:.1f} s", flush=True
+            )
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a few sentences, a few iterations")
+    parser.add_argument("--dev", action="store_true", help="only compare values of sigma_reg on the development set")
+    parser.add_argument("--sigma-reg", type=float, default=SIGMA, help="for all models (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    sentences = load_sentences("dev" if options.dev else "test", 30 if options.quick else None)
+    if sentences is None:
+        print(f"skipped: {FOLDER} is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")
+        return
+    params = {"max_iter": 2} if options.quick else {"max_iter": 2000, "tol": 1e-3}
+    print(f"{len(sentences.X)} sentences to train on, {len(sentences.X_test)} to test")
+    with threadpool_limits(1):
+        if options.dev:
+            choose_sigma(sentences, (0.5, 1.0, 2.0), **params)
+            return
+        fitted = train_all(sentences, TAGS, sigma_reg=options.sigma_reg, **params)
+    print("\nF1 of words")
+    rows = [(name, *(f"{fitted[tag_set, name].f1:.2f}" for tag_set in TAGS)) for name in SEGMENTS]
+    print_table(["features of segments", *TAGS], rows)
+    print_reductions(sentences.y_test, fitted)
+
+
+if __name__ == "__main__":
+    main()
