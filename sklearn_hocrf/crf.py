@@ -91,6 +91,10 @@ class HighOrderCRF(BaseSequenceLabeler):
         Upper bound on how far the last value is above the optimum: max(sigma)^2 * norm(gradient)^2 / 2; inf where some
         sigma is inf.
 
+    See Also
+    --------
+    HighOrderSemiCRF : Labels segments of several tokens, with features of whole segments.
+
     Notes
     -----
     The estimator is no :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences. It works in

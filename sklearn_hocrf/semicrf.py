@@ -144,11 +144,20 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Upper bound on how far the last value is above the optimum: max(sigma)^2 * norm(gradient)^2 / 2; inf where some
         sigma is inf.
 
+    See Also
+    --------
+    HighOrderCRF : Labels tokens.
+    sklearn_hocrf.feature_extraction.SegmentFeatureExtractor : Features of segments.
+    sklearn_hocrf.metrics : Scores of segments.
+
     Notes
     -----
     With ``max_segment_length=None`` the model has no segments longer than those it was trained on. Where a test
     sequence has one, prediction breaks it up, and its log-likelihood is -inf. Unseen lengths cost little where features
     say what a length is worth ("length=7+", "log_length"): ``max_segment_length=inf``, or any number, lifts the limit.
+
+    In a pipeline, which delegates only the methods that scikit-learn knows, segments come from
+    ``pipe[-1].predict_segments(pipe[:-1].transform(X))``.
 
     The time of a gradient grows with tokens x (arcs of the automaton + states x longest segment), not with the square
     of the number of labels.
