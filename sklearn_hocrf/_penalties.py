@@ -1,13 +1,38 @@
-"""Penalties on the weights: functions of a vector, which know nothing of sequences."""
+"""Penalties on the weights: functions of a vector, which know nothing of sequences.
+
+A penalty is a smooth part, whose value and gradient solvers ask for, and perhaps a sum of ``strength * abs(w)``. Only
+one that is smooth as a whole has ``value_gradient``.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["L2"]
+__all__ = ["L2", "ElasticNet"]
 
 
-class L2:
+class _Penalty:
+    """A sum of ``precision * w**2 / 2``, and what follows from it.   K weights."""
+
+    def __init__(self, precision):
+        self.precision = np.asarray(precision, dtype=np.float64)
+
+    def smooth_value_gradient(self, w) -> tuple[float, np.ndarray]:
+        """Return the smooth part's value and gradient at ``w``."""
+        gradient = self.precision * w
+        return 0.5 * float(gradient @ w), gradient
+
+    def gap(self, gradient_norm) -> float:
+        """Bound how far a convex objective plus this penalty lies above its minimum.
+
+        The sum is strongly convex with the smallest precision as modulus, so the gap is at most ``norm**2 / (2
+        modulus)`` for the norm of any subgradient, best of the shortest; inf where some precision is 0.
+        """
+        weakest = float(self.precision.min()) if len(self.precision) else 1.0
+        return np.inf if weakest == 0 else gradient_norm**2 / (2 * weakest)
+
+
+class L2(_Penalty):
     """Gaussian prior: the penalty is the sum of ``precision * w**2 / 2``.
 
     Parameters
@@ -16,19 +41,32 @@ class L2:
         ``1 / sigma**2`` of each weight; 0 for a weight without penalty.
     """
 
-    def __init__(self, precision):
-        self.precision = np.asarray(precision, dtype=np.float64)
+    strength = None
+
+    def value(self, w) -> float:
+        """Return the penalty of ``w``."""
+        return self.value_gradient(w)[0]
 
     def value_gradient(self, w) -> tuple[float, np.ndarray]:
         """Return the penalty of ``w`` and its gradient."""
-        gradient = self.precision * w
-        return 0.5 * float(gradient @ w), gradient
+        return self.smooth_value_gradient(w)
 
-    def gap(self, gradient_norm) -> float:
-        """Bound how far a convex objective plus this penalty lies above its minimum, from the norm of its gradient.
 
-        The sum is strongly convex with the smallest precision as modulus, so the gap is at most ``norm**2 / (2
-        modulus)``; inf where some weight has no penalty.
-        """
-        weakest = float(self.precision.min()) if len(self.precision) else 1.0
-        return np.inf if weakest == 0 else gradient_norm**2 / (2 * weakest)
+class ElasticNet(_Penalty):
+    """Gaussian times Laplacian prior: the sum of ``precision * w**2 / 2 + strength * abs(w)``.
+
+    Parameters
+    ----------
+    precision : ndarray of shape (n_weights,)
+        As in :class:`L2`.
+    strength : ndarray of shape (n_weights,)
+        Weight of each absolute value, at least 0.
+    """
+
+    def __init__(self, precision, strength):
+        super().__init__(precision)
+        self.strength = np.asarray(strength, dtype=np.float64)
+
+    def value(self, w) -> float:
+        """Return the penalty of ``w``."""
+        return self.smooth_value_gradient(w)[0] + float(self.strength @ np.abs(w))

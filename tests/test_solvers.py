@@ -1,0 +1,193 @@
+"""Solvers and penalties on functions whose minima are known; neither has heard of sequences."""
+
+import numpy as np
+import pytest
+
+from sklearn_hocrf._penalties import L2, ElasticNet
+from sklearn_hocrf._solvers import LBFGS, OWLQN, check_needs, shortest_subgradient
+
+
+class Quadratic:
+    """``(w - c)' A (w - c) / 2``."""
+
+    def __init__(self, matrix, centre):
+        self.matrix, self.centre = matrix, centre
+
+    def value_gradient(self, w):
+        gradient = self.matrix @ (w - self.centre)
+        return 0.5 * float(gradient @ (w - self.centre)), gradient
+
+
+class Logistic:
+    """Sum of ``log(1 + exp(-y x'w))``."""
+
+    def __init__(self, X, y):
+        self.signed = X * y[:, None]
+
+    def value_gradient(self, w):
+        margin = self.signed @ w
+        return float(np.logaddexp(0, -margin).sum()), -self.signed.T @ (1 / (1 + np.exp(margin)))
+
+
+def soft(x, threshold):
+    return np.sign(x) * np.maximum(np.abs(x) - threshold, 0)
+
+
+def logistic(seed=0, n=120, n_weights=30):
+    """Return correlated rows, some of whose columns tell the class, and classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_weights)) @ (np.eye(n_weights) + 0.3 * rng.normal(size=(n_weights, n_weights)))
+    return Logistic(X, np.where(X[:, :3].sum(axis=1) + rng.normal(size=n) > 0, 1.0, -1.0))
+
+
+def total(objective, penalty, w):
+    return objective.value_gradient(w)[0] + penalty.value(w)
+
+
+def gradient_of_smooth_part(objective, penalty, w):
+    return objective.value_gradient(w)[1] + penalty.smooth_value_gradient(w)[1]
+
+
+# --- penalties --------------------------------------------------------------------------------------------------------
+
+
+def test_values_of_penalties():
+    w = np.array([1.0, -2.0, 5.0])
+    precision, strength = np.array([1.0, 4.0, 0.0]), np.array([0.5, 0.0, 2.0])
+    assert L2(precision).value(w) == 8.5
+    assert ElasticNet(precision, strength).value(w) == 8.5 + 0.5 + 10
+    value, gradient = ElasticNet(precision, strength).smooth_value_gradient(w)
+    assert value == 8.5
+    np.testing.assert_array_equal(gradient, [1.0, -8.0, 0.0])
+
+
+def test_gap_needs_a_precision_everywhere():
+    assert ElasticNet(np.array([2.0, 0.5]), np.ones(2)).gap(3.0) == 9.0
+    assert ElasticNet(np.array([2.0, 0.0]), np.ones(2)).gap(3.0) == np.inf
+
+
+def test_shortest_subgradient_by_hand():
+    w = np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0])
+    gradient = np.array([0.5, 0.5, 0.5, 3.0, -3.0, -3.0])
+    strength = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(shortest_subgradient(w, gradient, strength), [1.5, -0.5, 0.0, 2.0, -2.0, -3.0])
+
+
+# --- OWL-QN -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", [0.0, 0.7])
+def test_separable_quadratic_is_soft_thresholding(precision):
+    rng = np.random.default_rng(0)
+    curvature, centre, strength = rng.uniform(0.1, 10, 40), rng.normal(size=40), rng.uniform(0, 3, 40)
+    penalty = ElasticNet(np.full(40, precision), strength)
+    report = OWLQN(tol=1e-10).solve(Quadratic(np.diag(curvature), centre), penalty, rng.normal(size=40))
+    expected = soft(curvature * centre, strength) / (curvature + precision)
+    assert report.converged
+    np.testing.assert_allclose(report.w, expected, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(report.w == 0, expected == 0)
+    assert 5 < np.count_nonzero(expected == 0) < 35
+
+
+@pytest.mark.parametrize("sigma", [np.inf, 1.5])
+@pytest.mark.parametrize("strength", [0.3, 2.0, 8.0])
+def test_conditions_of_karush_kuhn_and_tucker(strength, sigma):
+    objective = logistic()
+    # the last weights are not to be sparse
+    penalty = ElasticNet(np.full(30, sigma**-2), np.where(np.arange(30) < 25, strength, 0.0))
+    report = OWLQN(tol=1e-7, max_iter=2000).solve(objective, penalty, np.zeros(30))
+    gradient = gradient_of_smooth_part(objective, penalty, report.w)
+    zero = report.w == 0
+    assert report.converged
+    assert 0 < zero.sum() < 25
+    assert (np.abs(gradient[zero]) <= penalty.strength[zero] + 1e-6).all()
+    np.testing.assert_allclose(gradient[~zero], -(penalty.strength * np.sign(report.w))[~zero], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3])
+def test_it_stops_where_it_says_and_the_gap_is_a_bound(tol):
+    objective, penalty, start = logistic(1), ElasticNet(np.full(30, 0.2), np.ones(30)), np.zeros(30)
+    best = OWLQN(tol=1e-9, max_iter=5000).solve(objective, penalty, start).history[-1]
+    calls = []
+    report = OWLQN(tol=tol, callback=calls.append).solve(objective, penalty, start)
+    gradient = gradient_of_smooth_part(objective, penalty, report.w)
+    norm = np.linalg.norm(shortest_subgradient(report.w, gradient, penalty.strength))
+    assert report.converged
+    assert report.message == "converged"
+    assert report.gradient_norm == pytest.approx(norm, rel=1e-9)
+    assert norm <= tol * max(1.0, np.linalg.norm(report.w))
+    assert report.gap == pytest.approx(norm**2 / 0.4)
+    assert 0 <= report.history[-1] - best <= report.gap + 1e-12 * best
+    assert report.history[-1] == pytest.approx(total(objective, penalty, report.w), rel=1e-12)
+    assert report.history[0] == total(objective, penalty, start)
+    assert (np.diff(report.history) < 0).all()
+    assert len(report.history) == report.n_iter + 1
+    assert [progress.n_iter for progress in calls] == list(range(1, report.n_iter + 1))
+    assert [progress.value for progress in calls] == list(report.history[1:])
+    assert calls[-1].gradient_norm == report.gradient_norm
+    np.testing.assert_array_equal(start, 0.0)
+
+
+def test_without_strengths_it_finds_the_minimum_of_lbfgs():
+    objective, penalty = logistic(2), L2(np.ones(30))
+    ours = OWLQN(tol=1e-8, max_iter=2000).solve(objective, penalty, np.zeros(30))
+    peer = LBFGS(tol=1e-8, max_iter=2000).solve(objective, penalty, np.zeros(30))
+    assert ours.converged
+    np.testing.assert_allclose(ours.w, peer.w, rtol=0, atol=1e-7)
+
+
+def test_a_good_start_is_the_end():
+    objective, penalty = logistic(), ElasticNet(np.ones(30), np.ones(30))
+    report = OWLQN(tol=1e-6).solve(objective, penalty, np.zeros(30))
+    again = OWLQN(tol=1e-6).solve(objective, penalty, report.w)
+    assert again.converged
+    assert again.n_iter == 0
+    np.testing.assert_array_equal(again.w, report.w)
+
+
+def test_strong_penalties_leave_nothing():
+    report = OWLQN().solve(
+        logistic(), ElasticNet(np.zeros(30), np.full(30, 1e4)), np.random.default_rng(0).normal(size=30)
+    )
+    assert report.converged
+    assert not report.w.any()
+    assert report.gap == np.inf
+
+
+@pytest.mark.parametrize("max_iter", [0, 2])
+def test_it_says_when_it_has_not_converged(max_iter):
+    report = OWLQN(tol=1e-9, max_iter=max_iter).solve(logistic(), ElasticNet(np.ones(30), np.ones(30)), np.zeros(30))
+    assert not report.converged
+    assert report.n_iter == max_iter
+    assert len(report.history) == max_iter + 1
+    assert "iteration" in report.message
+
+
+def test_it_ends_where_rounding_errors_hide_the_way():
+    report = OWLQN(tol=0, max_iter=10_000).solve(logistic(), ElasticNet(np.ones(30), np.ones(30)), np.zeros(30))
+    assert not report.converged
+    assert report.n_iter < 10_000
+    assert report.message == "no step makes the function smaller"
+    assert report.gradient_norm < 1e-6
+
+
+def test_overflow_is_refused():
+    penalty = ElasticNet(np.ones(30), np.ones(30))
+    with pytest.raises(ValueError, match="floating point numbers cannot hold"), np.errstate(over="ignore"):
+        OWLQN().solve(logistic(), penalty, np.full(30, 1e200))
+
+
+# --- what goes with what ----------------------------------------------------------------------------------------------
+
+
+def test_solvers_say_what_they_lack():
+    objective, smooth, sparse = logistic(), L2(np.ones(30)), ElasticNet(np.ones(30), np.ones(30))
+    check_needs(LBFGS(), objective, smooth)
+    check_needs(OWLQN(), objective, smooth)
+    check_needs(OWLQN(), objective, sparse)
+    with pytest.raises(ValueError, match="LBFGS needs value_gradient of the penalty, which ElasticNet.*OWLQN"):
+        check_needs(LBFGS(), objective, sparse)
+    with pytest.raises(ValueError, match="OWLQN needs value_gradient of the objective, which object does not"):
+        check_needs(OWLQN(), object(), sparse)
+    with pytest.raises(ValueError, match="penalty, which ElasticNet does not"):
+        check_needs(LBFGS(), Logistic, ElasticNet)
