@@ -864,6 +864,86 @@ def test_extreme_weights_of_lengths(name, length):
     check_against_recursion(SegmentCase(model, [(0,)] * 3, blocks, 0, rows, words, gold), atol=1e-10)
 
 
+def one_sequence(model, blocks, feature_orders, rows):
+    """Return a case of one sequence, with label 0 throughout."""
+    n_attributes = 1 + max(int(block.attributes.max()) for block in blocks)
+    gold = tuple((t, t + 1, 0) for t in range(len(rows)))
+    return SegmentCase(model, feature_orders, blocks, n_attributes, [rows], [["a"] * len(rows)], [gold])
+
+
+def check_by_enumeration(case):
+    model, batch = to_segment_model(case)
+    p = so.distribution(case.model, case.sequences[0])
+    close(model.log_partition(batch), [so.log_partition(case.model, case.sequences[0])])
+    np.testing.assert_allclose(
+        model.marginals(batch), so.token_marginals(p, case.model.n_labels, len(case.rows[0])), atol=1e-10
+    )
+    check_best(case, model, batch)
+    layout, objective = objective_of(case)
+    check_objective(case, case.model, layout, objective, to_weights(case, layout), np.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("border", "whole", "own", "after"),
+    [
+        (600, 0, -1000, 200),
+        (620, 0, -1000, 150),
+        (500, 0, -1000, 300),
+        (640, 0, -1300, 60),
+        (300, 0, -900, 150),
+        (170, 170, -1000, 170),
+        (400, 170, -1000, 170),
+        (150, 150, -1000, 400),
+        (0, 179, -800, 640),
+    ],
+)
+def test_scores_that_are_cut_off_do_not_come_back(border, whole, own, after):
+    """A hopeless segment of label 1 after a border that is worth a lot, and before another one.
+
+    Factors that are in range by themselves must not lift what is too small to be held.
+    """
+    blocks = token_block(BEGIN, [0, 1]), token_block(BAG, [2, 0])
+    patterns = {(0,): 0.0, (1,): 0.0, (0, 1): 0.0, (1, 0): 0.0}
+    features = {(0, (0, 1)): border, (0, (1, 0)): 0.0, (1, (0, 1)): 0.0, (1, (1, 0)): after}
+    features |= {(2, (0,)): 0.0, (2, (1,)): own, (3, (0, 1)): whole, (3, (1, 0)): 0.0}
+    model = so.Model(2, (3, 1), True, patterns, {pair: float(w) for pair, w in features.items()})
+    check_by_enumeration(one_sequence(model, blocks, [(1,), (1,), (0,), (1,)], [{}, {0: 1.0, 2: 1.0}, {1: 1.0}]))
+
+
+@pytest.mark.parametrize("gain", [100.0, 140.0, 150.0, 160.0, 170.0, 180.0, 200.0, 400.0])
+def test_scores_that_are_cut_off_do_not_add_to_small_ones(gain):
+    """Label 1 ends in front of token 3 with exp(-455), or exp(gain - 900); three more gains may make it win."""
+    blocks = (
+        token_block(BEGIN, [0, 1, 2, 3]),
+        token_block(CHANNELS["bioes S:"], [4]),
+        token_block(CHANNELS["bioes E:"], [4]),
+        token_block(CHANNELS["bioes B:"], [4]),
+    )
+    allowed = [(0, 0), (0, 1), (1, 2), (2, 3), (3, 2), (1, 2, 3), (1, 2, 3, 2)]
+    patterns = dict.fromkeys([(0,), (1,), (2,), (3,)], 0.0)
+    patterns |= {(a, b): -INF for a in range(4) for b in range(4)} | dict.fromkeys(allowed, 0.0)
+    gains = {(0, (0, 1)), (1, (1, 2)), (2, (1, 2, 3)), (3, (1, 2, 3, 2))}
+    features = {(f, z): gain * ((f, z) in gains) for f in range(4) for z in patterns if len(z) > 1}
+    own = {4: -900.0, 5: -455.0, 6: -2000.0}
+    features |= {(f, (y,)): weight * (y == 1) for f, weight in own.items() for y in range(4)}
+    model = so.Model(4, (INF, 2, 1, 1), True, patterns, features)
+    rows = [{}, {}, {0: 1.0, 4: 1.0}, {1: 1.0}, {2: 1.0}, {3: 1.0}]
+    case = one_sequence(model, blocks, [(1, 2, 3)] * 4 + [(0,)] * 3, rows)
+    semi, batch = to_segment_model(case)
+    close(semi.log_partition(batch), [so.log_partition(model, case.sequences[0])])
+
+
+@pytest.mark.parametrize("bias", [600.0, 640.0])
+@pytest.mark.parametrize("channel", ["begin:", "bag:"])
+@pytest.mark.parametrize("longest", [1, 3])
+def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias, channel, longest):
+    """At the first token no label comes before: the arc (1, 0), with the highest score of all, has no mass there."""
+    patterns = {(0,): 0.0, (1,): 0.0, (0, 0): bias, (1, 0): 0.0, (1, 1): bias}
+    features = {(0, z): 2 * bias if z == (1, 0) else 0.0 for z in patterns if len(z) == 2}
+    model = so.Model(2, (longest, longest), True, patterns, features)
+    check_by_enumeration(one_sequence(model, (token_block(CHANNELS[channel], [0]),), [(1,)], [{0: 1.0}, {}, {}]))
+
+
 @pytest.mark.parametrize("features", ["plain", "all", "whole", "length_log_0"])
 @every_order
 def test_extreme_weights_give_finite_gradients(features, orders):

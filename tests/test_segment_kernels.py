@@ -1,0 +1,369 @@
+"""The semi-Markov kernels by their tables: both twins, memory, compilation, layers of memory under threads."""
+
+import pickle
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+import segment_oracle as so
+from hypothesis import given, settings
+from segment_cases import (
+    CHANNELS,
+    LENGTHS,
+    WholeMaker,
+    from_segments,
+    is_possible,
+    random_segment_case,
+    segment_cases,
+    to_segment_batch,
+    to_segment_layout,
+    to_segment_model,
+    to_segments,
+    to_weights,
+    token_block,
+)
+
+from sklearn_hocrf import _segment_inference
+from sklearn_hocrf._batch import cut_pieces
+from sklearn_hocrf._kernels import chain, rows, segments, semi, semi_log
+from sklearn_hocrf._objectives import SegmentNegativeLogLikelihood
+from sklearn_hocrf._segment_inference import SegmentModel, SegmentPlan
+from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock, Segments
+
+MODULES = (chain, rows, segments, semi, semi_log)
+BLOCKS = {
+    "plain": None,
+    "tags": (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(CHANNELS["I|:"], [1]), LENGTHS[2]),
+    "whole": (token_block(INSIDE, [0, 1]), RowBlock(WholeMaker(), {})),
+}
+PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0), (2, 2, 1)]
+every_block = pytest.mark.parametrize("blocks", BLOCKS)
+every_order = pytest.mark.parametrize("orders", [((0,),), ((0, 1, 2),)], ids=["order_0", "conjoined"])
+
+
+def mixed_case(seed, lengths, blocks="tags", orders=((0, 1, 2),), **options):
+    options = {"longest": (5, 3, 1), "patterns": PATTERNS, **options}
+    return random_segment_case(np.random.default_rng(seed), lengths, BLOCKS[blocks], orders, **options)
+
+
+def answers(model, batch):
+    """Return log Z, marginals, expected counts, probable segments and the scores of the best segments."""
+    expected = model.expectations(SegmentPlan(model.layout, batch))
+    np.testing.assert_allclose(expected.log_z, model.log_partition(batch), rtol=1e-14)
+    _, probability = model.segment_marginals(batch, 1e-3)
+    best = model.log_score(batch, model.decode(batch))
+    return expected.log_z, model.marginals(batch), expected.counts, probability, best
+
+
+def assert_same(found, expected, atol=1e-11):
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-10, atol=atol)
+
+
+class Counter:
+    """Counts the calls of a function that it stands in for."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.function(*args)
+
+
+@pytest.fixture
+def twin_passes(monkeypatch):
+    """Count the forward passes in log space."""
+    counter = Counter(semi_log.forward_log)
+    monkeypatch.setattr(semi_log, "forward_log", counter)
+    return counter
+
+
+# --------------------------------------------------------------------------------------------------------------- twins
+
+
+@settings(max_examples=25)
+@given(segment_cases(forbid=True).filter(is_possible))
+def test_twins_agree_on_drawn_models(case):
+    model, batch = to_segment_model(case)
+    expected = answers(model, batch)
+    model.scales = False
+    assert_same(answers(model, batch), expected)
+
+
+@every_block
+@every_order
+def test_twins_agree_and_moderate_weights_need_no_twin(blocks, orders, twin_passes):
+    model, batch = to_segment_model(mixed_case(0, np.random.default_rng(0).integers(0, 60, 19), blocks, orders))
+    expected = answers(model, batch)
+    assert twin_passes.calls == 0
+    model.scales = False
+    assert_same(answers(model, batch), expected)
+    assert twin_passes.calls > 0
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_forbidden_arcs_and_limits_need_no_twin(repeats, twin_passes):
+    """A state that cannot be reached is not one that has been lost."""
+    rng = np.random.default_rng(1)
+    patterns = [z for z in PATTERNS if repeats or z != (2, 2, 1)]
+    case = random_segment_case(
+        rng,
+        rng.integers(1, 40, 19),
+        BLOCKS["tags"],
+        longest=(6, 4, 2),
+        repeats=repeats,
+        patterns=patterns,
+        forbidden=0.3,
+    )
+    model, batch = to_segment_model(case)
+    model.marginals(batch)
+    assert twin_passes.calls == 0
+
+
+def test_the_twin_works_on_suspect_sequences_only(twin_passes):
+    """Scores of tokens are the suspects here: the same model scales the other sequences of the block."""
+    features = {(f, (y,)): float(f == y) for f in range(2) for y in range(2)}
+    model = so.Model(2, (6, 6), False, {(0,): 0.0, (1,): 0.0, (0, 1): -100.0, (1, 0): -100.0}, features)
+    case = mixed_case(2, [6] * 6, "plain", longest=(6, 6), patterns=[(0, 1), (1, 0)], repeats=False)
+    extreme = [{1: -400.0}] * 3 + [{0: -400.0, 1: 150.0}] * 3
+    calm = [{1: 1.0}, {0: 2.0}] * 3
+    case = case._replace(model=model, feature_orders=[(0,)] * 2, rows=[calm] * 5 + [extreme])
+    semi_crf, batch = to_segment_model(case)
+    log_z = semi_crf.log_partition(batch)
+    assert twin_passes.calls == 1
+    np.testing.assert_allclose(log_z, [so.log_partition(model, s) for s in case.sequences], rtol=1e-12)
+
+
+@pytest.mark.needs_jit
+def test_long_segments_need_no_twin(twin_passes):
+    """Segments of hundreds of tokens of one label, where the other labels lose by far."""
+    features = {(f, (y,)): 3.0 * (f == y) for f in range(2) for y in range(2)}
+    model = so.Model(2, (400, 400), False, dict.fromkeys([(0,), (1,), (0, 1), (1, 0)], 0.0), features)
+    case = mixed_case(3, [0], "plain", longest=(400, 400), patterns=[], repeats=False)
+    rows = [{int(t // 300 % 2): 1.0} for t in range(1200)]
+    case = case._replace(model=model, feature_orders=[(0,)] * 2, rows=[rows], words=[["a"] * 1200], segmentations=[()])
+    case = case._replace(segmentations=[tuple((u, u + 300, u // 300 % 2) for u in range(0, 1200, 300))])
+    semi_crf, batch = to_segment_model(case)
+    marginals = semi_crf.marginals(batch)
+    assert twin_passes.calls == 0
+    np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=1e-12)
+    assert from_segments(semi_crf.decode(batch), batch.offsets) == [case.segmentations[0]]
+
+
+@pytest.mark.needs_jit
+def test_the_twin_keeps_its_digits_on_long_sequences():
+    """log Z is about 5e6 here: differences of numbers of that size would leave marginals of nine digits."""
+    case = mixed_case(4, [6000], "tags", ((0, 1),), scale=300.0)
+    model, batch = to_segment_model(case)
+    layout, expected = model.layout, model.expectations(SegmentPlan(model.layout, batch))
+    assert expected.log_z[0] > 5e6
+    n_segments = layout.pattern_coef(expected.counts)[:3].sum()
+    begins = model.tag_marginals(batch, [(y, BEGIN) for y in range(3)]).sum()
+    assert n_segments == pytest.approx(begins, rel=1e-9)
+    np.testing.assert_allclose(model.marginals(batch).sum(axis=1), 1.0, rtol=1e-13)
+    segments_found, probability = model.segment_marginals(batch, 1e-12)
+    assert probability @ segments_found.lengths == pytest.approx(6000, rel=1e-9)
+
+
+# --------------------------------------------------------------------------------------------- blocks, lanes and slabs
+
+
+@every_block
+@every_order
+@pytest.mark.parametrize("slab_numbers", [0, 2000])
+def test_answers_do_not_depend_on_the_size_of_slabs(blocks, orders, slab_numbers, monkeypatch):
+    lengths = np.random.default_rng(5).integers(0, 30, 2 * chain.LANES + 5)
+    model, batch = to_segment_model(mixed_case(5, lengths, blocks, orders))
+    expected = answers(model, batch)
+    monkeypatch.setattr(_segment_inference, "_SLAB_NUMBERS", slab_numbers)
+    assert_same(answers(model, batch), expected)
+
+
+@every_block
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_sequences_alone_and_side_by_side_agree(blocks, scale, monkeypatch):
+    """Sequences too long for a block run alone, on kernels of another width."""
+    lengths = np.random.default_rng(6).integers(0, 40, 21)
+    model, batch = to_segment_model(mixed_case(6, lengths, blocks, scale=scale))
+    expected = answers(model, batch)
+    tags = model.tag_marginals(batch, [(0, BEGIN), (1, INSIDE)])
+    monkeypatch.setattr(_segment_inference, "_MOST_NUMBERS", 0)
+    plan = SegmentPlan(model.layout, batch)
+    assert {piece.sequences.shape[1] for chunk in plan.chunks for piece in chunk} == {1}
+    assert_same(answers(model, batch), expected)
+    np.testing.assert_allclose(model.tag_marginals(batch, [(0, BEGIN), (1, INSIDE)]), tags, atol=1e-11)
+
+
+def test_a_weight_of_zero_leaves_a_sequence_out_of_the_counts():
+    case = mixed_case(7, [9, 3, 14, 1, 6], "whole")
+    model, batch = to_segment_model(case)
+    weight = np.array([1.0, 0.0, 2.0, 0.0, 0.5])
+    found = model.expectations(SegmentPlan(model.layout, batch), weight)
+    parts = [model.expectations(SegmentPlan(model.layout, one)) for one in batch]
+    np.testing.assert_allclose(found.counts, sum(c * p.counts for c, p in zip(weight, parts, strict=True)), atol=1e-11)
+    np.testing.assert_allclose(found.log_z, [p.log_z[0] for p in parts], rtol=1e-12)
+
+
+# --------------------------------------------------------------------------------------------------------------- memory
+
+
+def peak_of(action):
+    tracemalloc.start()
+    action()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.needs_jit
+def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
+    """T = 4000 tokens, D = 50, L = 3 labels and P > 100 states: T * D * P numbers would be more than 150 MB."""
+    rng = np.random.default_rng(8)
+    patterns = {tuple(rng.integers(0, 3, 6).tolist()) for _ in range(60)}
+    case = random_segment_case(rng, [4000], None, longest=(50, 50, 50), patterns=sorted(patterns))
+    model, batch = to_segment_model(case)
+    n_states = model.layout.automaton.n_states
+    tables = 4000 * 8 * (50 * 3 + 4 * n_states)  # segment scores, and a few numbers for each state
+    assert 4000 * 50 * n_states * 8 > 6 * tables
+    objective = SegmentNegativeLogLikelihood(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+    assert peak_of(lambda: model.log_partition(batch)) < 1.5 * tables
+    assert peak_of(lambda: objective.value_gradient(model.weights)) < 1.5 * tables
+
+
+@pytest.mark.needs_jit
+def test_memory_of_a_sequence_grows_with_its_length_only():
+    def peak(length, longest):
+        case = mixed_case(9, [length], "tags", longest=longest)
+        model, batch = to_segment_model(case)
+        model.marginals(batch)
+        return peak_of(lambda: model.marginals(batch))
+
+    short, long = peak(1000, (20, 5, 1)), peak(4000, (20, 5, 1))
+    assert long < 5 * short
+    wide = peak(1000, (40, 10, 2))
+    assert wide < 2.5 * short
+
+
+@pytest.mark.needs_jit
+@every_block
+def test_memory_of_a_gradient_does_not_grow_with_the_data(blocks):
+    """But for the features of whole segments, which are kept for all evaluations."""
+
+    def peak(n_sequences):
+        case = mixed_case(10, [20] * n_sequences, blocks)
+        model, batch = to_segment_model(case)
+        objective = SegmentNegativeLogLikelihood(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+        objective.value_gradient(model.weights)
+        return peak_of(lambda: objective.value_gradient(model.weights))
+
+    few, many = peak(60), peak(360)
+    assert many - few < 8 * 300 * 20  # less than one number per token
+
+
+# --------------------------------------------------------------------------------------------------------- compilation
+
+
+def signatures():
+    kernels = {
+        f"{module.__name__}.{name}": kernel
+        for module in MODULES
+        for name, kernel in vars(module).items()
+        if hasattr(kernel, "signatures")
+    }
+    return {name: len(kernel.signatures) for name, kernel in kernels.items()}
+
+
+@pytest.mark.needs_jit
+def test_no_kernel_is_compiled_again_for_other_data():
+    """Neither size of the data, nor features, orders, limits, weights nor batches that come back from workers."""
+
+    def everything(case, batch=None, asked=((0, 1), (2, 2, 2))):
+        model, own = to_segment_model(case)
+        batch = own if batch is None else batch
+        answers(model, batch)
+        model.pattern_marginals(batch, asked)
+        model.tag_marginals(batch, [(0, BEGIN), (0, CHANNELS["I|:"])])
+        model.scales = False
+        answers(model, batch)
+        objective = SegmentNegativeLogLikelihood(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+        objective.value_gradient(model.weights)
+
+    everything(mixed_case(11, [5, 9, 1200, 0], "whole"))
+    everything(mixed_case(11, [5, 9, 2], "plain"))
+    before = signatures()
+    assert sum(before.values()) > 10
+    for blocks in BLOCKS:
+        everything(mixed_case(12, [3, 0, 1, 30], blocks, ((0,),)))
+    everything(mixed_case(13, [40] * 20, "tags", longest=(40, 1, 1), repeats=False, patterns=[(0, 1)]))
+    everything(mixed_case(14, [2, 1], "tags", scale=400.0, patterns=[]))
+    one_label = random_segment_case(
+        np.random.default_rng(15), [4, 600], BLOCKS["tags"], longest=(7,), patterns=[(0, 0)]
+    )
+    everything(one_label, asked=[(0, 0)])
+    everything(one_label, pickle.loads(pickle.dumps(to_segment_batch(one_label))), [(0, 0)])
+    everything(one_label.replace_sequences([1, 0, 0]), to_segment_batch(one_label)[[1, 0, 0]], [(0, 0, 0)])
+    assert {name: n for name, n in signatures().items() if n != before[name]} == {}
+
+
+# ------------------------------------------------------------------------------------------------------- other threads
+
+
+@pytest.mark.needs_jit
+def test_two_python_threads_at_once():
+    model, batch = to_segment_model(mixed_case(16, np.random.default_rng(16).integers(1, 40, 60), "whole"))
+    expected = model.marginals(batch)
+    found = [None] * 4
+
+    def work(i):
+        found[i] = model.marginals(batch, n_jobs=2)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for marginals in found:
+        np.testing.assert_array_equal(marginals, expected)
+
+
+@every_block
+def test_models_and_batches_survive_pickling(blocks):
+    case = mixed_case(17, [5, 0, 12], blocks)
+    model, batch = to_segment_model(case)
+    layout = pickle.loads(pickle.dumps(model.layout))
+    np.testing.assert_array_equal(to_weights(case, layout), model.weights)
+    again = SegmentModel(layout, model.weights)
+    other = pickle.loads(pickle.dumps(batch))
+    for one, two in zip(answers(again, other), answers(model, batch), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_answers_do_not_change_what_they_are_given():
+    case = mixed_case(18, [5, 12, 3])
+    layout, batch = to_segment_layout(case), to_segment_batch(case)
+    weights = to_weights(case, layout)
+    before = weights.copy()
+    gold = to_segments(case.segmentations, batch.offsets)
+    kept = Segments(*(part.copy() for part in gold))
+    model = SegmentModel(layout, weights)
+    first = answers(model, batch)
+    SegmentNegativeLogLikelihood(layout, batch, gold).value_gradient(weights)
+    model.log_score(batch, gold)
+    np.testing.assert_array_equal(weights, before)
+    for one, two in zip(gold, kept, strict=True):
+        np.testing.assert_array_equal(one, two)
+    for one, two in zip(answers(model, batch), first, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_pieces_cover_every_sequence_once():
+    """Both kinds of blocks together: those of one lane and those of several."""
+    lengths = [3, 0, 700, 5, 1, 90]
+    model, batch = to_segment_model(mixed_case(19, lengths))
+    plan = SegmentPlan(model.layout, batch)
+    found = [n for chunk in plan.chunks for piece in chunk for n in piece.sequences.ravel().tolist() if n >= 0]
+    assert sorted(found) == [0, 2, 3, 4, 5]
+    assert all(len(piece.slabs) == 1 for chunk in plan.chunks for piece in chunk)
+    assert len(cut_pieces(batch.offsets, 1, 0, np.inf, plan.row_numbers, [2])) == 1
