@@ -27,6 +27,11 @@ class PatternTable(NamedTuple):
         longest = self.labels.shape[1]
         return [tuple(row[longest - n :]) for row, n in zip(self.labels.tolist(), self.lengths.tolist(), strict=True)]
 
+    def subset(self, kept) -> PatternTable:
+        """Return the patterns that a mask of shape (Z,) keeps."""
+        lengths = self.lengths[kept]
+        return PatternTable(np.ascontiguousarray(self.labels[kept][:, -lengths.max() :]), lengths)
+
 
 def observed_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None) -> PatternTable:
     """Return the patterns that occur in training labels, up to ``max_order``.
@@ -107,9 +112,7 @@ def given_patterns(patterns: Iterable[Sequence[int]], n_labels) -> PatternTable:
 def without_repeats(patterns: PatternTable) -> PatternTable:
     """Return the patterns that have no equal neighbours."""
     left, right = patterns.labels[:, :-1], patterns.labels[:, 1:]
-    kept = ~((left == right) & (right >= 0)).any(axis=1)
-    lengths = patterns.lengths[kept]
-    return PatternTable(np.ascontiguousarray(patterns.labels[kept][:, -lengths.max() :]), lengths)
+    return patterns.subset(~((left == right) & (right >= 0)).any(axis=1))
 
 
 def is_frequent(counts, min_count) -> np.ndarray:
