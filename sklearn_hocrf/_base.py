@@ -19,15 +19,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.parallel import _get_threadpool_controller
 from sklearn.utils.validation import check_is_fitted
 
-from ._automaton import PatternAutomaton
 from ._labels import decode_labels, label_codes
 from ._patterns import PatternTable, all_patterns, given_patterns, observed_patterns
-from ._penalties import L2
-from ._solvers import LBFGS
+from ._penalties import L2, ElasticNet
+from ._solvers import LBFGS, OWLQN, check_needs
 from ._validation import check_sequence_weight, check_training_data, read_sequences
 
 __all__ = ["BaseSequenceLabeler", "Problem"]
@@ -36,8 +35,6 @@ __all__ = ["BaseSequenceLabeler", "Problem"]
 class Problem(NamedTuple):
     """One training problem, ready for a solver."""
 
-    patterns: PatternTable
-    automaton: PatternAutomaton
     layout: Any  # WeightLayout: which weights there are
     objective: Any  # value_gradient(w), without the penalty
 
@@ -48,12 +45,14 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
     _parameter_constraints: dict = {
         "max_order": [Interval(Integral, 0, None, closed="left")],
         "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like"],
+        "l1_reg": [Interval(Real, 0, None, closed="left"), "array-like"],
         "patterns": [Iterable],
         "min_pattern_count": [Interval(Real, 0, None, closed="left")],
         "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
         "min_feature_count": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "unsupported": ["boolean"],
+        "solver": [StrOptions({"lbfgs"}), HasMethods("solve")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "warm_start": ["boolean"],
@@ -62,6 +61,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         "random_state": ["random_state"],
     }
     _takes_segment_features = False
+    _objective: type  # class of the training criterion
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def _build_problem(self, data) -> Problem:
-        """Return patterns, automaton, weights and objective for validated training data."""
+        """Return weights and objective for validated training data."""
 
     @abstractmethod
     def _build_model(self):
@@ -140,16 +140,20 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
         """
         self._check_parameters()
+        solver, penalty_class = self._choose_solver(), self._penalty_class()
+        check_needs(solver, self._objective, penalty_class)
         data = check_training_data(self, X, y, sample_weight, self._read_training_targets)
-        problem = self._build_problem(data)
-        sigma = self._sigma_of_weight(problem.layout.order_of_weight)
-        solver = LBFGS(tol=self.tol, max_iter=self.max_iter, callback=self._write_progress if self.verbose else None)
+        layout, objective = self._build_problem(data)
+        penalty = penalty_class(*self._strengths_of_weights(layout.order_of_weight))
         # an idle BLAS thread spins for a while after each vector operation, on a core that our own threads need
         with _get_threadpool_controller().limit(limits=1, user_api="blas"):
-            report = solver.solve(problem.objective, L2((1.0 / sigma) ** 2), self._starting_weights(problem, data))
-        self._store(data, problem, report)
+            report = solver.solve(objective, penalty, self._starting_weights(layout, data))
+        weights = report.w
+        if penalty.strength is not None:
+            layout, weights = layout.pruned(weights)
+        self._store(data, layout, weights, report)
         if not report.converged:
-            self._warn_not_converged(report)
+            self._warn_not_converged(solver, report)
         return self
 
     def _check_parameters(self):
@@ -159,6 +163,13 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 "sigma_reg must be a number > 0, or a sequence of numbers > 0, one per order; inf means no penalty. "
                 f"Got {self.sigma_reg!r}"
+            )
+        strengths = np.asarray(self.l1_reg)
+        valid = strengths.ndim <= 1 and strengths.size > 0 and strengths.dtype.kind in "iuf"
+        if not valid or not ((strengths >= 0) & np.isfinite(strengths)).all():
+            raise ValueError(
+                "l1_reg must be a number >= 0, or a sequence of numbers >= 0, one per order; all of them finite. Got "
+                f"{self.l1_reg!r}"
             )
         if isinstance(self.patterns, str) and self.patterns not in ("observed", "all"):
             raise ValueError(
@@ -174,9 +185,24 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
                     f"got {prefix!r}: {orders!r}"
                 )
 
-    def _sigma_of_weight(self, order_of_weight):
-        sigmas = np.atleast_1d(self.sigma_reg).astype(np.float64)
-        return sigmas[np.minimum(order_of_weight, len(sigmas) - 1)]
+    def _penalty_class(self):
+        return ElasticNet if np.any(self.l1_reg) else L2
+
+    def _choose_solver(self):
+        if not isinstance(self.solver, str):
+            return self.solver
+        solver_class = OWLQN if np.any(self.l1_reg) else LBFGS
+        return solver_class(self.tol, self.max_iter, callback=self._write_progress if self.verbose else None)
+
+    def _strengths_of_weights(self, order_of_weight):
+        """Return the precision of each weight and, if there is an L1 penalty, its strength: what the penalty takes."""
+
+        def by_order(values):
+            values = np.atleast_1d(values).astype(np.float64)
+            return values[np.minimum(order_of_weight, len(values) - 1)]
+
+        precision = (1.0 / by_order(self.sigma_reg)) ** 2
+        return (precision, by_order(self.l1_reg)) if np.any(self.l1_reg) else (precision,)
 
     def _feature_orders(self, features):
         """Return the exact orders of the patterns each feature goes with: a list, or one tuple for all features."""
@@ -216,12 +242,11 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             raise ValueError(f"pattern {longest!r} has order {len(longest) - 1}, but max_order is {self.max_order}")
         return given_patterns(codes_of_given, len(labels))
 
-    def _starting_weights(self, problem, data):
+    def _starting_weights(self, layout, data):
         """Return zeros, or with ``warm_start`` the weights of the last fit, matched by pattern and feature."""
-        layout = problem.layout
         if not self.warm_start or not hasattr(self, "coef_"):
             return np.zeros(layout.n_weights)
-        rows = _matching(_pattern_labels(problem.patterns, data.targets.labels), self.patterns_)
+        rows = _matching(_pattern_labels(layout.patterns, data.targets.labels), self.patterns_)
         columns = _matching(*_feature_keys(data.features, self._features))
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
@@ -231,16 +256,15 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             f"{progress.gradient_norm:.3g}, at most {progress.gap:.3g} above the optimum\n"
         )
 
-    def _store(self, data, problem, report):
-        layout = problem.layout
-        patterns = _pattern_labels(problem.patterns, data.targets.labels)
-        pattern_coef, coef = layout.pattern_coef(report.w), layout.coef(report.w)
+    def _store(self, data, layout, weights, report):
+        patterns = _pattern_labels(layout.patterns, data.targets.labels)
+        pattern_coef, coef = layout.pattern_coef(weights), layout.coef(weights)
         self._store_targets(data.targets)
         self.n_features_in_ = data.features.n_features
         self.patterns_ = patterns
         self.pattern_coef_ = pattern_coef
         self.coef_ = coef
-        self.automaton_ = problem.automaton
+        self.automaton_ = layout.automaton
         self.n_iter_ = report.n_iter
         self.objective_history_ = report.history
         self.optimality_gap_ = report.gap
@@ -248,12 +272,13 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         self._labels = data.targets.labels
         self._labels_as_lists = data.targets.as_lists
         self._layout = layout
-        self._weights = report.w
+        self._weights = weights
 
-    def _warn_not_converged(self, report):
-        remedy = f"Increase max_iter (now {self.max_iter})"
-        if report.n_iter < self.max_iter:  # the line search found nothing better: rounding errors
-            remedy = f"It can get no closer to the optimum: increase tol (now {self.tol:g})"
+    def _warn_not_converged(self, solver, report):
+        remedy = f"Increase max_iter (now {report.n_iter})"
+        if report.n_iter < getattr(solver, "max_iter", np.inf):  # the line search found nothing better: rounding errors
+            remedy = "It can get no closer to the optimum: increase tol"
+            remedy += f" (now {solver.tol:g})" if hasattr(solver, "tol") else ""
         warnings.warn(
             f"{type(self).__name__} did not converge in {report.n_iter} iterations: the gradient norm is "
             f"{report.gradient_norm:.3g}, the objective at most {report.gap:.3g} above the optimum. {remedy}, scale "

@@ -270,6 +270,28 @@ class WeightLayout:
             [row[pattern] for pattern in columns],
         )
 
+    def pruned(self, weights) -> tuple[WeightLayout, np.ndarray]:
+        """Return a layout without the weights that are 0, and the other weights, in its order.
+
+        Patterns of two or more labels that have no weight left are dropped.
+        """
+        pairs, biases = np.flatnonzero(weights[: self.n_pairs]), np.flatnonzero(weights[self.n_pairs :])
+        pair_pattern, bias_pattern = self.pair_pattern[pairs], self.bias_pattern[biases]
+        kept = self.patterns.lengths == 1
+        kept[pair_pattern] = True
+        kept[bias_pattern] = True
+        number = np.cumsum(kept) - 1
+        layout = self._with_weights(
+            self.patterns.subset(kept), self.pair_feature[pairs], number[pair_pattern], number[bias_pattern]
+        )
+        return layout, layout.weights(self.pattern_coef(weights)[kept], self.coef(weights)[kept])
+
+    def _with_weights(self, patterns, pair_feature, pair_pattern, bias_pattern) -> WeightLayout:
+        """Return a layout of the same features with other weights."""
+        features = self.features._replace(sort_key=self._rank)
+        automaton = build_automaton(patterns, self.automaton.n_labels)
+        return WeightLayout(patterns, automaton, features, pair_feature, pair_pattern, bias_pattern)
+
     def sum_over_suffixes(self, arc_counts) -> np.ndarray:
         """Return how often each bias's pattern occurs, given how often each arc is used."""
         counts = np.array(arc_counts, dtype=np.float64)

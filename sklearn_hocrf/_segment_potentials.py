@@ -152,6 +152,20 @@ class SegmentLayout(WeightLayout):
             self.repeats,
         )
 
+    def _with_weights(self, patterns, pair_feature, pair_pattern, bias_pattern) -> SegmentLayout:
+        return SegmentLayout(
+            patterns,
+            self.automaton.n_labels,
+            self.features._replace(sort_key=self._rank),
+            pair_feature,
+            pair_pattern,
+            bias_pattern,
+            self.channels,
+            self.length_blocks,
+            self.longest,
+            self.repeats,
+        )
+
     def with_columns(self, columns) -> tuple[SegmentLayout, np.ndarray]:
         """Return a layout with more score columns, without weights, and the number of the column of each.
 
@@ -218,7 +232,8 @@ class SegmentLayout(WeightLayout):
         """Return the features that a batch computes for whole segments, of all candidates that have any."""
         blocks, first = [], 0
         for block in blocks_of(batch):
-            if isinstance(block, RowBlock):
+            attributes = self.features.attribute[first : first + block.n_features]
+            if isinstance(block, RowBlock) and (self._rank[attributes] >= 0).any():
                 blocks.append((first, block))
             first += block.n_features
         parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)] if blocks else []

@@ -80,6 +80,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence the k-th
         value (from 0) is for weights of patterns of order k; the last one repeats, surplus ones are ignored. ``inf``
         means no penalty.
+    l1_reg : float or sequence of float, default=0.0
+        L1 strength (CRFsuite's c1): the penalty has the sum of l1_reg * abs(w), too. In a sequence by order as for
+        ``sigma_reg``. It makes many weights exactly 0, and patterns and pairs without weights leave the fitted model,
+        see Notes.
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed": all patterns that occur in the training segmentations; "all": all there can be (refused above a
         million); or the given ones and all single labels. With "runs" those that have equal neighbours are left out,
@@ -99,10 +103,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     unsupported : bool, default=False
         Whether (feature, pattern) pairs that do not occur in training get a weight, too. A pair occurs where the
         feature is not 0 in a segment with which the pattern ends.
+    solver : {"lbfgs"} or object, default="lbfgs"
+        What minimises. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN. An object has a method ``solve(objective,
+        penalty, w0)``, which returns what those two return; ``max_iter``, ``tol`` and ``verbose`` are its own affair.
     max_iter : int, default=500
-        Highest number of iterations of the solver (L-BFGS).
+        Highest number of iterations of the solver.
     tol : float, default=1e-4
-        The solver stops when the norm of the gradient is at most ``tol * max(1, norm of the weights)``.
+        The solver stops when the norm of the gradient is at most ``tol * max(1, norm of the weights)``; with ``l1_reg``
+        that of the shortest subgradient.
     warm_start : bool, default=False
         Whether fit starts from the weights of the fit before, matched by pattern and feature; new ones start at 0.
     n_jobs : int or None, default=None
@@ -142,7 +150,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         sequences, plus penalty.
     optimality_gap_ : float
         Upper bound on how far the last value is above the optimum: max(sigma)^2 * norm(gradient)^2 / 2; inf where some
-        sigma is inf.
+        sigma is inf. With ``l1_reg`` the shortest subgradient takes the gradient's place.
 
     See Also
     --------
@@ -205,6 +213,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
     }
     _takes_segment_features = True
+    _objective = SegmentNegativeLogLikelihood
 
     def __init__(
         self,
@@ -213,12 +222,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         encoding="runs",
         max_segment_length=None,
         sigma_reg=1.0,
+        l1_reg=0.0,
         patterns="observed",
         min_pattern_count=1,
         feature_order=0,
         min_feature_count=1,
         fit_intercept=True,
         unsupported=False,
+        solver="lbfgs",
         max_iter=500,
         tol=1e-4,
         warm_start=False,
@@ -230,12 +241,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.encoding = encoding
         self.max_segment_length = max_segment_length
         self.sigma_reg = sigma_reg
+        self.l1_reg = l1_reg
         self.patterns = patterns
         self.min_pattern_count = min_pattern_count
         self.feature_order = feature_order
         self.min_feature_count = min_feature_count
         self.fit_intercept = fit_intercept
         self.unsupported = unsupported
+        self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
@@ -275,8 +288,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             unsupported=self.unsupported,
             sequence_weight=weight,
         )
-        objective = SegmentNegativeLogLikelihood(layout, batch, segments, sequence_weight=weight, n_jobs=self.n_jobs)
-        return Problem(layout.patterns, layout.automaton, layout, objective)
+        objective = self._objective(layout, batch, segments, sequence_weight=weight, n_jobs=self.n_jobs)
+        return Problem(layout, objective)
 
     def _store_targets(self, targets):
         labels = targets.labels.tolist()
