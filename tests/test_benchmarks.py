@@ -79,3 +79,25 @@ def test_turns_are_taken(load):
     seconds = load("common").take_turns(cases, 2, clock=lambda: next(clock))
     assert calls == ["a", "b"] * 3
     np.testing.assert_array_equal(seconds, np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("task", ["bibliography", "punctuation", "chinese_words"])
+def test_segmentations_run(load, capsys, task):
+    load(f"bench_{task}").main(["--quick"])
+    printed = capsys.readouterr().out
+    assert "SC^2 against SC^1" in printed or "indicators, log odds" in printed or printed.startswith("skipped")
+
+
+@pytest.mark.parametrize("task", ["bibliography", "punctuation", "words", "lengths"])
+def test_segmentations_are_measured(load, task):
+    module = load("bench_segments")
+    kind, size = {"words": ("and segments", 0), "lengths": ("SC", 5)}.get(task, ("SC", 2))
+    found = module.measure(module.Case(task, kind, size), True, 1)
+    if found is None:
+        pytest.skip(f"the data of {task} is absent")
+    assert min(found) > 0
+
+
+def test_runs_are_cut(load):
+    segments = load("bench_segments").cut([["a", "a", "a", "b"], ["b"]], 2)
+    assert segments == [[(0, 2, "a"), (2, 3, "a"), (3, 4, "b")], [(0, 1, "b")]]

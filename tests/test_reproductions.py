@@ -1,0 +1,67 @@
+"""Real data: numbers of weights and optima that separate implementations reached with the same features."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parent / "benchmarks"
+
+
+@pytest.fixture
+def load(monkeypatch, data_dir):
+    """Import a module of the benchmarks, and forget all of them afterwards."""
+    monkeypatch.setenv("SKLEARN_HOCRF_DATA", str(data_dir))
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module
+    for path in BENCHMARKS.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+def weights_up_to(model):
+    """Return how many weights a model has with patterns of up to order 0, 1, 2 ..."""
+    orders = np.array([len(pattern) - 1 for pattern in model.patterns_])
+    has_bias = (orders > 0) | model.fit_intercept
+    return np.cumsum(np.bincount(orders, weights=np.diff(model.coef_.indptr) + has_bias)).astype(int).tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "order", "sizes", "optimum", "f1", "accuracy"),
+    [
+        ("chain", 2, (38987, 267, 101), 328.893, 85.69, 92.58),
+        ("segment", 1, (38894, 87, 14), 384.246, 85.94, 93.01),
+    ],
+)
+def test_optimum_of_references(load, kind, order, sizes, optimum, f1, accuracy):
+    task = load("bench_bibliography")
+    references = task.load_references()
+    if references is None:
+        pytest.skip("cora_references is absent")
+    model = getattr(task, f"{kind}_model")(order, tol=3e-3)  # enough for the optimum to a hundredth
+    fitted = task.train(references, getattr(task, f"{kind}_features")(), model)
+    assert (weights_up_to(model)[-1], len(model.patterns_), model.automaton_.n_states) == sizes
+    assert model.optimality_gap_ < 5e-3
+    assert model.objective_history_[-1] == pytest.approx(optimum, abs=5e-3)
+    assert fitted.f1 == pytest.approx(f1, abs=0.1)
+    assert fitted.accuracy == pytest.approx(accuracy, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("bibliography", {0: 32432 + 5370, 1: 38894, 2: 39039}),
+        ("punctuation", {1: 425784, 2: 431832, 3: 437625}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_numbers_of_weights(load, task, expected):
+    module = load(f"bench_{task}")
+    data = module.load_references() if task == "bibliography" else module.load_dialogues()
+    if data is None:
+        pytest.skip(f"the data of {task} is absent")
+    batch = module.segment_features().fit_transform(data.X)
+    model = module.segment_model(max(expected), max_iter=0).fit(batch, data.y)
+    found = weights_up_to(model)
+    assert {order: found[order] for order in expected} == expected
