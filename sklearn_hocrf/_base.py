@@ -175,6 +175,8 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 f'patterns must be "observed", "all" or an iterable of tuples of labels, got {self.patterns!r}'
             )
+        if isinstance(self.solver, type):
+            raise ValueError(f"solver is the class {self.solver.__name__}: use an instance of it")
         if isinstance(self.patterns, Iterator):  # a second fit would find it empty
             raise ValueError(f"patterns is a {type(self.patterns).__name__}, which can be read only once: use a list")
         for prefix, orders in self.feature_order.items() if isinstance(self.feature_order, dict) else ():

@@ -1,0 +1,337 @@
+"""L1 penalties: optimality, the same optimum as CRFsuite, and that weights of 0 are gone from the fitted model."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from test_peers import tagged_sentences
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._penalties import ElasticNet
+from sklearn_hocrf._potentials import WeightLayout
+from sklearn_hocrf._segments import RowBlock
+from sklearn_hocrf._solvers import LBFGS, OWLQN, shortest_subgradient
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+
+RNG = np.random.default_rng(0)
+X, Y = tagged_sentences(RNG, 30)
+UNSEEN, UNSEEN_Y = tagged_sentences(RNG, 10)
+FEW_X, FEW_Y = X[:8], Y[:8]
+ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
+both_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
+
+
+def every_weight(estimator, x=X, y=Y, **parameters):
+    """Return a fit that keeps weights of 0."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WeightLayout, "pruned", lambda layout, weights: (layout, weights))
+        return estimator(**parameters).fit(x, y)
+
+
+def assert_same_answers(one, other, x, y):
+    """Compare decoded labels, marginals and log-likelihoods of two fits."""
+    assert one.predict(x) == other.predict(x)
+    for ours, theirs in zip(one.predict_marginals(x), other.predict_marginals(x), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+    pairs = list(itertools.product(one._labels.tolist(), repeat=2))
+    for ours, theirs in zip(one.pattern_marginals(x, pairs), other.pattern_marginals(x, pairs), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(one.log_likelihood(x, y), other.log_likelihood(x, y), rtol=1e-12, atol=1e-12)
+    assert one.score(x, y) == other.score(x, y)
+
+
+def nonzero_weights(crf):
+    """Return the weights that are not 0 by pattern, and by pattern and feature."""
+    coef = crf.coef_.tocoo()
+    names = crf.feature_names_in_
+    return (
+        {z: w for z, w in zip(crf.patterns_, crf.pattern_coef_, strict=True) if w},
+        {(crf.patterns_[i], names[j]): w for i, j, w in zip(coef.row, coef.col, coef.data, strict=True) if w},
+    )
+
+
+# --- the optimum ------------------------------------------------------------------------------------------------------
+
+
+@both_estimators
+@pytest.mark.parametrize(
+    ("l1_reg", "sigma_reg"), [(0.5, 1.0), ((0.1, 1.0), (3.0, 0.5)), (1.0, np.inf), ((0, 0.5), 2.0)]
+)
+def test_conditions_of_karush_kuhn_and_tucker(estimator, l1_reg, sigma_reg):
+    parameters = {"max_order": 2, "feature_order": {"ending": 1}, "l1_reg": l1_reg, "sigma_reg": sigma_reg}
+    found = {}
+
+    class Watched(OWLQN):
+        def solve(self, objective, penalty, w0):
+            found.update(objective=objective, penalty=penalty, report=super().solve(objective, penalty, w0))
+            return found["report"]
+
+    crf = estimator(**parameters, solver=Watched(tol=1e-6, max_iter=3000)).fit(FEW_X, FEW_Y)
+    w, penalty = found["report"].w, found["penalty"]
+    value, gradient = found["objective"].value_gradient(w)
+    gradient = gradient + penalty.precision * w
+    order = found["objective"].layout.order_of_weight
+    strength, sigma = (np.pad(np.atleast_1d(values), (0, 2), "edge")[order] for values in (l1_reg, sigma_reg))
+    assert found["report"].converged
+    assert (w[strength == 0] != 0).all()
+    assert 0 < np.count_nonzero(w) < len(w)
+    assert (np.abs(gradient[w == 0]) <= strength[w == 0] + 1e-4).all()
+    np.testing.assert_allclose((gradient + strength * np.sign(w))[w != 0], 0, atol=1e-4)
+    penalised = value + (w**2 / (2 * sigma**2)).sum() + (strength * np.abs(w)).sum()
+    assert crf.objective_history_[-1] == pytest.approx(penalised, rel=1e-12)
+    norm = np.linalg.norm(shortest_subgradient(w, gradient, strength))
+    assert crf.optimality_gap_ == pytest.approx(np.max(sigma) ** 2 * norm**2 / 2, rel=1e-6)
+    assert crf.n_iter_ == len(crf.objective_history_) - 1
+
+
+@pytest.mark.parametrize(("c1", "c2"), [(0.1, 0.0), (1.0, 0.0), (0.3, 0.5)])
+def test_order_one_is_crfsuite_with_c1(c1, c2, tmp_path):
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    for rows, labels in zip(X, Y, strict=True):
+        trainer.append(rows, labels)
+    trainer.set_params({"c1": c1, "c2": c2, "max_iterations": 5000, "epsilon": 1e-7, "delta": 1e-9})
+    trainer.train(str(tmp_path / "model"))
+    sigma = (2 * c2) ** -0.5 if c2 else np.inf
+    crf = HighOrderCRF(l1_reg=c1, sigma_reg=sigma, fit_intercept=False, tol=1e-5, max_iter=5000).fit(X, Y)
+    last = trainer.logparser.last_iteration
+    assert crf.objective_history_[-1] == pytest.approx(last["loss"], rel=1e-3)
+    assert crf.objective_history_[-1] < last["loss"] + 1e-5  # of which six decimals are printed
+    assert crf.coef_.nnz + np.count_nonzero(crf.pattern_coef_) == pytest.approx(last["active_features"], rel=0.05)
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(tmp_path / "model"))
+    ours, theirs = sum(crf.predict(X), []), sum(map(tagger.tag, X), [])
+    assert np.mean(np.array(ours) == np.array(theirs)) > 0.98
+
+
+@both_estimators
+def test_weak_penalties_are_hardly_there(estimator):
+    without = estimator(max_order=2, tol=1e-6).fit(FEW_X, FEW_Y)
+    crf = estimator(max_order=2, tol=1e-6, l1_reg=1e-9).fit(FEW_X, FEW_Y)
+    assert crf.objective_history_[-1] == pytest.approx(without.objective_history_[-1], rel=1e-7)
+    np.testing.assert_allclose(crf.log_likelihood(X, Y), without.log_likelihood(X, Y), rtol=1e-4)
+
+
+@both_estimators
+def test_stronger_penalties_leave_less(estimator):
+    sizes, values = [], []
+    for strength in (0.03, 0.3, 3.0):
+        crf = estimator(max_order=3, l1_reg=strength).fit(X, Y)
+        sizes.append((len(crf.patterns_), crf.coef_.nnz, len(pickle.dumps(crf))))
+        values.append(crf.objective_history_[-1])
+    assert sizes[0] > sizes[1] > sizes[2]
+    assert all(
+        more >= less
+        for one, other in zip(sizes, sizes[1:], strict=False)
+        for more, less in zip(one, other, strict=True)
+    )
+    assert values == sorted(values)
+
+
+# --- what is 0 is gone ------------------------------------------------------------------------------------------------
+
+SETTINGS = {
+    "order 3": {"max_order": 3, "l1_reg": 0.5},
+    "conjoined": {"max_order": 2, "l1_reg": (0.3, 0.2), "feature_order": 1},
+    "only long patterns are dropped": {"max_order": 3, "l1_reg": (0.0, 0.0, 1.0)},
+    "patterns without weights of their own": {"max_order": 1, "l1_reg": (0.1, 0.4), "feature_order": {"capital": (1,)}},
+    "all pairs": {"max_order": 1, "l1_reg": 0.3, "feature_order": 1, "unsupported": True},
+    "no intercept": {"max_order": 2, "l1_reg": 0.5, "fit_intercept": False},
+    "nothing is left": {"max_order": 2, "l1_reg": 1e6, "feature_order": 1},
+}
+KEEP_PATTERNS = {"all pairs"}
+
+
+@both_estimators
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_smaller_model_gives_the_same_answers(estimator, setting):
+    crf = estimator(**SETTINGS[setting]).fit(FEW_X, FEW_Y)
+    full = every_weight(estimator, FEW_X, FEW_Y, **SETTINGS[setting])
+    assert_same_answers(crf, full, [*FEW_X, *UNSEEN], [*FEW_Y, *UNSEEN_Y])
+    np.testing.assert_array_equal(crf.objective_history_, full.objective_history_)
+    assert nonzero_weights(crf) == nonzero_weights(full)
+    assert set(crf.patterns_) <= set(full.patterns_)
+    assert (len(crf.patterns_) < len(full.patterns_)) == (setting not in KEEP_PATTERNS)
+    assert len(crf._weights) == crf._layout.n_weights < full._layout.n_weights
+    assert crf._weights.all()
+    assert len(crf.automaton_.pattern_arc) == len(crf.patterns_)
+    assert crf.automaton_.n_arcs <= full.automaton_.n_arcs
+    assert len(pickle.dumps(crf)) < len(pickle.dumps(full))
+
+
+@both_estimators
+def test_single_labels_stay_and_other_patterns_have_weights(estimator):
+    crf = estimator(max_order=3, l1_reg=1.0, feature_order=1).fit(X, Y)
+    labels = sorted({label for y in Y for label in y})
+    assert crf.patterns_[: len(labels)] == [(label,) for label in labels]
+    used = (crf.pattern_coef_ != 0) | (np.diff(crf.coef_.indptr) > 0)
+    assert used[len(labels) :].all()
+    assert crf.coef_.data.all()
+    assert crf.coef_.shape == (len(crf.patterns_), crf.n_features_in_)
+    assert crf.n_features_in_ == len(crf.feature_names_in_) == estimator().fit(X, Y).n_features_in_
+
+
+@both_estimators
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+def test_random_weights_survive_pruning(estimator, share):
+    """Other weights than those of an optimum; attributes leave the dense table, and change places."""
+    crf = estimator(max_order=3, feature_order=2, unsupported=True, max_iter=1, tol=1e9).fit(X, Y)
+    layout = crf._layout
+    weights = np.random.default_rng(0).normal(size=layout.n_weights)
+    weights[np.random.default_rng(1).random(layout.n_weights) > share] = 0.0
+    crf._weights = weights
+    pruned = copy.copy(crf)
+    pruned._layout, pruned._weights = layout.pruned(weights)
+    assert pruned._layout.n_weights == np.count_nonzero(weights)
+    assert_same_answers(pruned, crf, UNSEEN, UNSEEN_Y)
+
+
+@pytest.mark.parametrize("l1_reg", [0.05, 0.5, 2.0])
+def test_forbidden_repeats_stay_forbidden(l1_reg):
+    y = [["x", "x", "y", "y", "z"], ["x", "y", "x", "x"], ["z", "y", "y"]]
+    x = [[[f"w{label}", f"t{t}"] for t, label in enumerate(labels)] for labels in y]
+    crf = HighOrderSemiCRF(max_order=3, l1_reg=l1_reg).fit(x, y)
+    full = every_weight(HighOrderSemiCRF, x, y, max_order=3, l1_reg=l1_reg)
+    assert_same_answers(crf, full, x, y)
+    assert set(crf.patterns_) < set(full.patterns_)
+    for segments in crf.predict_segments(x):
+        assert all(one[2] != other[2] for one, other in zip(segments, segments[1:], strict=False))
+    assert (crf.pattern_marginals(x, [("x", "x")])[0] == 0).all()
+
+
+@pytest.mark.parametrize("l1_reg", [0.02, 0.2, 1.0])
+def test_features_of_segments(l1_reg):
+    words = [[name.split("=")[1] for row in x for name in row if "word" in name] or ["none"] for x in X]
+    y = [[("B-", "I-")[(t > 0) and RNG.random() < 0.5] + "xy"[int(w, 36) % 2] for t, w in enumerate(s)] for s in words]
+    features = SegmentFeatureExtractor(
+        begin=True, end=True, inside=True, tags="bigrams", length=("log", "capped"), identity=True, encoding="bio"
+    )
+    tokens = SequenceFeatureExtractor().fit_transform(words)
+    batch = features.fit(tokens, y).transform(tokens)
+    parameters = {
+        "max_order": 2,
+        "encoding": "bio",
+        "l1_reg": l1_reg,
+        "feature_order": {"begin:": 1, "identity": 1, "length": 2},
+    }
+    crf = HighOrderSemiCRF(**parameters).fit(batch, y)
+    full = every_weight(HighOrderSemiCRF, batch, y, **parameters)
+    assert nonzero_weights(crf) == nonzero_weights(full)
+    assert crf._layout.n_weights < full._layout.n_weights
+    assert_same_answers(crf, full, batch, y)
+
+
+def test_features_of_candidates_without_weights_are_not_computed(monkeypatch):
+    words = [["Ann", "Lee", "met", "Bob"], ["met", "Ann"]]
+    y = [["x", "x", "y", "x"], ["y", "x"]]
+    features = SegmentFeatureExtractor(begin=True, identity=True)
+    batch = features.fit_transform(SequenceFeatureExtractor().fit_transform(words), y)
+    few, none = (HighOrderSemiCRF(l1_reg=strength).fit(batch, y) for strength in (0.01, 1e6))
+    assert any(name.startswith("identity=") for _, name in nonzero_weights(few)[1])
+    monkeypatch.delattr(RowBlock, "rows")
+    with pytest.raises(AttributeError):
+        few.predict(batch)
+    assert len(none.predict(batch)) == 2
+
+
+@both_estimators
+def test_copies_of_the_smaller_model(estimator):
+    crf = estimator(max_order=3, l1_reg=0.5, feature_order=1).fit(FEW_X, FEW_Y)
+    restored = pickle.loads(pickle.dumps(crf))
+    assert_same_answers(restored, crf, UNSEEN, UNSEEN_Y)
+    assert restored.patterns_ == crf.patterns_
+    assert restored._layout.n_weights == crf._layout.n_weights
+
+
+@both_estimators
+def test_warm_start_from_a_smaller_model(estimator):
+    crf = estimator(max_order=2, l1_reg=0.5, feature_order=1, tol=1e-5, warm_start=True).fit(FEW_X, FEW_Y)
+    before = crf.objective_history_[-1]
+    crf.fit(FEW_X, FEW_Y)
+    assert crf.n_iter_ == 0
+    assert crf.objective_history_[0] == pytest.approx(before, rel=1e-12)
+    # weights that were dropped come back where they are wanted
+    crf.set_params(l1_reg=0.0).fit(FEW_X, FEW_Y)
+    cold = estimator(max_order=2, feature_order=1, tol=1e-5).fit(FEW_X, FEW_Y)
+    assert crf.objective_history_[-1] == pytest.approx(cold.objective_history_[-1], rel=1e-8)
+    assert crf.patterns_ == cold.patterns_
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+
+@both_estimators
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"l1_reg": -1},
+        {"l1_reg": np.nan},
+        {"l1_reg": np.inf},
+        {"l1_reg": [1.0, np.inf]},
+        {"l1_reg": [0.0, -1.0]},
+        {"l1_reg": []},
+        {"l1_reg": [[1.0]]},
+        {"l1_reg": ["a"]},
+        {"l1_reg": None},
+        {"solver": "newton"},
+        {"solver": None},
+        {"solver": object()},
+        {"solver": OWLQN},
+        {"solver": LBFGS(), "l1_reg": 1.0},
+    ],
+)
+def test_bad_parameters(estimator, parameters):
+    with pytest.raises(ValueError, match=next(iter(parameters))):
+        estimator(**parameters).fit(X, Y)
+
+
+def test_a_solver_that_does_not_fit_is_named_before_the_data_are_read():
+    with pytest.raises(ValueError, match="LBFGS needs value_gradient of the penalty, which ElasticNet does not have"):
+        HighOrderCRF(solver=LBFGS(), l1_reg=1.0).fit(None, None)
+
+
+@both_estimators
+def test_own_solvers(estimator):
+    class Still:
+        def solve(self, objective, penalty, w0):
+            assert isinstance(penalty, ElasticNet)
+            return LBFGS(max_iter=0).solve(objective, self.smooth(penalty), w0)
+
+        def smooth(self, penalty):
+            penalty.value_gradient = penalty.smooth_value_gradient
+            return penalty
+
+    with pytest.warns(ConvergenceWarning, match="did not converge in 0 iterations"):
+        assert estimator(solver=Still(), l1_reg=1.0).fit(X, Y).n_iter_ == 0
+    same = estimator(solver=LBFGS(tol=1e-3), tol=1.0).fit(X, Y)
+    np.testing.assert_array_equal(same.pattern_coef_, estimator(tol=1e-3).fit(X, Y).pattern_coef_)
+    owlqn = estimator(solver=OWLQN(tol=1e-6, max_iter=2000)).fit(X, Y)
+    assert owlqn.objective_history_[-1] == pytest.approx(estimator(tol=1e-6).fit(X, Y).objective_history_[-1], rel=1e-9)
+    assert clone(owlqn).solver.tol == 1e-6
+
+
+@both_estimators
+def test_too_few_iterations_warn(estimator):
+    with pytest.warns(ConvergenceWarning, match=r"Increase max_iter \(now 2\)"):
+        assert estimator(max_iter=2, l1_reg=0.1).fit(X, Y).n_iter_ == 2
+
+
+def test_verbose_and_grid_search(capsys):
+    crf = HighOrderCRF(verbose=1, l1_reg=0.3).fit(X, Y)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == crf.n_iter_
+    assert f"objective {crf.objective_history_[-1]:.6f}" in lines[-1]
+    search = GridSearchCV(HighOrderCRF(), {"l1_reg": [0.0, 0.1, (0.0, 1.0)]}, cv=2).fit(X, Y)
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+
+
+def test_threads_do_not_change_a_bit():
+    one, two = (HighOrderCRF(max_order=2, l1_reg=0.3, n_jobs=n).fit(X, Y) for n in (1, 2))
+    np.testing.assert_array_equal(one.pattern_coef_, two.pattern_coef_)
+    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
+    assert one.patterns_ == two.patterns_
