@@ -143,13 +143,11 @@ class SegmentModel:
         plan, log_z = SegmentPlan(self.layout, batch), np.zeros(len(batch))
         found: list = []
         self._run_all(plan, n_jobs, lambda tables: _SegmentRun(tables, self, plan, log_z, threshold, found).backward)
-        parts = [np.concatenate([part[i] for part in found]) if found else np.empty(0) for i in range(4)]
-        start, stop, codes, probability = parts
+        nothing = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0)
+        start, stop, codes, probability = map(np.concatenate, zip(nothing, *found, strict=True))
         order = np.lexsort((codes, stop, start))
-        start = start[order].astype(np.int64)
-        table = Segments(
-            np.searchsorted(start, batch.offsets), start, stop[order].astype(np.int64), codes[order].astype(np.int32)
-        )
+        start = start[order]
+        table = Segments(np.searchsorted(start, batch.offsets), start, stop[order], codes[order])
         return table, np.minimum(probability[order], 1.0)
 
     def log_score(self, batch: SequenceBatch, given: Segments) -> np.ndarray:
@@ -390,17 +388,15 @@ class _SegmentRun(_BackwardRun):
 
     def __init__(self, tables, model, plan, log_z, threshold, found):
         super().__init__(tables, model, plan, log_z)
-        self.threshold, self.found = threshold, found
+        self.threshold, self.found = float(threshold), found
 
     def _receive(self, slab, marginals, table, weight):
-        counts = np.zeros(self.plan.n_tokens, np.int64)
-        segments.count_likely(self.shape, slab, table, weight, self.threshold, counts)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        length, code = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.int32)
-        probability = np.empty(starts[-1])
-        segments.list_likely(self.shape, slab, table, weight, self.threshold, starts, length, code, probability)
-        stop = np.repeat(np.arange(self.plan.n_tokens), counts) + 1
-        self.found.append((stop - length, stop, code, probability))
+        asked = self.shape, slab, table, weight, self.threshold
+        count = segments.count_likely(*asked)
+        start, stop, code = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int32)
+        probability = np.empty(count)
+        segments.list_likely(*asked, start, stop, code, probability)
+        self.found.append((start, stop, code, probability))
 
 
 class _DecodeRun(_Run):

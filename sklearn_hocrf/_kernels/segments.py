@@ -132,38 +132,37 @@ def add_candidates(candidates, pairs, tables, slab, table, weight, gradient):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_likely(tables, slab, table, weight, threshold, counts):
-    """Count the segments of at least a probability that end with each token: ``counts`` (N,) int64 out."""
-    n_entries = tables.first_entry[-1]
-    n_labels = len(tables.first_state) - 1
+def count_likely(tables, slab, table, weight, threshold):
+    """Return how many segments have at least a probability."""
+    n_entries, n_labels = tables.first_entry[-1], len(tables.first_state) - 1
+    found = 0
     for block in range(len(slab.length)):
         for lane in range(table.shape[1]):
             if weight[block, lane] == 0.0:
                 continue
             for position in range(slab.length[block, lane]):
-                found = 0
                 for label in range(n_labels):
                     first = (slab.rows[block] + position) * n_entries + tables.first_entry[label]
                     for d in range(1, min(tables.longest[label], position + 1) + 1):
                         found += table[first + d - 1, lane] >= threshold
-                counts[slab.first_token[block, lane] + position] = found
+    return found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_likely(tables, slab, table, weight, threshold, starts, length, code, probability):
-    """Write the segments that ``count_likely`` counts; those that end with token t from ``starts[t]`` on."""
-    n_entries = tables.first_entry[-1]
-    n_labels = len(tables.first_state) - 1
+def list_likely(tables, slab, table, weight, threshold, start, stop, code, probability):
+    """Write the segments that ``count_likely`` counts: arrays of that length, out."""
+    n_entries, n_labels = tables.first_entry[-1], len(tables.first_state) - 1
+    place = 0
     for block in range(len(slab.length)):
         for lane in range(table.shape[1]):
             if weight[block, lane] == 0.0:
                 continue
             for position in range(slab.length[block, lane]):
-                place = starts[slab.first_token[block, lane] + position]
+                after = slab.first_token[block, lane] + position + 1
                 for label in range(n_labels):
                     first = (slab.rows[block] + position) * n_entries + tables.first_entry[label]
                     for d in range(1, min(tables.longest[label], position + 1) + 1):
                         if table[first + d - 1, lane] >= threshold:
-                            length[place], code[place] = d, label
+                            start[place], stop[place], code[place] = after - d, after, label
                             probability[place] = table[first + d - 1, lane]
                             place += 1
