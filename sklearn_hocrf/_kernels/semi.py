@@ -46,7 +46,8 @@ COMMON_SOURCE = "c11035fe076247a4"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
-WHOLE_RANGE = 180.0  # factors of whole arcs beyond exp of it might lift a segment out of what counts as nothing
+LOWEST_WHOLE = -180.0  # the same for the factors of whole arcs
+HIGHEST_SLOT, HIGHEST_WHOLE = 40.0, 120.0  # together they lift no score that is cut off at LOWEST_LOG above TINY
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -75,7 +76,8 @@ def forward(
     sums = scratch[n_values + n_slots + n_states + n_longest + 1 :]
     marks = np.empty((4, scores.shape[1]))  # alive, totals, lows, shifts
     zero, infinite, minus = fill(0.0, width), fill(np.inf, width), fill(-1.0, width)
-    lowest_safe, widest = fill(LOWEST_LOG, width), fill(WHOLE_RANGE, width)
+    lowest_safe, highest_slot = fill(LOWEST_LOG, width), fill(HIGHEST_SLOT, width)
+    lowest_whole, highest_whole = fill(LOWEST_WHOLE, width), fill(HIGHEST_WHOLE, width)
     for block in range(len(slab.length)):
         first_row = slab.rows[block]
         for state in range(n_states):
@@ -102,8 +104,8 @@ def forward(
                     continue
                 total = add(total, fill(constant, width))
                 margin = smallest(add(total, fill(-LOWEST_LOG, width)), margin)
-                margin = smallest(add(multiply(minus, total), fill(-LOWEST_LOG, width)), margin)
-                total = smallest(largest(total, lowest_safe), fill(-LOWEST_LOG, width))
+                margin = smallest(add(multiply(minus, total), highest_slot), margin)
+                total = smallest(largest(total, lowest_safe), highest_slot)
                 store(factors, row * n_slots + slot, exp(total))
             for state in range(1, n_states):
                 flow, mass, any_mass = zero, zero, zero
@@ -161,8 +163,10 @@ def forward(
                 for d in range(1, min(tables.longest[label], longest) + 1):
                     score = _own_and_suffix(width, table, own + d, target, sums, shorter + d, up)
                     store(sums, number * n_longest + d - 1, score)
-                    margin = smallest(smallest(add(widest, score), add(widest, multiply(minus, score))), margin)
-                    factor = exp(smallest(largest(score, multiply(minus, widest)), widest))
+                    minus_score = multiply(minus, score)
+                    room = smallest(add(score, fill(-LOWEST_WHOLE, width)), add(highest_whole, minus_score))
+                    margin = smallest(room, margin)
+                    factor = exp(smallest(largest(score, lowest_whole), highest_whole))
                     factor = multiply(factor, load(table, first + d, width))
                     total = multiply_add(load(whole, (row + 1 - d) * n_whole + number, width), factor, total)
                 store(alpha, after + state, total)
@@ -246,8 +250,7 @@ def backward(
     ends = scratch[n_values + n_adjoints + n_slots : n_values + n_adjoints + n_slots + n_states]
     sums = scratch[n_values + n_adjoints + n_slots + n_states :]
     first_beta = n_adjoints - n_states
-    zero, widest = fill(0.0, width), fill(WHOLE_RANGE, width)
-    lowest = fill(-WHOLE_RANGE, width)
+    zero, lowest_whole, highest_whole = fill(0.0, width), fill(LOWEST_WHOLE, width), fill(HIGHEST_WHOLE, width)
     for block in range(len(slab.length)):
         first_row, lane_weight = slab.rows[block], load(weight, block, width)
         for row in range(first_row, slab.rows[block + 1]):
@@ -282,7 +285,7 @@ def backward(
                 first = row * n_entries + tables.first_entry[label] - 1
                 for d in range(1, min(tables.longest[label], longest) + 1):
                     score = load(sums, number * n_longest + d - 1, width)
-                    factor = exp(smallest(largest(score, lowest), widest))
+                    factor = exp(smallest(largest(score, lowest_whole), highest_whole))
                     onward = multiply(multiply(factor, load(table, first + d, width)), end)
                     cell = (row + 1 - d) * n_whole + number
                     store(whole_reach, cell, add(load(whole_reach, cell, width), onward))
