@@ -1,9 +1,11 @@
 """Features of segments against plain loops over tokens and segments."""
 
 import pickle
+import warnings
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -207,7 +209,7 @@ def test_a_beginning_that_no_name_has_is_told():
     tokens = SequenceFeatureExtractor().fit_transform(WORDS)
     with pytest.warns(UserWarning, match=r"'bias'; SequenceFeatureExtractor\(bias=True\)"):
         SegmentFeatureExtractor(inside="bias").fit(tokens)
-    with pytest.raises(ValueError, match="begin: X has no token features; put a SequenceFeatureExtractor before"):
+    with pytest.raises(ValueError, match="begin: X has no token features; put an AttributeVectorizer"):
         SegmentFeatureExtractor(begin="w").fit(WORDS)
 
 
@@ -475,7 +477,7 @@ class Recorder:
 )
 def test_tokens_that_functions_see(X, tokens):
     recorder = Recorder()
-    SegmentFeatureExtractor(functions=recorder).fit(X, [["P", "Q"]])
+    SegmentFeatureExtractor((), functions=recorder).fit(X, [["P", "Q"]])
     expected = [{"w": "a", "p": "x"}, {"w": "b", "p": "y"}] if tokens is None else tokens
     assert recorder.seen == [expected, expected]
 
@@ -540,16 +542,52 @@ def test_raw_tokens_have_columns_and_no_features_of_their_own():
     assert list(again.feature_names) == [f"identity={n}" for n in names] + [f"w[0]={n}" for n in names[:3]]
 
 
+@pytest.mark.parametrize(
+    ("X", "form"),
+    [
+        ([[{"w": "a"}, {"w": "b"}]], "dicts"),
+        ([[], [["a"], ["b"]]], "lists"),
+        ([[[1.0, 2.0], [0.0, 1.0]]], "lists"),
+        ([np.ones((2, 3))], "rows of numbers"),
+        (np.ones((1, 2, 3)), "rows of numbers"),
+        ([[np.ones(3), np.ones(3)]], "rows of numbers"),
+        ([pd.DataFrame({"a": [1, 2]})], "rows of a data frame"),
+    ],
+)
+def test_what_an_estimator_would_take_for_token_features_is_not_dropped_in_silence(X, form):
+    parameters = {"length": "capped", "max_length": 2}
+    with pytest.warns(UserWarning, match=f"the tokens are {form}: no token features.*Vectorizer.*bag=") as record:
+        SegmentFeatureExtractor(**parameters).fit(X)
+    assert record[0].filename == __file__
+    with pytest.raises(ValueError, match="end: X has no token features; put an AttributeVectorizer"):
+        SegmentFeatureExtractor(end=True).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SegmentFeatureExtractor((), **parameters).fit(X)
+
+
+@pytest.mark.parametrize("X", [[["a", "b"]], [[("a", 1), ("b", 2)]], [[1.0, 2.0]]])
+def test_raw_texts_and_tuples_are_no_reason_to_warn(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SegmentFeatureExtractor(length="capped", max_length=2).fit(X)
+
+
+def test_attribute_lists_of_different_lengths_are_told_of_the_vectorizer():
+    with pytest.raises(ValueError, match="sequence 0, position 1.*AttributeVectorizer"):
+        SegmentFeatureExtractor(length="log").fit([[["a", "b"], ["c"]]])
+
+
 def test_sequences_without_tokens():
     extractor = SegmentFeatureExtractor(identity=True, length="log").fit(WORDS, Y)
     for X in ([], [[]], [[], []]):
         assert extractor.transform(X).shape == (len(X), extractor.n_features_out_)
         with pytest.raises(ValueError, match="no tokens to learn"):
             clone(extractor).fit(X)
-    dicts = SegmentFeatureExtractor(identity="w").fit([[{"w": "a", "p": "b"}, {"w": "c"}]], [["P", "Q"]])
+    dicts = SegmentFeatureExtractor((), identity="w").fit([[{"w": "a", "p": "b"}, {"w": "c"}]], [["P", "Q"]])
     batch = dicts.transform([[{"p": "b"}], [{"w": "c", "more": 1}]])
     assert values_of(batch, [(0, 0, 1), (1, 0, 1)]) == [{}, {"identity=c": 1.0}]
-    with pytest.raises(ValueError, match="no raw token columns"):
+    with pytest.raises(ValueError, match=r"no raw token columns.*AttributeVectorizer\(columns=\.\.\.\)"):
         SegmentFeatureExtractor(identity=True).fit(SequenceBatch([0, 1], [0, 1], [0], None, 1), [["P"]])
 
 

@@ -147,7 +147,7 @@ def _check_width(widths, tokens, offsets) -> int:
         t = next(t for t, width in enumerate(widths) if width != widths[0])
         raise ValueError(
             f"{place(offsets, t)}: the token {_short(tokens[t])} has {widths[t]} columns, "
-            f"but the first token has {widths[0]}"
+            f"but the first token has {widths[0]}; for lists of attribute names there is AttributeVectorizer"
         )
     if widths[0] == 0:
         raise ValueError(f"{place(offsets, 0)}: the token {_short(tokens[0])} has no columns")

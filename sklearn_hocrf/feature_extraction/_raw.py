@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,12 @@ from ._columns import is_text, read_tokens
 from ._names import InputFeatures
 from ._templates import check_kind
 
-__all__ = ["InputSpace", "kept_blocks", "text_field"]
+__all__ = ["TOKEN_FEATURES_FIRST", "InputSpace", "kept_blocks", "text_field", "token_form"]
+
+TOKEN_FEATURES_FIRST = (
+    "put an AttributeVectorizer (dicts, lists of attribute names), a SequenceFeatureExtractor (texts, numbers) or "
+    "Tokenwise (numbers) before"
+)
 
 
 class InputSpace(NamedTuple):
@@ -60,6 +66,22 @@ class InputSpace(NamedTuple):
             check_kind(columns[field], field in self.text_fields, field)
 
 
+def token_form(X) -> str | None:
+    """Return what tokens are where an estimator would take them for token features; None for raw texts and tuples."""
+    for sequence in X:
+        if hasattr(sequence, "columns"):
+            return "rows of a data frame"
+        if getattr(sequence, "ndim", None) == 2:
+            return "rows of numbers"
+        for token in sequence:
+            if isinstance(token, Mapping):
+                return "dicts"
+            if isinstance(token, np.ndarray):
+                return "rows of numbers"
+            return "lists" if isinstance(token, list) else None
+    return None
+
+
 def _raw_batch(offsets, columns) -> SequenceBatch:
     n_tokens = int(offsets[-1])
     names = np.empty(0, dtype=object)
@@ -74,7 +96,10 @@ def kept_blocks(batch) -> tuple:
 def text_field(space: InputSpace, field, parameter) -> tuple:
     """Return the fields that a parameter names; True or None stands for the first one of text, else the first."""
     if not space.fields:
-        raise ValueError(f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns")
+        raise ValueError(
+            f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. Of feature dicts "
+            "AttributeVectorizer(columns=...) keeps them, of numbers a SequenceFeatureExtractor that comes first"
+        )
     if field is True or field is None:
         return (next((field for field in space.fields if field in space.text_fields), space.fields[0]),)
     # tokens may have a tuple for a key, hence the first test

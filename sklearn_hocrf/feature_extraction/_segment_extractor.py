@@ -17,7 +17,7 @@ from .._segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBloc
 from .._validation import read_segment_targets
 from ._identity import IdentityRows
 from ._names import names_of_blocks
-from ._raw import InputSpace, kept_blocks, text_field
+from ._raw import TOKEN_FEATURES_FIRST, InputSpace, kept_blocks, text_field, token_form
 from ._segment_functions import FunctionRows, check_functions
 from ._tags import TAG_ENCODINGS, check_tags
 from ._tries import TokenCodes
@@ -42,7 +42,8 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
     ----------
     bag : None, str or tuple of str, default=None
         Token features that count at every token of a segment; their names stay as they are. None means all. If X has
-        features of segments already, these are kept, and `bag` must be None.
+        features of segments already, these are kept, and `bag` must be None. ``()`` also says that dicts, lists or rows
+        of numbers, of which an estimator would make token features, are meant as raw tokens.
     begin, end, inside : str, tuple of str or True, default=()
         Token features that count at the first token, at the last, at all tokens but the first. Their names begin with
         ``"begin:"``, ``"end:"`` and ``"inside:"``. For a feature that is always on, choose ``"bias"`` of
@@ -163,7 +164,9 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         ----------
         X : SequenceBatch, or list of sequences of tokens
             Raw tokens, as :class:`SequenceFeatureExtractor` takes them, have no token features, only texts and numbers
-            for `identity` and `functions`.
+            for `identity` and `functions`. So have feature dicts, lists of attribute names and numeric arrays, unless
+            they go through an :class:`AttributeVectorizer`, or a :class:`SequenceFeatureExtractor` or
+            :class:`Tokenwise`, before.
         y : list of sequences, or None, default=None
             Where the training segments are, in the form that `encoding` says. Only some features need it.
 
@@ -182,7 +185,8 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         Warns
         -----
         UserWarning
-            If no token feature has a name with the beginning that a parameter asks for.
+            If no token feature has a name with the beginning that a parameter asks for; if tokens that look like
+            token features are read as raw tokens, and `bag` does not say so.
         """
         self._learn(X, y)
         return self
@@ -264,6 +268,8 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
             self.max_length_ = int(segments.lengths.max())
         self._blocks = [*token_blocks, *(LengthBlock(kind, self.max_length_ or 0) for kind in kinds)]
         self._learn_rows(batch, segments, fields, functions)
+        if self.bag is None:
+            _warn_of_raw_tokens(X)
         self._space = space
         blocks = (*self._first_blocks(batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
@@ -331,6 +337,16 @@ def _check_lengths(length) -> tuple:
     return kinds
 
 
+def _warn_of_raw_tokens(X):
+    """Warn if X may be meant as token features; to be called by ``_learn``."""
+    form = None if isinstance(X, SequenceBatch) else token_form(X)
+    if form is not None:
+        warnings.warn(
+            f"the tokens are {form}: no token features are made of them; {TOKEN_FEATURES_FIRST}, or say bag=()",
+            stacklevel=5,
+        )
+
+
 def _choose(names, prefixes, parameter) -> np.ndarray:
     """Return the numbers of the token features whose names begin with one of the prefixes."""
     if prefixes is not True:
@@ -343,7 +359,7 @@ def _choose(names, prefixes, parameter) -> np.ndarray:
         if not prefixes:
             return np.empty(0, dtype=np.int32)
     if not len(names):
-        raise ValueError(f"{parameter}: X has no token features; put a SequenceFeatureExtractor before")
+        raise ValueError(f"{parameter}: X has no token features; {TOKEN_FEATURES_FIRST}")
     if prefixes is True:
         return np.arange(len(names), dtype=np.int32)
     chosen = np.zeros(len(names), dtype=bool)
