@@ -34,6 +34,7 @@ __all__ = [
     "S",
     "TagTable",
     "join_tag",
+    "looks_like_segments",
     "possible_tags",
     "read_segment",
     "segment_lists",
@@ -255,6 +256,37 @@ def read_segment(segment, where, name) -> tuple:
     if not 0 <= start < stop:
         raise ValueError(f"{name} has the segment {segment!r:.60} ({where}), but 0 <= start < stop must hold")
     return int(start), int(stop), label
+
+
+def looks_like_segments(sequences) -> bool:
+    """Return whether labels of tokens look like segments (start, stop, label), no two of a sequence with one start.
+
+    Parameters
+    ----------
+    sequences : list of lists, tuples or arrays
+        Structured arrays with the fields "start" and "stop" are segments.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._encodings import looks_like_segments
+    >>> looks_like_segments([[], [(0, 2, "PER"), (2, 3, "LOC")]]), looks_like_segments([[(0, 1, "A"), (0, 1, "A")]])
+    (True, False)
+    """
+    sequences = [sequence for sequence in sequences if len(sequence)]
+    for sequence in sequences:
+        if isinstance(sequence, np.ndarray) and sequence.dtype.names is not None:
+            if not {"start", "stop"} <= set(sequence.dtype.names):
+                return False
+        elif not all(map(_looks_like_segment, sequence)) or len({start for start, _, _ in sequence}) < len(sequence):
+            return False
+    return bool(sequences)
+
+
+def _looks_like_segment(item) -> bool:
+    if not isinstance(item, (tuple, list)) or len(item) != 3:
+        return False
+    start, stop, _ = item
+    return isinstance(start, Integral) and isinstance(stop, Integral) and 0 <= start < stop
 
 
 def segment_lists(segments: Segments, offsets, labels) -> list:

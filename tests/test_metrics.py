@@ -16,7 +16,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 
-from sklearn_hocrf import HighOrderCRF, datasets, metrics
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 QUANTITIES = ("precision", "recall", "f1")
@@ -576,6 +576,48 @@ def test_bad_systems_are_named():
         metrics.randomization_test([], [], [], metrics.token_f1_score)
 
 
+# --- segments without their encoding ----------------------------------------------------------------------------------
+
+
+SEGMENTS = [[(0, 2, "A"), (2, 3, "B")], [], [(0, 1, "B")]]
+STRUCTURED = [np.array(s, dtype=[("start", int), ("stop", int), ("label", "U1")]) for s in SEGMENTS]
+
+
+@pytest.mark.parametrize("y", [SEGMENTS, STRUCTURED], ids=["lists", "structured arrays"])
+@pytest.mark.parametrize(
+    "score",
+    [
+        metrics.segment_f1_score,
+        metrics.segment_precision_score,
+        metrics.segment_recall_score,
+        metrics.segment_precision_recall_f1,
+        metrics.segment_classification_report,
+        functools.partial(metrics.segment_f1_score, encoding="bio"),
+        functools.partial(metrics.segment_f1_score, encoding="bioes"),
+        metrics.sequence_accuracy_score,
+        functools.partial(metrics.sequence_accuracy_score, encoding="runs"),
+        metrics.token_accuracy_score,
+        metrics.token_f1_score,
+        metrics.token_classification_report,
+    ],
+)
+def test_segments_are_not_taken_for_labels(score, y):
+    message = r'holds segments \(start, stop, label\).*encoding="segments"\?'
+    with pytest.raises(ValueError, match=f"y_true {message}"):
+        score(y, y)
+    with pytest.raises(ValueError, match=f"y_pred {message}"):
+        score([["O", "O"], [], ["O"]], y)
+    with pytest.raises(ValueError, match=f"y {message}"):
+        metrics.extract_segments(y)
+
+
+def test_labels_that_are_tuples_are_still_labels():
+    y = [[(0, 1, "A"), (0, 1, "A")], [(0, 2, "A")]]
+    assert metrics.token_accuracy_score(y, y) == 1
+    y = [[(1, 0, "A")], [(0, 1.5, "A")]]
+    assert metrics.segment_f1_score(y, y) == 1
+
+
 # --- scorers ----------------------------------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(0)
@@ -586,7 +628,8 @@ SCORERS = {name: getattr(metrics, name) for name in metrics.__all__ if name.ends
 
 
 def test_every_scorer_in_cross_validation():
-    scoring = {name: scorer for name, scorer in SCORERS.items() if name != "bioes_f1_scorer"}
+    others = "bioes_f1_scorer", "segments_f1_scorer"  # for other forms of y
+    scoring = {name: scorer for name, scorer in SCORERS.items() if name not in others}
     assert len(scoring) >= 7
     for y in (LABELS, [np.array(labels) for labels in LABELS], object_array(LABELS)):
         crf = HighOrderCRF(sigma_reg=0.1)
@@ -601,10 +644,20 @@ def test_every_scorer_in_cross_validation():
     assert cross_val_score(HighOrderCRF(), X, single, cv=2, scoring=metrics.bioes_f1_scorer).min() > 0.8
 
 
+def test_scorer_of_lists_of_segments():
+    X = [[["a"], ["b"], ["b"]], [["b"], ["a"]]] * 4
+    y = [[(0, 1, "A"), (1, 3, "B")], [(0, 1, "B"), (1, 2, "A")]] * 4
+    scorer = pickle.loads(pickle.dumps(metrics.segments_f1_scorer))
+    crf = HighOrderSemiCRF(encoding="segments")
+    assert cross_val_score(crf, X, y, cv=2, scoring=scorer).tolist() == [1, 1]
+    wrong = [[(0, 3, "A")], y[1]]
+    assert scorer(crf.fit(X, y), X[:2], wrong) == pytest.approx(2 * 2 / (4 + 3))
+
+
 def test_scorers_pickle():
     crf = HighOrderCRF().fit(X, LABELS)
     for scorer in (*SCORERS.values(),):
-        if scorer is not metrics.bioes_f1_scorer:
+        if scorer not in (metrics.bioes_f1_scorer, metrics.segments_f1_scorer):
             assert pickle.loads(pickle.dumps(scorer))(crf, X, LABELS) == scorer(crf, X, LABELS)
 
 

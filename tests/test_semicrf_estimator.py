@@ -470,6 +470,22 @@ def test_bad_lengths(encoding, given, message):
         HighOrderSemiCRF(encoding=encoding, max_segment_length=given).fit(X, Y.get(encoding, SEGMENTS))
 
 
+@pytest.mark.parametrize("encoding", ["runs", "bio", "bioes"])
+@pytest.mark.parametrize("n_tokens", [3, 2])
+def test_segments_are_not_taken_for_labels_of_tokens(encoding, n_tokens):
+    y = [[(0, 1, "A"), (1, n_tokens, "B")]]
+    with pytest.raises(ValueError, match=r'y holds \(start, stop, label\): encoding="segments"\?'):
+        HighOrderSemiCRF(encoding=encoding).fit([[["a"]] * n_tokens], y)
+    crf = HighOrderSemiCRF(encoding=encoding).fit([[["a"], ["b"]]], [["B-a", "O"] if encoding == "bio" else ["S", "O"]])
+    with pytest.raises(ValueError, match='encoding="segments"'):
+        crf.score([[["a"]] * n_tokens], y)
+
+
+def test_labels_that_are_tuples_are_labels_of_tokens():
+    y = [[(0, 1, "A"), (0, 1, "A"), (0, 2, "B")]]
+    assert HighOrderSemiCRF().fit([[["a"], ["a"], ["b"]]], y).predict([[["a"], ["b"]]]) == [[(0, 1, "A"), (0, 2, "B")]]
+
+
 def test_the_too_long_segment_has_the_number_of_its_sequence_though_others_are_left_out():
     with pytest.raises(ValueError, match=r"segment \(0, 2, 'P'\) of sequence 2 of y has 2 tokens"):
         HighOrderSemiCRF(encoding="segments", max_segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])

@@ -10,6 +10,7 @@ from .._encodings import (
     OUTSIDE,
     PREFIXES,
     O,
+    looks_like_segments,
     read_segment,
     segments_of_labels,
     segments_of_tags,
@@ -100,6 +101,8 @@ def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=N
     """Read y; ``labels`` are those of a fitted estimator, or None, which stands for those of y."""
     if encoding == "segments":
         return _read_lists(y, lengths, name, labels, unknown, kept)
+    if form != "table":
+        _refuse_segments(y, lengths, name, encoding)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
     if encoding == "runs":
@@ -129,6 +132,15 @@ def _split_tags(tags, offsets, encoding):
                 f"{short(tag)} of y ({where}) is no tag of encoding={encoding!r}, whose tags are 'O', {expected}"
             )
     return np.array([parts[tag][0] for tag in tags], dtype=np.int8), [parts[tag][1] for tag in tags]
+
+
+def _refuse_segments(y, lengths, name, encoding):
+    """Raise if y holds segments, where labels or tags of tokens belong."""
+    if looks_like_segments(read_target_sequences(y, len(lengths), name)):
+        raise ValueError(
+            f'y holds (start, stop, label): encoding="segments"? With encoding={encoding!r} there must be one label a '
+            "token"
+        )
 
 
 # --- lists of segments ------------------------------------------------------------------------------------------------

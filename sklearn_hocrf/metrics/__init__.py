@@ -9,9 +9,12 @@ The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
 * ``token_accuracy_scorer``, ``token_f1_scorer`` (macro average), ``sequence_accuracy_scorer``;
 * ``segment_f1_scorer``, ``segment_precision_scorer``, ``segment_recall_scorer``: exact runs of equal labels, "O" among
   them, micro average;
-* ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, strict, micro average.
+* ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, strict, micro average;
+* ``segments_f1_scorer``: exact segments of lists of (start, stop, label), micro average.
 
-For other parameters there is ``make_scorer``, as in ``make_scorer(segment_f1_score, ignore=["O"])``.
+Choose by the form of y. The scorers of runs do not look into labels: runs of "B-PER", of "I-PER" and of "O" would be
+segments of three labels. In lists of segments "O" is a label as any other. For other parameters there is
+``make_scorer``, as in ``make_scorer(segment_f1_score, encoding="segments", ignore=["O"])``.
 
 Examples
 --------
@@ -59,6 +62,7 @@ __all__ = [
     "segment_precision_scorer",
     "segment_recall_score",
     "segment_recall_scorer",
+    "segments_f1_scorer",
     "sequence_accuracy_score",
     "sequence_accuracy_scorer",
     "token_accuracy_score",
@@ -79,3 +83,4 @@ segment_precision_scorer = make_scorer(segment_precision_score)
 segment_recall_scorer = make_scorer(segment_recall_score)
 bio_f1_scorer = make_scorer(segment_f1_score, encoding="bio")
 bioes_f1_scorer = make_scorer(segment_f1_score, encoding="bioes")
+segments_f1_scorer = make_scorer(segment_f1_score, encoding="segments")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._encodings import looks_like_segments
 from .._labels import flatten_labels, place
 
 __all__ = [
@@ -62,6 +63,11 @@ def _is_ordered_collection(value):
 def read_tokens(y, name) -> CodedLabels:
     """Read one label for each token."""
     sequences = read_sequences(y, name)
+    if looks_like_segments(sequences):
+        raise ValueError(
+            f'{name} holds segments (start, stop, label), where one label a token belongs: encoding="segments"? '
+            "(Scores of tokens need labels of tokens.)"
+        )
     for n, labels in enumerate(sequences):
         if isinstance(labels, np.ndarray) and labels.ndim > 1:
             raise ValueError(
