@@ -27,7 +27,7 @@ from ._labels import decode_labels, label_codes
 from ._patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from ._penalties import L2, ElasticNet
 from ._solvers import LBFGS, OWLQN, check_needs
-from ._validation import check_sequence_weight, check_training_data, read_sequences
+from ._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences
 
 __all__ = ["BaseSequenceLabeler", "Problem"]
 
@@ -52,6 +52,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         "min_feature_count": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "unsupported": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
         "solver": [StrOptions({"lbfgs"}), HasMethods("solve")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -75,7 +76,14 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def _build_problem(self, data) -> Problem:
-        """Return weights and objective for validated training data."""
+        """Return weights and objective for validated training data.
+
+        ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective.
+        """
+
+    @abstractmethod
+    def _training_codes(self, targets):
+        """Return for each token the code of its label, or of that of its segment; shape (N,)."""
 
     @abstractmethod
     def _build_model(self):
@@ -243,6 +251,16 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         if len(longest) > self.max_order + 1:
             raise ValueError(f"pattern {longest!r} has order {len(longest) - 1}, but max_order is {self.max_order}")
         return given_patterns(codes_of_given, len(labels))
+
+    def _objective_weight(self, data):
+        """Return the weight of each sequence: its own times the mean class weight of its tokens; None: all 1."""
+        weight, offsets = data.sequence_weight, data.batch.offsets
+        if self.class_weight is None:
+            return weight
+        weight = np.ones(len(data.batch)) if weight is None else weight
+        codes, token_weight = self._training_codes(data.targets), np.repeat(weight, data.batch.lengths)
+        of_label = check_class_weight(self.class_weight, data.targets.labels, codes, token_weight)
+        return weight * np.add.reduceat(of_label[codes], offsets[:-1]) / data.batch.lengths
 
     def _starting_weights(self, layout, data):
         """Return zeros, or with ``warm_start`` the weights of the last fit, matched by pattern and feature."""

@@ -54,6 +54,12 @@ class HighOrderCRF(BaseSequenceLabeler):
     unsupported : bool, default=False
         Whether (feature, pattern) pairs that do not occur in training get a weight, too. A pair occurs where the
         feature is not 0 at a position at which the pattern ends.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of labels; those that a dict does not name have weight 1. The weight of a sequence in the objective is
+        its ``sample_weight`` times the mean weight of the labels of its tokens. "balanced" gives a label the weight n /
+        (n_classes * n_label), where n and n_label count tokens, weighted by ``sample_weight``. Unlike ``sample_weight``
+        it has no say in what occurs often enough to have a weight: a count is a property of the data, and a rare label
+        should not need fewer occurrences because its errors cost more.
     solver : {"lbfgs"} or object, default="lbfgs"
         What minimises. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN. An object has a method ``solve(objective,
         penalty, w0)``, which returns what those two return; ``max_iter``, ``tol`` and ``verbose`` are its own affair.
@@ -108,11 +114,17 @@ class HighOrderCRF(BaseSequenceLabeler):
     The estimator is no :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences. It works in
     :class:`~sklearn.pipeline.Pipeline`, :class:`~sklearn.model_selection.GridSearchCV` and the like.
 
+    With ``l1_reg`` the fitted model has only what has a weight other than 0: other patterns of two or more labels are
+    neither in ``patterns_`` nor in the automaton, and the tables of prediction have no other (pattern, feature) pairs.
+    All answers are those of the model with its zeros. Single labels stay, and so do the names and numbers of features.
+    With ``sigma_reg=inf`` beside it, the optimum need not be unique.
+
     References
     ----------
     .. [1] Ye, Lee, Chieu and Wu, "Conditional random fields with high-order features for sequence labeling", NIPS 2009.
     .. [2] Cuong, Ye, Lee and Chieu, "Conditional random field with high-order dependencies for sequence labeling and
        segmentation", JMLR 15, 2014.
+    .. [3] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
 
     Examples
     --------
@@ -145,6 +157,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         min_feature_count=1,
         fit_intercept=True,
         unsupported=False,
+        class_weight=None,
         solver="lbfgs",
         max_iter=500,
         tol=1e-4,
@@ -162,6 +175,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         self.min_feature_count = min_feature_count
         self.fit_intercept = fit_intercept
         self.unsupported = unsupported
+        self.class_weight = class_weight
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
@@ -176,7 +190,11 @@ class HighOrderCRF(BaseSequenceLabeler):
     def _store_targets(self, targets):
         self.classes_ = targets.labels
 
+    def _training_codes(self, targets):
+        return targets.codes
+
     def _build_problem(self, data):
+        objective_weight = self._objective_weight(data)
         batch, codes, weight = data.batch, data.targets.codes, data.sequence_weight
         orders = self._feature_orders(data.features)
         patterns = self._select_patterns(codes, batch.offsets, data.targets.labels, weight)
@@ -190,7 +208,7 @@ class HighOrderCRF(BaseSequenceLabeler):
             unsupported=self.unsupported,
             sequence_weight=weight,
         )
-        objective = self._objective(layout, batch, codes, sequence_weight=weight, n_jobs=self.n_jobs)
+        objective = self._objective(layout, batch, codes, sequence_weight=objective_weight, n_jobs=self.n_jobs)
         return Problem(layout, objective)
 
     def _build_model(self):

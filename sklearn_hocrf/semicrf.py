@@ -103,6 +103,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     unsupported : bool, default=False
         Whether (feature, pattern) pairs that do not occur in training get a weight, too. A pair occurs where the
         feature is not 0 in a segment with which the pattern ends.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of segment labels; those that a dict does not name have weight 1. The weight of a sequence in the
+        objective is its ``sample_weight`` times the mean over its tokens of the weights of their segments' labels.
+        "balanced" gives a label the weight n / (n_labels * n_label), where n and n_label count tokens, weighted by
+        ``sample_weight``. Unlike ``sample_weight`` it has no say in what occurs often enough to have a weight: a count
+        is a property of the data, and a rare label should not need fewer occurrences because its errors cost more.
     solver : {"lbfgs"} or object, default="lbfgs"
         What minimises. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN. An object has a method ``solve(objective,
         penalty, w0)``, which returns what those two return; ``max_iter``, ``tol`` and ``verbose`` are its own affair.
@@ -167,6 +173,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     In a pipeline, which delegates only the methods that scikit-learn knows, segments come from
     ``pipe[-1].predict_segments(pipe[:-1].transform(X))``.
 
+    With ``l1_reg`` the fitted model has only what has a weight other than 0: other patterns of two or more labels are
+    neither in ``patterns_`` nor in the automaton, and the tables of prediction have no other (pattern, feature) pairs.
+    All answers are those of the model with its zeros. Single labels stay, and so do the names and numbers of features.
+    With ``sigma_reg=inf`` beside it, the optimum need not be unique.
+
     The time of a gradient grows with tokens x (arcs of the automaton + states x longest segment), not with the square
     of the number of labels.
 
@@ -176,6 +187,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     .. [2] Andrew, "A hybrid Markov / semi-Markov conditional random field for sequence segmentation", EMNLP 2006.
     .. [3] Cuong, Ye, Lee and Chieu, "Conditional random field with high-order dependencies for sequence labeling and
        segmentation", JMLR 15, 2014.
+    .. [4] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
 
     Examples
     --------
@@ -229,6 +241,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         min_feature_count=1,
         fit_intercept=True,
         unsupported=False,
+        class_weight=None,
         solver="lbfgs",
         max_iter=500,
         tol=1e-4,
@@ -248,6 +261,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.min_feature_count = min_feature_count
         self.fit_intercept = fit_intercept
         self.unsupported = unsupported
+        self.class_weight = class_weight
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
@@ -271,7 +285,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             y, lengths, form, name, kept, encoding=self.encoding, max_segment_length=self.max_segment_length
         )
 
+    def _training_codes(self, targets):
+        return token_labels(targets.segments)
+
     def _build_problem(self, data):
+        objective_weight = self._objective_weight(data)
         batch, segments, weight = data.batch, data.targets.segments, data.sequence_weight
         repeats, labels = data.targets.repeats, data.targets.labels
         orders = self._feature_orders(data.features)
@@ -288,7 +306,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             unsupported=self.unsupported,
             sequence_weight=weight,
         )
-        objective = self._objective(layout, batch, segments, sequence_weight=weight, n_jobs=self.n_jobs)
+        objective = self._objective(layout, batch, segments, sequence_weight=objective_weight, n_jobs=self.n_jobs)
         return Problem(layout, objective)
 
     def _store_targets(self, targets):

@@ -9,6 +9,7 @@ A sequence is a list of feature dicts or of attribute-name lists (``_attributes`
 (``_rows``). Nothing here changes an estimator: what fit learns about X is a :class:`FeatureSpace`.
 """
 
+from ._class_weight import check_class_weight
 from ._inputs import FeatureSpace, TrainingData, check_sequence_weight, check_training_data, read_sequences
 from ._segment_targets import SegmentTargets, read_segment_targets, read_segments
 from ._targets import TokenTargets, read_label_codes, read_token_targets
@@ -18,6 +19,7 @@ __all__ = [
     "SegmentTargets",
     "TokenTargets",
     "TrainingData",
+    "check_class_weight",
     "check_sequence_weight",
     "check_training_data",
     "read_label_codes",

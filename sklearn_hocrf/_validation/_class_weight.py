@@ -1,0 +1,49 @@
+"""Weights of labels."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+
+from ._messages import short
+
+__all__ = ["check_class_weight"]
+
+
+def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
+    """Return the weight of each label; shape (L,), float64.
+
+    Parameters
+    ----------
+    class_weight : "balanced" or dict
+        "balanced" stands for ``sum of token weights / (L * sum of those of the label's tokens)``, as in
+        :func:`sklearn.utils.class_weight.compute_class_weight`. Labels that a dict does not name have weight 1.
+    labels : ndarray of shape (L,)
+        The labels, all of which occur.
+    codes : ndarray of shape (N,)
+        Label code of each token.
+    token_weight : ndarray of shape (N,)
+        Positive weight of each token.
+
+    Raises
+    ------
+    ValueError
+        For weights that are no finite numbers >= 0; and for keys that are no labels, as long as there are labels
+        without a key. A dict of all labels may have more, which a fold of cross-validation may lack.
+    """
+    if isinstance(class_weight, str):
+        counts = np.bincount(codes, weights=token_weight, minlength=len(labels))
+        return counts.sum() / (len(labels) * counts)
+    for label, weight in class_weight.items():
+        if not isinstance(weight, Real) or not 0 <= weight < np.inf:
+            raise ValueError(f"class_weight maps labels to finite numbers >= 0, got {short(label)}: {short(weight)}")
+    known = labels.tolist()
+    unknown = [label for label in class_weight if label not in known]
+    without = [label for label in known if label not in class_weight]
+    if unknown and without:
+        raise ValueError(
+            f"class_weight has the key {short(unknown[0])}, which is no label of y, and the labels "
+            f"{short(without)} of y are not in class_weight"
+        )
+    return np.array([class_weight.get(label, 1.0) for label in known], dtype=np.float64)
