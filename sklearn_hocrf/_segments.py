@@ -103,6 +103,7 @@ class LengthBlock(NamedTuple):
 
     kind: str  # "indicator": d = 1, d = 2 .. d = longest; "capped": the last one means d >= longest; "log": log(d)
     longest: int  # for indicators
+    encoding: str | None = None  # as which y was read to learn ``longest``
 
     @property
     def n_features(self) -> int:
@@ -139,6 +140,7 @@ class RowBlock(NamedTuple):
 
     maker: Any
     token_data: Mapping[str, np.ndarray]
+    encoding: str | None = None  # as which y was read, if the maker has learned from it
 
     @property
     def n_features(self) -> int:
@@ -148,7 +150,8 @@ class RowBlock(NamedTuple):
         return np.asarray(self.maker.feature_names, dtype=object)
 
     def take(self, tokens) -> RowBlock:
-        return RowBlock(self.maker, {name: freeze(data[tokens], data.dtype) for name, data in self.token_data.items()})
+        data = {name: freeze(data[tokens], data.dtype) for name, data in self.token_data.items()}
+        return self._replace(token_data=data)
 
     def rows(self, batch: SequenceBatch, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments of a batch; shape (n_candidates, n_features)."""

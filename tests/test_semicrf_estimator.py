@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -695,3 +697,35 @@ def test_pipelines_with_features_of_segments(encoding, tag_encoding):
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
     best = every[int(np.argmax(log_p))]
     assert crf.predict_segments(sequence) == [without_outside(best, encoding)]
+
+
+def count_tokens(tokens, start, stop):
+    return {"n": stop - start}
+
+
+@pytest.mark.parametrize(
+    ("transformer", "feature"),
+    [
+        (SegmentFeatureExtractor(length="capped", encoding="bio"), "length=1"),
+        (SegmentFeatureExtractor(identity=True, encoding="bio"), "identity="),
+        (SegmentFeatureExtractor(functions=count_tokens, encoding="bio"), "n, "),
+        (LogOddsSegments(encoding="bio"), "log_odds"),
+    ],
+)
+def test_features_learned_with_another_encoding_are_told(transformer, feature):
+    batch = pickle.loads(pickle.dumps(transformer.fit_transform(WORDS, Y["bio"])[:4]))[[0, 1, 2, 3]]
+    message = f"in X .{feature}.*encoding='bio', but HighOrderSemiCRF has encoding='runs'"
+    with pytest.warns(UserWarning, match=message) as record:
+        HighOrderSemiCRF().fit(batch, Y["runs"])
+    assert [warning.filename for warning in record] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HighOrderSemiCRF(encoding="bio").fit(batch, Y["bio"])
+
+
+def test_features_that_no_y_was_read_for_go_with_every_encoding():
+    extractor = SegmentFeatureExtractor(length=("capped", "log"), max_length=3, begin=True, encoding="bio")
+    batch = make_pipeline(SequenceFeatureExtractor(), extractor).fit_transform(WORDS, Y["bio"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HighOrderSemiCRF().fit(batch, Y["runs"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -120,6 +121,7 @@ def _read_training_sequences(estimator, X, form):
         if len(X) == 0:
             raise ValueError("X has no sequences: fit needs at least one")
         _refuse_segment_features(X, estimator)
+        _warn_of_other_encoding(X, estimator)
         _refuse_not_finite_batch(X)
         return X, FeatureSpace(X.n_features, X.feature_names, None, is_table=False, kinds=_kinds_of(X))
     names = None
@@ -215,6 +217,23 @@ def _refuse_segment_features(batch, estimator):
         raise ValueError(
             f"X has features of segments, but {type(estimator).__name__} has no segments: use HighOrderSemiCRF"
         )
+
+
+def _warn_of_other_encoding(batch, estimator):
+    """Warn if features of segments were learned from a y that was read in another way than the estimator reads its y.
+
+    That can be right, if the y were different objects, so it is no error.
+    """
+    encodings = {getattr(block, "encoding", None): block for block in batch.blocks or ()}
+    for encoding, block in encodings.items():
+        if encoding not in (None, estimator.encoding):
+            some = ", ".join([*block.names(batch.attribute_names)[:1], "..."])
+            warnings.warn(
+                f"features of segments in X ({some}) were learned with encoding={encoding!r}, but "
+                f"{type(estimator).__name__} has encoding={estimator.encoding!r}: both must go with y",
+                UserWarning,
+                stacklevel=6,
+            )
 
 
 def _kinds_of(batch):

@@ -216,7 +216,7 @@ class LogOddsSegments(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         segments = targets.segments
         self.labels_ = targets.labels.tolist()
         self.max_length_ = int(segments.lengths.max()) if self.max_length is None else self.max_length
-        self._space = space
+        self._space, self._encoding = space, self.encoding
         self._token_codes = TokenCodes(batch.columns, fields)
         codes = self._token_codes.encode(batch.columns)
         gold = {"length": np.zeros(batch.n_tokens, dtype=np.int32)}
@@ -234,7 +234,9 @@ class LogOddsSegments(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
 
     def _to_batch(self, batch, codes, gold) -> SequenceBatch:
         data = {name: freeze(array, np.int32) for name, array in {"code": codes, **gold}.items()}
-        return batch.with_blocks((*kept_blocks(batch), RowBlock(self._maker, data)), self._feature_names)
+        return batch.with_blocks(
+            (*kept_blocks(batch), RowBlock(self._maker, data, self._encoding)), self._feature_names
+        )
 
 
 def _check_kinds(kind) -> tuple:

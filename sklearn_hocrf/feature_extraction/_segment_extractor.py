@@ -264,13 +264,17 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         if fields or functions or (has_indicators and self.max_length is None):
             segments = self._read_segments(y, batch)
         self.max_length_ = self.max_length if has_indicators else None
+        learned_from_y = None
         if has_indicators and self.max_length is None:
-            self.max_length_ = int(segments.lengths.max())
-        self._blocks = [*token_blocks, *(LengthBlock(kind, self.max_length_ or 0) for kind in kinds)]
+            self.max_length_, learned_from_y = int(segments.lengths.max()), self.encoding
+        lengths = (
+            LengthBlock(kind, self.max_length_ or 0, None if kind == "log" else learned_from_y) for kind in kinds
+        )
+        self._blocks = [*token_blocks, *lengths]
         self._learn_rows(batch, segments, fields, functions)
         if self.bag is None:
             _warn_of_raw_tokens(X)
-        self._space = space
+        self._space, self._encoding = space, self.encoding
         blocks = (*self._first_blocks(batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
         self.n_features_out_ = len(self._feature_names)
@@ -322,7 +326,9 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         data = {}
         if self._token_codes is not None:
             data = {"code": freeze(self._token_codes.encode(batch.columns), np.int32)}
-        rows = (RowBlock(maker, data if isinstance(maker, IdentityRows) else {}) for maker in self._makers)
+        rows = (
+            RowBlock(maker, data if isinstance(maker, IdentityRows) else {}, self._encoding) for maker in self._makers
+        )
         blocks = (*self._first_blocks(batch), *self._blocks, *rows)
         return batch.with_blocks(blocks, self._feature_names)
 
