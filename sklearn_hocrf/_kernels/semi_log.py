@@ -86,7 +86,8 @@ def backward_log(
     reach[:] = -np.inf
     whole_reach[:] = -np.inf
     for row in range(n_tokens - 1, -1, -1):
-        ends[:] = np.where(alpha[row + 1] > -np.inf, ends - log_total[row], -np.inf)
+        for state in range(n_states):
+            ends[state] = ends[state] - log_total[row] if alpha[row + 1, state] > -np.inf else -np.inf
         for number in range(n_whole):
             arc = tables.whole_arc[number]
             label, end = lattice.arc_label[arc], ends[lattice.arc_target[arc]]
@@ -173,8 +174,15 @@ def _log_add(left, right):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_sum(values):
-    top = values.max()
-    return top if top == -np.inf else top + np.log(np.exp(values - top).sum())
+    top = -np.inf
+    for value in values:
+        top = max(top, value)
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for value in values:
+        total += np.exp(value - top)
+    return top + np.log(total)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
