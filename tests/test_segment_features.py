@@ -204,8 +204,9 @@ def test_parameters_that_do_not_fit(parameters, error, message):
 
 
 def test_a_beginning_that_no_name_has_is_told():
-    with pytest.warns(UserWarning, match=r"begin: no token feature has a name that begins with 'v\[0\]'"):
+    with pytest.warns(UserWarning, match=r"begin: no token feature has a name that begins with 'v\[0\]'") as record:
         SegmentFeatureExtractor(begin=("0", "v[0]")).fit(TOKENS)
+    assert record[0].filename == __file__
     tokens = SequenceFeatureExtractor().fit_transform(WORDS)
     with pytest.warns(UserWarning, match=r"'bias'; SequenceFeatureExtractor\(bias=True\)"):
         SegmentFeatureExtractor(inside="bias").fit(tokens)
@@ -380,6 +381,12 @@ def test_identity(train, test, data, min_count):
     assert set(extractor.get_feature_names_out()) == {f"identity={string}" for string in known}
     for batch, X in zip(batches, (train, test), strict=True):
         compare(batch, lambda n, u, v, X=X: {f"identity={text(X[n][u:v])}": 1.0} if text(X[n][u:v]) in known else {})
+
+
+def test_no_identity():
+    for none in (None, False):
+        extractor = SegmentFeatureExtractor(length="log", identity=none).fit([["a", "b"]])  # needs no y
+        assert extractor.get_feature_names_out().tolist() == ["log_length"]
 
 
 def test_identity_of_words_numbers_and_several_fields():

@@ -62,9 +62,9 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         natural logarithm of d.
     max_length : int or None, default=None
         Longest segment that has a length indicator of its own; None means the longest training segment.
-    identity : bool, field or tuple of fields, default=False
+    identity : bool, field, tuple of fields or None, default=False
         Whether the text of a segment makes an indicator, ``identity=<text>``; for the texts of training segments only.
-        True means the first text field of the raw tokens (the first field if none is text).
+        True means the first text field of the raw tokens (the first field if none is text), None the same as False.
     functions : callable or sequence of callables, default=()
         ``function(tokens, start, stop)`` returns a dict of named values of the segment ``[start, stop)`` of a sequence:
         a str makes an indicator ``name=value``, numbers and bools are real values, None makes nothing. What training
@@ -255,7 +255,7 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         kinds, functions = _check_lengths(self.length), check_functions(self.functions)
         tags = check_tags(self.tags, self.tag_encoding)
         space, batch = InputSpace.of(X)
-        fields = () if self.identity is False else text_field(space, self.identity, "identity")
+        fields = () if self.identity is False or self.identity is None else text_field(space, self.identity, "identity")
         if functions:
             text_field(space, True, "functions")
         token_blocks = self._token_blocks(space.features, tags)
@@ -311,10 +311,9 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
             ("inside", INSIDE, "inside:", self.inside),
             *((f"tags[{tag!r}]", channel, f"{tag}:", prefixes) for tag, (channel, prefixes) in tags.items()),
         ]
-        chosen = [
-            TokenBlock(channel, _choose(features.attribute_names, prefixes, parameter), prefix)
-            for parameter, channel, prefix, prefixes in wanted
-        ]
+        chosen = []
+        for parameter, channel, prefix, prefixes in wanted:  # in Python 3.11 a comprehension is a frame for stacklevel
+            chosen.append(TokenBlock(channel, _choose(features.attribute_names, prefixes, parameter), prefix))
         empty = () if self.bag is None else chosen[:1]  # a batch of no features at all has a block, too
         return [block for block in chosen if block.n_features] or list(empty)
 
