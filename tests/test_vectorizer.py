@@ -87,6 +87,13 @@ def test_vectorizer_refuses(X, error, message):
         AttributeVectorizer().transform(X)
 
 
+def test_a_column_that_no_training_token_has_is_told():
+    with pytest.raises(ValueError, match="columns names the key 'word', which no token of X has"):
+        AttributeVectorizer(columns=["w", "word"]).fit(DICTS)
+    later = AttributeVectorizer(columns="w").fit(DICTS).transform([[{"n": 1.0}]])  # missing later: an unknown text
+    assert later.columns["w"].codes.tolist() == [-1]
+
+
 def test_vectorizer_in_scikit_learn():
     vectorizer = AttributeVectorizer(min_count=2, columns="w").fit(DICTS)
     copy = pickle.loads(pickle.dumps(vectorizer))

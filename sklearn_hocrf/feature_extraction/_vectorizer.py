@@ -92,7 +92,8 @@ class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         Raises
         ------
         ValueError
-            If X holds no attributes, or if a number is not finite; the message names sequence and position.
+            If X holds no tokens, if none has one of the `columns`, or if a number is not finite; the message names
+            sequence and position.
         TypeError
             If a token is none, an attribute name is no str, or a value is of a type that makes no attributes.
         """
@@ -168,6 +169,9 @@ class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         if batch.n_tokens == 0:
             raise ValueError("X has no tokens to learn attributes from")
         columns = self._read_columns(X, batch.offsets)
+        for key in columns:
+            if not any(key in token for token in chain.from_iterable(X)):
+                raise ValueError(f"columns names the key {key!r}, which no token of X has")
         batch, vocabulary = sort_vocabulary(batch, vocabulary)
         names = np.asarray(batch.attribute_names)
         if self.min_count > 1:
