@@ -96,8 +96,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         prefixes of feature names to an int k or to a tuple of exact orders; the longest prefix counts, and features
         that have none of them get order 0.
     min_feature_count : float, default=1
-        (Feature, pattern) pairs that occur in fewer training segments get no weight; counted in the same way. Without
-        effect if ``unsupported=True``.
+        (Feature, pattern) pairs that occur less often in training get no weight; counted in the same way, features of
+        tokens once for each token at which they count. Without effect if ``unsupported=True``.
     fit_intercept : bool, default=True
         Whether each single label has a weight of its own, penalised like the others.
     unsupported : bool, default=False
@@ -178,8 +178,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     All answers are those of the model with its zeros. Single labels stay, and so do the names and numbers of features.
     With ``sigma_reg=inf`` beside it, the optimum need not be unique.
 
-    The time of a gradient grows with tokens x (arcs of the automaton + states x longest segment), not with the square
-    of the number of labels.
+    Time and memory of a gradient grow with tokens x (arcs of the automaton + states x longest segment), not with the
+    square of the number of labels. ``feature_order`` comes at little cost for features of the first token ("begin:");
+    for others it adds tokens x longest segment x patterns that have such features: keep it to those few that need it.
 
     References
     ----------
