@@ -75,7 +75,9 @@ def split_tag(tag, encoding) -> tuple[int, str] | None:
     >>> split_tag("I-PER", "bio"), split_tag("S", "bioes"), split_tag("O", "bio"), split_tag("E-PER", "bio")
     ((1, 'PER'), (4, '_'), (2, 'O'), None)
     """
-    if not isinstance(tag, str) or not tag or tag[0] not in PREFIXES[encoding] or tag[1:2] not in ("", "-"):
+    if not isinstance(tag, str) or not tag or tag[0] not in PREFIXES[encoding]:
+        return None
+    if len(tag) > 1 and (tag[1] != "-" or len(tag) == 2):
         return None
     if tag[0] == OUTSIDE:
         return (O, OUTSIDE) if tag == OUTSIDE else None

@@ -145,7 +145,7 @@ def test_segments_of_single_tokens():
         ("B-PER", "bio", (B, "PER")),
         ("I-PER-x", "bio", (I, "PER-x")),
         ("B", "bio", (B, "_")),
-        ("B-", "bio", (B, "_")),
+        ("B-", "bio", None),
         ("O", "bio", (O, "O")),
         ("E-PER", "bioes", (E, "PER")),
         ("S", "bioes", (S, "_")),

@@ -396,7 +396,7 @@ def test_bad_labels(score, y_pred, error, message):
 
 @pytest.mark.parametrize(
     ("tag", "encoding"),
-    [("PER", "bio"), ("E-PER", "bio"), ("O-PER", "bio"), ("BPER", "bio"), ("", "bioes"), (3, "bio")],
+    [("PER", "bio"), ("E-PER", "bio"), ("O-PER", "bio"), ("BPER", "bio"), ("", "bioes"), ("B-", "bio"), (3, "bio")],
 )
 def test_bad_tags(tag, encoding):
     with pytest.raises(ValueError, match=rf"{tag!r} of y_pred \(sequence 1, position 1\) is no tag of this encoding"):

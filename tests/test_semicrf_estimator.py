@@ -483,6 +483,12 @@ def test_segments_are_not_taken_for_labels_of_tokens(encoding, n_tokens):
         crf.score([[["a"]] * n_tokens], y)
 
 
+@pytest.mark.parametrize(("tag", "encoding"), [("B-", "bio"), ("I-", "bioes")])
+def test_tags_with_an_empty_label_are_refused(tag, encoding):
+    with pytest.raises(ValueError, match=f"'{tag}' of y .sequence 1, position 1. is no tag of encoding='{encoding}'"):
+        HighOrderSemiCRF(encoding=encoding).fit(THREE, [["S-P" if encoding == "bioes" else "B-P"] * 3, ["O", tag, "O"]])
+
+
 def test_labels_that_are_tuples_are_labels_of_tokens():
     y = [[(0, 1, "A"), (0, 1, "A"), (0, 2, "B")]]
     assert HighOrderSemiCRF().fit([[["a"], ["a"], ["b"]]], y).predict([[["a"], ["b"]]]) == [[(0, 1, "A"), (0, 2, "B")]]
@@ -697,6 +703,52 @@ def test_pipelines_with_features_of_segments(encoding, tag_encoding):
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
     best = every[int(np.argmax(log_p))]
     assert crf.predict_segments(sequence) == [without_outside(best, encoding)]
+
+
+BIO = [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]
+THREE = [[["a"], ["b"], ["c"]], [["a"], ["d"], ["c"]]]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "y"),
+    [
+        ("runs", BIO),
+        ("runs", [["B-P", "B-P", "O"], ["O", "O", "O"]]),
+        ("runs", [np.array(tags, dtype=object) for tags in BIO]),
+        ("bioes", BIO),
+        ("bioes", [["B", "I", "I"], ["B", "O", "O"]]),
+    ],
+)
+def test_bio_tags_with_another_encoding_are_told(encoding, y):
+    words = [[word for (word,) in tokens] for tokens in THREE]
+    for estimator, X in ((HighOrderSemiCRF(), THREE), (SegmentFeatureExtractor(identity=True), words)):
+        with pytest.warns(UserWarning, match='the labels look like BIO tags: encoding="bio"') as record:
+            estimator.set_params(encoding=encoding).fit(X, y)
+        assert [warning.filename for warning in record] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "y"),
+    [
+        ({}, [["B", "I", "O"], ["O", "O", "O"]]),
+        ({}, [["B-P", "I-P", "X"], ["O", "O", "O"]]),
+        ({}, [["I-P", "I-P", "O"], ["O", "O", "O"]]),
+        ({}, [["B-", "O", "O"], ["O", "O", "O"]]),
+        ({}, [["P", "L", "O"], ["O", "O", "O"]]),
+        ({}, [[1, 1, 0], [2, 0, 0]]),
+        ({}, [[("B-P", 1), ("O", 1), ("O", 1)], [("O", 1), ("O", 1), ("O", 1)]]),
+        ({"max_segment_length": 1}, [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]),
+        ({"encoding": "bio"}, BIO),
+        ({"encoding": "bioes"}, [["B-P", "E-P", "O"], ["O", "O", "O"]]),
+        ({"encoding": "bioes"}, [["S-P", "O", "O"], ["O", "O", "O"]]),
+        ({"encoding": "bioes"}, [["O", "O", "O"], ["O", "O", "O"]]),
+        ({"encoding": "segments"}, [[(0, 2, "B-P"), (2, 3, "I-P")]] * 2),
+    ],
+)
+def test_other_labels_are_no_reason_to_warn(parameters, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HighOrderSemiCRF(**parameters).fit(THREE, y)
 
 
 def count_tokens(tokens, start, stop):

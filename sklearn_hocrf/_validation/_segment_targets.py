@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from .._encodings import (
     OUTSIDE,
     PREFIXES,
+    B,
+    I,
     O,
     looks_like_segments,
     read_segment,
@@ -44,6 +47,7 @@ class _Reading(NamedTuple):
     labels: np.ndarray
     as_lists: bool
     bare_tags: bool
+    like_bio: bool = False  # these may be BIO tags, though the encoding is another one
 
 
 def read_segment_targets(y, lengths, form, name, kept=None, *, encoding, max_segment_length) -> SegmentTargets:
@@ -60,12 +64,12 @@ def read_segment_targets(y, lengths, form, name, kept=None, *, encoding, max_seg
     found = _read(y, lengths, form, name, encoding, kept=kept)
     segments, labels = found.segments, found.labels
     longest = _longest(max_segment_length, segments, labels, encoding)
-    repeats = encoding != "runs"
-    if encoding == "runs" and (longest == 1).all():
-        segments, repeats = (
-            segments_of_tokens(np.repeat(segments.codes, segments.lengths), _offsets(lengths, kept)),
-            True,
-        )
+    singles = encoding == "runs" and bool((longest == 1).all())
+    repeats = encoding != "runs" or singles
+    if singles:
+        segments = segments_of_tokens(np.repeat(segments.codes, segments.lengths), _offsets(lengths, kept))
+    if found.like_bio and not (singles and max_segment_length is not None):  # as tags of tokens they are all right
+        warnings.warn('the labels look like BIO tags: encoding="bio"?', UserWarning, stacklevel=6)
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
@@ -108,14 +112,22 @@ def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=N
     if encoding == "runs":
         labels = sorted_labels(tokens, offsets) if labels is None else labels
         segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown), offsets)
-        return _Reading(segments, labels, as_lists, False)
+        return _Reading(segments, labels, as_lists, False, _are_bio_tags(labels.tolist()))
     prefixes, names = _split_tags(tokens, offsets, encoding)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
     segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown), offsets)
-    return _Reading(segments, labels, as_lists, any(tag in ("B", "I", "E", "S") for tag in tokens))
+    like_bio = encoding == "bioes" and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
+    return _Reading(segments, labels, as_lists, any(tag in ("B", "I", "E", "S") for tag in tokens), like_bio)
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------
+
+
+def _are_bio_tags(labels) -> bool:
+    """Return whether all labels are tags with a label or "O", and one at least begins a segment."""
+    tags = [label for label in labels if label != OUTSIDE]
+    has_label = all(isinstance(tag, str) and split_tag(tag, "bio") and "-" in tag for tag in tags)
+    return has_label and any(tag[0] == "B" for tag in tags)
 
 
 def _split_tags(tags, offsets, encoding):
