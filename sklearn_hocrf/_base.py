@@ -166,6 +166,8 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
 
     def _check_parameters(self):
         """Check what ``_parameter_constraints`` cannot express."""
+        if isinstance(self.max_order, bool):
+            raise ValueError(f"max_order must be an integer >= 0, got {self.max_order!r}")
         sigmas = np.asarray(self.sigma_reg)
         if sigmas.ndim > 1 or sigmas.size == 0 or sigmas.dtype.kind not in "iuf" or not (sigmas > 0).all():
             raise ValueError(

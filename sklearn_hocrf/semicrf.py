@@ -276,6 +276,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     def _check_parameters(self):
         super()._check_parameters()
         given = self.max_segment_length
+        if isinstance(given, bool):
+            raise ValueError(f"max_segment_length must be an integer >= 1, inf, a dict or None, got {given!r}")
         for label, most in given.items() if isinstance(given, dict) else ():
             valid = isinstance(most, Integral) and not isinstance(most, bool) or most is not None and most == np.inf
             if not valid or most < 1:

@@ -494,6 +494,12 @@ def test_labels_that_are_tuples_are_labels_of_tokens():
     assert HighOrderSemiCRF().fit([[["a"], ["a"], ["b"]]], y).predict([[["a"], ["b"]]]) == [[(0, 1, "A"), (0, 2, "B")]]
 
 
+@pytest.mark.parametrize("parameter", ["max_order", "max_segment_length"])
+def test_bools_are_no_numbers(parameter):
+    with pytest.raises(ValueError, match=f"{parameter} must be an integer.*got True"):
+        HighOrderSemiCRF(**{parameter: True}).fit(X, Y["runs"])
+
+
 def test_the_too_long_segment_has_the_number_of_its_sequence_though_others_are_left_out():
     with pytest.raises(ValueError, match=r"segment \(0, 2, 'P'\) of sequence 2 of y has 2 tokens"):
         HighOrderSemiCRF(encoding="segments", max_segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])
