@@ -570,6 +570,24 @@ def test_empty_sequences_pass_at_prediction(fitted, X):
         (ATTRIBUTES, DENSE, ValueError, "rows of numbers, but HighOrderStub was fitted on attribute names"),
         (SEQUENCES, [[[1, 2, np.nan]]], ValueError, "NaN: sequence 0, position 0, feature 2"),
         (NAMED, SequenceBatch([0, 1], [0, 0], [], None, 3, ["a", "x", "c"]), ValueError, "feature 1 is 'x'.*was 'b'"),
+        (
+            NAMED,
+            SequenceBatch([0, 1], [0, 0], [], None, 2, ["a", "c"]),
+            ValueError,
+            "X has 2 features, but .* expecting 3 .* feature 1: it is 'c', in fit it was 'b'",
+        ),
+        (
+            NAMED,
+            SequenceBatch([0, 1], [0, 0], [], None, 2, ["a", "b"]),
+            ValueError,
+            "feature 2: it is missing, in fit it was 'c'",
+        ),
+        (
+            NAMED,
+            SequenceBatch([0, 1], [0, 0], [], None, 4, ["a", "b", "c", "d"]),
+            ValueError,
+            "feature 3: it is 'd', in fit it was missing",
+        ),
     ],
 )
 def test_bad_sequences_at_prediction(fitted, X, error, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import zip_longest
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -163,7 +164,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
     form = input_form(X)
     if isinstance(X, SequenceBatch):
         _refuse_segment_features(X, estimator)
-        _check_width(X.n_features, features.n_features, name)
+        _check_width(X.n_features, features.n_features, name, X.feature_names, features.names)
         _check_names(X.feature_names, features.names, name)
         if features.kinds != _kinds_of(X):
             raise ValueError(_other_segment_features(name))
@@ -253,9 +254,16 @@ def _other_segment_features(name):
     )
 
 
-def _check_width(given, fitted, name):
-    if given != fitted:
-        raise ValueError(f"X has {given} features, but {name} is expecting {fitted} features as input")
+def _check_width(given, fitted, name, given_names=None, fitted_names=None):
+    if given == fitted:
+        return
+    message = f"X has {given} features, but {name} is expecting {fitted} features as input"
+    if given_names is not None and fitted_names is not None:
+        pairs = enumerate(zip_longest(np.asarray(given_names), np.asarray(fitted_names)))
+        i, (here, before) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        in_x, in_fit = ("missing" if feature is None else repr(feature) for feature in (here, before))
+        message += f". The first that differs is feature {i}: it is {in_x}, in fit it was {in_fit}"
+    raise ValueError(message)
 
 
 def _check_names(given, fitted, name):
