@@ -19,6 +19,7 @@ from sklearn.utils import get_tags
 from sklearn_hocrf._batch import SequenceBatch
 from sklearn_hocrf._segments import segment_features
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.feature_extraction._names import names_of_blocks
 from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
 
 # ---- what is expected, as plainly as possible
@@ -217,6 +218,11 @@ def test_a_beginning_that_no_name_has_is_told():
 # ---- lengths
 
 
+def test_max_length_without_length_is_an_error():
+    with pytest.raises(ValueError, match='max_length=3 has no effect without length: say length="capped"'):
+        SegmentFeatureExtractor(max_length=3).fit(TOKENS)
+
+
 def length_values(kinds, longest, length):
     values = {}
     for kind in kinds:
@@ -270,6 +276,8 @@ def test_names_are_one_object_for_all_batches():
     assert list(copy.feature_names) == list(names) == extractor.get_feature_names_out().tolist()
     assert names[3] == list(names)[3]
     assert names[-1] == "log_length"
+    assert repr(names).startswith(f"FeatureNames({len(names)} names: '{names[0]}', '{names[1]}', '{names[2]}', ...)")
+    assert repr(names_of_blocks((), None)) == "FeatureNames(0 names)"
     kept = pickle.loads(pickle.dumps((extractor, first)))
     assert kept[0].transform(TOKENS).feature_names is kept[1].feature_names
 

@@ -88,8 +88,15 @@ def test_vectorizer_refuses(X, error, message):
 
 
 def test_a_column_that_no_training_token_has_is_told():
-    with pytest.raises(ValueError, match="columns names the key 'word', which no token of X has"):
+    with pytest.raises(
+        ValueError, match="columns names the key 'word', which no token of X has; there are 'w'"
+    ) as error:
         AttributeVectorizer(columns=["w", "word"]).fit(DICTS)
+    assert "..." not in str(error.value)
+    with pytest.raises(ValueError, match=r"there are '0', '1', '2', '3', '4', \.\.\.$"):
+        AttributeVectorizer(columns="w").fit([[{str(i): 1}] for i in range(6)])
+    with pytest.raises(ValueError, match="there are no keys"):
+        AttributeVectorizer(columns="w").fit([[{}]])
     later = AttributeVectorizer(columns="w").fit(DICTS).transform([[{"n": 1.0}]])  # missing later: an unknown text
     assert later.columns["w"].codes.tolist() == [-1]
 

@@ -84,16 +84,16 @@ class LogOddsSegments(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._segments import segment_features
     >>> from sklearn_hocrf.feature_extraction import LogOddsSegments
     >>> X = [list("abc"), list("abab")]
     >>> y = [[(0, 2, "word"), (2, 3, "word")], [(0, 2, "word"), (2, 4, "word")]]
     >>> extractor = LogOddsSegments(encoding="segments").fit(X, y)
     >>> start, stop = np.array([0, 0, 1]), np.array([1, 2, 3])  # a, ab and bc: 0 of 3, 3 of 3, 0 of 1
-    >>> segment_features(extractor.transform(X), start, stop).toarray().ravel().round(3).tolist()
+    >>> batch = extractor.transform(X)
+    >>> batch.blocks[0].rows(batch, start, stop).toarray().ravel().round(3).tolist()
     [-1.386, 1.386, -0.693]
-    >>> leave_one_out = extractor.fit_transform(X, y)
-    >>> segment_features(leave_one_out, start, stop).toarray().ravel().round(3).tolist()  # 0 of 2, 2 of 2, unseen
+    >>> batch = extractor.fit_transform(X, y)  # leave-one-out: 0 of 2, 2 of 2, unseen
+    >>> batch.blocks[0].rows(batch, start, stop).toarray().ravel().round(3).tolist()
     [-1.099, 1.099, 0.0]
     """
 
@@ -122,7 +122,7 @@ class LogOddsSegments(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         Parameters
         ----------
         X : SequenceBatch with raw token columns, or list of sequences of tokens
-            Raw tokens as :class:`SequenceFeatureExtractor` takes them.
+            Raw tokens, as :class:`SequenceFeatureExtractor` takes them, have no token features.
         y : list of sequences
             Where the segments are, in the form that `encoding` says.
 

@@ -75,6 +75,11 @@ class FeatureNames(Sequence):
         part = int(np.searchsorted(self._starts, i, side="right")) - 1
         return self._parts[part].names([i - self._starts[part]])[0]
 
+    def __repr__(self):
+        some = np.asarray(self)[:3].tolist()
+        names = ", ".join([*map(repr, some), *(["..."] if len(self) > 3 else [])])
+        return f"FeatureNames({len(self)} names: {names})" if some else "FeatureNames(0 names)"
+
     def __array__(self, dtype=None, copy=None):
         if self._array is None:
             self._array = np.concatenate([np.empty(0, dtype=object), *(part.names() for part in self._parts)])

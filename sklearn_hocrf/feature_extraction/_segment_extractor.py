@@ -61,7 +61,8 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         "capped" the same, but the last one, with a plus sign, means this length or more; "log" is ``log_length``, the
         natural logarithm of d.
     max_length : int or None, default=None
-        Longest segment that has a length indicator of its own; None means the longest training segment.
+        Longest segment that has a length indicator of its own; None means the longest training segment. An error
+        without `length`.
     identity : bool, field, tuple of fields or None, default=False
         Whether the text of a segment makes an indicator, ``identity=<text>``; for the texts of training segments only.
         True means the first text field of the raw tokens (the first field if none is text), None the same as False.
@@ -70,7 +71,8 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         a str makes an indicator ``name=value``, numbers and bools are real values, None makes nothing. What training
         segments do not have is ignored. `tokens` are the raw tokens of the sequence: texts or numbers if they have one
         column, otherwise tuples, or dicts where the columns have names. The functions are called for every candidate
-        segment, so they are by far the slowest kind of features.
+        segment, so they are by far the slowest kind of features. Define them in a module that can be
+        imported: with lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
         Texts (`identity`) and features of functions that fewer training segments have are left out.
     encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
@@ -253,6 +255,8 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
     def _learn(self, X, y) -> SequenceBatch:
         """Set the fitted attributes; return X as a batch."""
         kinds, functions = _check_lengths(self.length), check_functions(self.functions)
+        if self.max_length is not None and not kinds:
+            raise ValueError(f'max_length={self.max_length} has no effect without length: say length="capped"?')
         tags = check_tags(self.tags, self.tag_encoding)
         space, batch = InputSpace.of(X)
         fields = () if self.identity is False or self.identity is None else text_field(space, self.identity, "identity")

@@ -171,7 +171,7 @@ class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         columns = self._read_columns(X, batch.offsets)
         for key in columns:
             if not any(key in token for token in chain.from_iterable(X)):
-                raise ValueError(f"columns names the key {key!r}, which no token of X has")
+                raise ValueError(f"columns names the key {key!r}, which no token of X has; there are {_some_keys(X)}")
         batch, vocabulary = sort_vocabulary(batch, vocabulary)
         names = np.asarray(batch.attribute_names)
         if self.min_count > 1:
@@ -207,6 +207,11 @@ class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
 
 def _column(tokens, key, offsets):
     return column_of([token.get(key) for token in tokens], lambda t: f"{place(offsets, t)}: attribute {key!r}")
+
+
+def _some_keys(X) -> str:
+    keys = list(dict.fromkeys(chain.from_iterable(chain.from_iterable(X))))
+    return ", ".join([*map(repr, keys[:5]), *(["..."] if len(keys) > 5 else [])]) or "no keys"
 
 
 def _check_sequences(X) -> list:
