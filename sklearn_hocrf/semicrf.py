@@ -68,7 +68,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           no B or I of its label begins a segment, as in conlleval.
         * "bioes": the same with E for the last token, S for segments of one token.
         * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. They must
-          tile the sequence; gaps can be filled with segments (t, t + 1, "O").
+          tile the sequence; gaps can be filled with segments (t, t + 1, "O"). Here "O" is a label as any other: keep it
+          at length 1 with ``max_segment_length={"O": 1}`` and leave it out of scores with ``ignore=["O"]``.
 
     max_segment_length : int, inf, dict or None, default=None
         Highest number of tokens of a segment: for all labels, or by label. Labels that a dict does not name, and all
