@@ -29,7 +29,7 @@ __all__ = [
     "Expectations",
     "Plan",
     "Tables",
-    "all_forbidden",
+    "refuse_impossible",
     "in_order",
     "lanes_of",
     "width_of",
@@ -254,9 +254,18 @@ def in_order(work, plan, n_jobs):
     return results
 
 
-def all_forbidden(sequence) -> ValueError:
-    """Return the error for a sequence none of whose labellings is possible."""
-    return ValueError(f"sequence {sequence}: the model forbids every labelling of it")
+def refuse_impossible(sequences, scores):
+    """Raise unless each sequence has a finite score: its log Z, or that of its best labelling."""
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if not len(bad):
+        return
+    first = bad[np.argmin(np.asarray(sequences)[bad])]
+    if np.asarray(scores)[first] == -np.inf:
+        raise ValueError(f"sequence {sequences[first]}: the model forbids every labelling of it")
+    raise ValueError(
+        f"sequence {sequences[first]}: its scores are beyond floating point numbers; its feature values, or the "
+        "weights, are too large"
+    )
 
 
 def lanes_of(slab) -> int:
@@ -368,8 +377,7 @@ class _Run:
             alpha, log_scale = self._forward_log_slab(slab, carry)[2:]
             carry = alpha[-1].copy()
             log_z += log_scale
-            if log_z == -np.inf:
-                raise all_forbidden(piece.sequences[0, 0])
+            refuse_impossible(piece.sequences[0], [log_z])
         return log_z, checkpoints
 
     def _forward_log_slab(self, slab, carry):
@@ -478,9 +486,8 @@ class _DecodeRun(_Run):
             scores, dynamic, beta = self._backward_max(slab, checkpoints.pop())
             if slab is piece.slabs[0]:
                 firsts = (slab.rows[:-1] + np.arange(len(slab.length))) * len(carry)
-                dead = (beta[firsts] == -np.inf) & (piece.sequences >= 0)
-                if dead.any():
-                    raise all_forbidden(piece.sequences[dead].min())
+                filled = piece.sequences >= 0
+                refuse_impossible(piece.sequences[filled], beta[firsts][filled])
             chain.walk(self.lattice, slab, scores, dynamic, beta, state, self.codes)
 
     def _backward_max(self, slab, carry):

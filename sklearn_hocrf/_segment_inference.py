@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._batch import Piece, SequenceBatch, cut_pieces, freeze
-from ._inference import BasePlan, Expectations, Tables, all_forbidden, in_order, lanes_of, width_of
+from ._inference import BasePlan, Expectations, Tables, in_order, lanes_of, refuse_impossible, width_of
 from ._kernels import chain, rows, segments, semi, semi_log
 from ._potentials import build_lattice
 from ._segment_potentials import SegmentLayout
@@ -233,8 +233,7 @@ class _Run:
         self.log_z[sequence] = semi_log.forward_log(
             self.lattice, self.shape, table, dynamic, begin, whole, alpha, log_total
         )
-        if self.log_z[sequence] == -np.inf:
-            raise all_forbidden(sequence)
+        refuse_impossible([sequence], self.log_z[[sequence]])
         return slab, scores, table, dynamic, begin, whole, alpha, log_total
 
     def _scores(self, slab):
@@ -417,7 +416,6 @@ class _DecodeRun(_Run):
         semi.backward_max(width_of(slab), self.lattice, self.shape, slab, scratch, table, *tables)
         n_states = self.layout.automaton.n_states
         firsts = (slab.rows[:-1] + np.arange(len(slab.length))) * n_states
-        dead = (beta[firsts] == -np.inf) & (piece.sequences >= 0)
-        if dead.any():
-            raise all_forbidden(piece.sequences[dead].min())
+        filled = piece.sequences >= 0
+        refuse_impossible(piece.sequences[filled], beta[firsts][filled])
         semi.walk(self.lattice, self.shape, slab, table, dynamic, beta, self.codes, self.lengths)

@@ -787,3 +787,13 @@ def test_features_that_no_y_was_read_for_go_with_every_encoding():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         HighOrderSemiCRF().fit(batch, Y["runs"])
+
+
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_scores_that_overflow_are_refused(estimator):
+    X, y = [[{"a": 1.0}, {"b": 1.0}], [{"b": 1.0}, {"a": 1.0}]], [["x", "y"], ["y", "x"]]
+    model = estimator(sigma_reg=10).fit(X, y)
+    huge = [X[0], [{"a": 1e308}, {"b": 1.0}]]
+    for ask in (model.predict, model.predict_marginals, lambda X: model.log_likelihood(X, y)):
+        with pytest.raises(ValueError, match="sequence 1: its scores are beyond floating point numbers"):
+            ask(huge)

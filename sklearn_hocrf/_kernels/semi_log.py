@@ -21,7 +21,7 @@ def forward_log(lattice, tables, table, dynamic, begin, whole, alpha, log_total)
     n_tokens = len(begin)
     values = np.empty(n_states + len(lattice.starts) - 1)
     terms = np.empty(tables.longest.max() + 1)
-    log_z = 0.0
+    log_z, total = 0.0, 0.0
     alpha[0] = -np.inf
     alpha[0, 0] = 0.0
     for row in range(n_tokens):
@@ -57,10 +57,10 @@ def forward_log(lattice, tables, table, dynamic, begin, whole, alpha, log_total)
                 score = table[first + d, 0] + _whole_log(tables, number, d, row * n_entries, table) - between
                 alpha[row + 1, target] = _log_add(alpha[row + 1, target], whole[row + 1 - d, number] + score)
         total = _log_sum(alpha[row + 1])
-        log_total[row] = total if total > -np.inf else 0.0  # a border that nothing reaches
+        log_total[row] = 0.0 if total == -np.inf else total  # a border that nothing reaches
         alpha[row + 1] -= log_total[row]
         log_z += log_total[row]
-    return log_z if alpha[n_tokens].max() > -np.inf else -np.inf
+    return -np.inf if total == -np.inf and log_z < np.inf else log_z
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
