@@ -83,7 +83,7 @@ def twin_passes(monkeypatch):
 # --------------------------------------------------------------------------------------------------------------- twins
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(segment_cases(forbid=True).filter(is_possible))
 def test_twins_agree_on_drawn_models(case):
     model, batch = to_segment_model(case)

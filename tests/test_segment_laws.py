@@ -137,7 +137,7 @@ def test_channels_by_hand():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_every_answer_equals_enumeration(kind, data):
     case = data.draw(KINDS[kind].filter(is_possible))
@@ -197,7 +197,7 @@ def check_best(case, model, batch):
     close(model.log_score(batch, decoded), [score for score, _ in best])
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     st.one_of(segment_cases(), segment_cases(EXTREME)),
     st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=4, max_size=4),
@@ -288,7 +288,7 @@ def test_every_feature_kind_equals_enumeration(features, orders, repeats):
 # ------------------------------------------------------------------------------------------------------------ symmetry
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(any_kind)
 def test_marginals_are_probabilities_that_fit_together(case):
     model, batch = to_segment_model(case)
@@ -339,7 +339,7 @@ def same_answers(model, batch, other, other_batch, order=slice(None), atol=1e-10
     close(other.log_score(other_batch, other.decode(other_batch)), scores[order], atol=atol)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(any_kind)
 def test_a_batch_equals_its_sequences_one_by_one(case):
     model, batch = to_segment_model(case)
@@ -363,7 +363,7 @@ def test_order_of_sequences_and_lanes(features, scale):
         same_answers(model, batch, model, batch[order], order)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(any_kind, st.data())
 def test_permuting_labels_permutes_answers(case, data):
     to = data.draw(st.permutations(range(case.model.n_labels)))
@@ -387,7 +387,7 @@ def test_permuting_labels_permutes_answers(case, data):
     close(other.log_score(batch, other.decode(batch)), model.log_score(batch, model.decode(batch)))
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(any_kind, st.data())
 def test_patterns_of_weight_zero_change_nothing(case, data):
     label = st.integers(0, case.model.n_labels - 1)
@@ -929,6 +929,30 @@ def test_scores_that_are_cut_off_do_not_add_to_small_ones(gain):
     model = so.Model(4, (INF, 2, 1, 1), True, patterns, features)
     rows = [{}, {}, {0: 1.0, 4: 1.0}, {1: 1.0}, {2: 1.0}, {3: 1.0}]
     case = one_sequence(model, blocks, [(1, 2, 3)] * 4 + [(0,)] * 3, rows)
+    semi, batch = to_segment_model(case)
+    close(semi.log_partition(batch), [so.log_partition(model, case.sequences[0])])
+
+
+@pytest.mark.parametrize(("border", "whole"), [(35.0, 110.0), (70.0, 70.0), (110.0, 35.0)])
+def test_scores_that_are_cut_off_do_not_come_back_step_by_step(border, whole):
+    """A hopeless segment, then small gains of borders and of whole segments, at each of five borders."""
+    word = (0, 1, 2, 3, 2, 3)
+    gainers = [word[: n + 1] for n in range(1, 6)]
+    blocks = token_block(BEGIN, range(5)), token_block(BAG, range(5)), token_block(BAG, [5])
+    patterns = {(y,): 0.0 for y in range(4)} | dict.fromkeys(gainers, 0.0)
+    patterns |= {(a, b): -INF for a in range(4) for b in range(4)} | dict.fromkeys(
+        [(0, 1), (1, 2), (2, 3), (3, 2)], 0.0
+    )
+    orders = [(n,) for n in range(1, 6)] * 2
+    gains = dict(enumerate([border] * 5 + [whole] * 5))
+    features = {
+        (f, z): gains[f] * (z == gainers[f % 5]) for f in range(10) for z in patterns if len(z) - 1 in orders[f]
+    }
+    features |= {(10, (y,)): -1000.0 if y == 1 else 0.0 for y in range(4)}
+    model = so.Model(4, (INF, 1, 1, 1), False, patterns, features)
+    rows = [{}, {0: 1.0, 5: 1.0}, {1: 1.0}, {2: 1.0}, {3: 1.0}, {4: 1.0}]
+    gold = [tuple((t, t + 1, y) for t, y in enumerate(word))]
+    case = SegmentCase(model, [*orders, (0,)], blocks, 6, [rows], [["a"] * 6], gold)
     semi, batch = to_segment_model(case)
     close(semi.log_partition(batch), [so.log_partition(model, case.sequences[0])])
 
