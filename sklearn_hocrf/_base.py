@@ -11,8 +11,8 @@ import sys
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
+from inspect import signature
 from numbers import Integral, Real
-from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -24,19 +24,14 @@ from sklearn.utils.parallel import _get_threadpool_controller
 from sklearn.utils.validation import check_is_fitted
 
 from ._labels import decode_labels, label_codes
+from ._objectives import Problem
 from ._patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from ._penalties import L2, ElasticNet
-from ._solvers import LBFGS, OWLQN, check_needs
+from ._solvers import OWLQN, check_needs
 from ._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences
+from .training import OBJECTIVES, SOLVERS
 
-__all__ = ["BaseSequenceLabeler", "Problem"]
-
-
-class Problem(NamedTuple):
-    """One training problem, ready for a solver."""
-
-    layout: Any  # WeightLayout: which weights there are
-    objective: Any  # value_gradient(w), without the penalty
+__all__ = ["BaseSequenceLabeler"]
 
 
 class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
@@ -53,7 +48,9 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         "fit_intercept": ["boolean"],
         "unsupported": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "solver": [StrOptions({"lbfgs"}), HasMethods("solve")],
+        "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
+        "penalty": [HasMethods(["value", "gap"]), None],
+        "solver": [StrOptions({"auto", *SOLVERS}), HasMethods("solve")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "warm_start": ["boolean"],
@@ -62,7 +59,6 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         "random_state": ["random_state"],
     }
     _takes_segment_features = False
-    _objective: type  # class of the training criterion
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
@@ -76,7 +72,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def _build_problem(self, data) -> Problem:
-        """Return weights and objective for validated training data.
+        """Return the weights there are and the labelled data, for validated training data.
 
         ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective.
         """
@@ -148,16 +144,19 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
         """
         self._check_parameters()
-        solver, penalty_class = self._choose_solver(), self._penalty_class()
-        check_needs(solver, self._objective, penalty_class)
+        objective, penalty = self._choose_objective(), self._choose_penalty()
+        solver = self._choose_solver(objective, penalty)
+        check_needs(solver, objective, penalty)
         data = check_training_data(self, X, y, sample_weight, self._read_training_targets)
-        layout, objective = self._build_problem(data)
-        penalty = penalty_class(*self._strengths_of_weights(layout.order_of_weight))
+        problem = self._build_problem(data)
+        layout = problem.layout
+        if self.penalty is None:
+            penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
         # an idle BLAS thread spins for a while after each vector operation, on a core that our own threads need
         with _get_threadpool_controller().limit(limits=1, user_api="blas"):
-            report = solver.solve(objective, penalty, self._starting_weights(layout, data))
+            report = solver.solve(objective.bind(problem), penalty, self._starting_weights(layout, data))
         weights = report.w
-        if penalty.strength is not None:
+        if getattr(penalty, "strength", None) is not None:
             layout, weights = layout.pruned(weights)
         self._store(data, layout, weights, report)
         if not report.converged:
@@ -185,8 +184,14 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 f'patterns must be "observed", "all" or an iterable of tuples of labels, got {self.patterns!r}'
             )
-        if isinstance(self.solver, type):
-            raise ValueError(f"solver is the class {self.solver.__name__}: use an instance of it")
+        for name in ("objective", "penalty", "solver"):
+            value = getattr(self, name)
+            if isinstance(value, type):
+                raise ValueError(f"{name} is the class {value.__name__}: use an instance of it")
+        if self.penalty is not None and np.any(self.l1_reg):
+            raise ValueError(
+                f"l1_reg={self.l1_reg!r} and penalty={self.penalty!r} exclude each other"
+            )
         if isinstance(self.patterns, Iterator):  # a second fit would find it empty
             raise ValueError(f"patterns is a {type(self.patterns).__name__}, which can be read only once: use a list")
         for prefix, orders in self.feature_order.items() if isinstance(self.feature_order, dict) else ():
@@ -197,14 +202,27 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
                     f"got {prefix!r}: {orders!r}"
                 )
 
-    def _penalty_class(self):
+    def _choose_objective(self):
+        """Return the training criterion, without data."""
+        return OBJECTIVES[self.objective]() if isinstance(self.objective, str) else self.objective
+
+    def _choose_penalty(self):
+        """Return the given penalty, or the class of that of ``sigma_reg`` and ``l1_reg``."""
+        if self.penalty is not None:
+            return self.penalty
         return ElasticNet if np.any(self.l1_reg) else L2
 
-    def _choose_solver(self):
+    def _choose_solver(self, objective, penalty):
         if not isinstance(self.solver, str):
             return self.solver
-        solver_class = OWLQN if np.any(self.l1_reg) else LBFGS
-        return solver_class(self.tol, self.max_iter, callback=self._write_progress if self.verbose else None)
+        name = getattr(objective, "default_solver", "lbfgs") if self.solver == "auto" else self.solver
+        solver_class = SOLVERS[name]
+        if name == "lbfgs" and not hasattr(penalty, "value_gradient"):  # absolute values of the weights
+            solver_class = OWLQN
+        settings = {"tol": self.tol, "max_iter": self.max_iter}
+        if "random_state" in signature(solver_class).parameters:
+            settings["random_state"] = self.random_state
+        return solver_class(**settings, callback=self._write_progress if self.verbose else None)
 
     def _strengths_of_weights(self, order_of_weight):
         """Return the precision of each weight and, if there is an L1 penalty, its strength: what the penalty takes."""

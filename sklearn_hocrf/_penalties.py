@@ -15,7 +15,7 @@ class _Penalty:
     """A sum of ``precision * w**2 / 2``, and what follows from it.   K weights."""
 
     def __init__(self, precision):
-        self.precision = np.asarray(precision, dtype=np.float64)
+        self.precision = np.atleast_1d(np.asarray(precision, dtype=np.float64))
 
     def smooth_value_gradient(self, w) -> tuple[float, np.ndarray]:
         """Return the smooth part's value and gradient at ``w``."""
@@ -37,7 +37,7 @@ class L2(_Penalty):
 
     Parameters
     ----------
-    precision : ndarray of shape (n_weights,)
+    precision : float or ndarray of shape (n_weights,)
         ``1 / sigma**2`` of each weight; 0 for a weight without penalty.
     """
 
@@ -57,16 +57,16 @@ class ElasticNet(_Penalty):
 
     Parameters
     ----------
-    precision : ndarray of shape (n_weights,)
+    precision : float or ndarray of shape (n_weights,)
         As in :class:`L2`.
-    strength : ndarray of shape (n_weights,)
+    strength : float or ndarray of shape (n_weights,)
         Weight of each absolute value, at least 0.
     """
 
     def __init__(self, precision, strength):
         super().__init__(precision)
-        self.strength = np.asarray(strength, dtype=np.float64)
+        self.strength = np.atleast_1d(np.asarray(strength, dtype=np.float64))
 
     def value(self, w) -> float:
         """Return the penalty of ``w``."""
-        return self.smooth_value_gradient(w)[0] + float(self.strength @ np.abs(w))
+        return self.smooth_value_gradient(w)[0] + float(np.sum(self.strength * np.abs(w)))

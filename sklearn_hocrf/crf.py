@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ._base import BaseSequenceLabeler, Problem
+from ._base import BaseSequenceLabeler
 from ._inference import ChainModel
-from ._objectives import NegativeLogLikelihood
+from ._objectives import ChainProblem
 from ._potentials import build_layout
 from ._validation import read_label_codes, read_token_targets
 
@@ -60,9 +60,15 @@ class HighOrderCRF(BaseSequenceLabeler):
         (n_classes * n_label), where n and n_label count tokens, weighted by ``sample_weight``. Unlike ``sample_weight``
         it has no say in what occurs often enough to have a weight: a count is a property of the data, and a rare label
         should not need fewer occurrences because its errors cost more.
-    solver : {"lbfgs"} or object, default="lbfgs"
-        What minimises. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN. An object has a method ``solve(objective,
-        penalty, w0)``, which returns what those two return; ``max_iter``, ``tol`` and ``verbose`` are its own affair.
+    objective : {"likelihood"} or object, default="likelihood"
+        What is minimised, without the penalty; or an object with a method ``bind(problem)``, see
+        :mod:`sklearn_hocrf.training`.
+    penalty : object or None, default=None
+        A penalty to use in place of that of ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
+    solver : {"auto", "lbfgs", "owlqn"} or object, default="auto"
+        What minimises. "auto" is what suits the objective. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN. An
+        object has a method ``solve(objective, penalty, w0)``, see :mod:`sklearn_hocrf.training`; ``max_iter``, ``tol``
+        and ``verbose`` are its own affair.
     max_iter : int, default=500
         Highest number of iterations of the solver.
     tol : float, default=1e-4
@@ -143,8 +149,6 @@ class HighOrderCRF(BaseSequenceLabeler):
     1.0
     """
 
-    _objective = NegativeLogLikelihood
-
     def __init__(
         self,
         max_order=1,
@@ -158,7 +162,9 @@ class HighOrderCRF(BaseSequenceLabeler):
         fit_intercept=True,
         unsupported=False,
         class_weight=None,
-        solver="lbfgs",
+        objective="likelihood",
+        penalty=None,
+        solver="auto",
         max_iter=500,
         tol=1e-4,
         warm_start=False,
@@ -176,6 +182,8 @@ class HighOrderCRF(BaseSequenceLabeler):
         self.fit_intercept = fit_intercept
         self.unsupported = unsupported
         self.class_weight = class_weight
+        self.objective = objective
+        self.penalty = penalty
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
@@ -208,8 +216,7 @@ class HighOrderCRF(BaseSequenceLabeler):
             unsupported=self.unsupported,
             sequence_weight=weight,
         )
-        objective = self._objective(layout, batch, codes, sequence_weight=objective_weight, n_jobs=self.n_jobs)
-        return Problem(layout, objective)
+        return ChainProblem(layout, batch, codes, sequence_weight=objective_weight, n_jobs=self.n_jobs)
 
     def _build_model(self):
         return ChainModel(self._layout, self._weights)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import BaseSequenceLabeler, Problem
+from ._base import BaseSequenceLabeler
 from ._encodings import (
     ENCODINGS,
     OUTSIDE,
@@ -24,7 +24,7 @@ from ._encodings import (
     token_labels,
 )
 from ._labels import sorted_labels
-from ._objectives import SegmentNegativeLogLikelihood
+from ._objectives import SegmentProblem
 from ._patterns import without_repeats
 from ._segment_inference import SegmentModel
 from ._segment_potentials import build_segment_layout
@@ -110,9 +110,15 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "balanced" gives a label the weight n / (n_labels * n_label), where n and n_label count tokens, weighted by
         ``sample_weight``. Unlike ``sample_weight`` it has no say in what occurs often enough to have a weight: a count
         is a property of the data, and a rare label should not need fewer occurrences because its errors cost more.
-    solver : {"lbfgs"} or object, default="lbfgs"
-        What minimises. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN. An object has a method ``solve(objective,
-        penalty, w0)``, which returns what those two return; ``max_iter``, ``tol`` and ``verbose`` are its own affair.
+    objective : {"likelihood"} or object, default="likelihood"
+        What is minimised, without the penalty; or an object with a method ``bind(problem)``, see
+        :mod:`sklearn_hocrf.training`.
+    penalty : object or None, default=None
+        A penalty to use in place of that of ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
+    solver : {"auto", "lbfgs", "owlqn"} or object, default="auto"
+        What minimises. "auto" is what suits the objective. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN. An
+        object has a method ``solve(objective, penalty, w0)``, see :mod:`sklearn_hocrf.training`; ``max_iter``, ``tol``
+        and ``verbose`` are its own affair.
     max_iter : int, default=500
         Highest number of iterations of the solver.
     tol : float, default=1e-4
@@ -227,7 +233,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
     }
     _takes_segment_features = True
-    _objective = SegmentNegativeLogLikelihood
 
     def __init__(
         self,
@@ -244,7 +249,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         fit_intercept=True,
         unsupported=False,
         class_weight=None,
-        solver="lbfgs",
+        objective="likelihood",
+        penalty=None,
+        solver="auto",
         max_iter=500,
         tol=1e-4,
         warm_start=False,
@@ -264,6 +271,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.fit_intercept = fit_intercept
         self.unsupported = unsupported
         self.class_weight = class_weight
+        self.objective = objective
+        self.penalty = penalty
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
@@ -310,8 +319,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             unsupported=self.unsupported,
             sequence_weight=weight,
         )
-        objective = self._objective(layout, batch, segments, sequence_weight=objective_weight, n_jobs=self.n_jobs)
-        return Problem(layout, objective)
+        return SegmentProblem(layout, batch, segments, sequence_weight=objective_weight, n_jobs=self.n_jobs)
 
     def _store_targets(self, targets):
         labels = targets.labels.tolist()

@@ -42,8 +42,9 @@ MAY_IMPORT = {
     "_solvers": set(),
     **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
     "feature_extraction": LAYERS_1_TO_3 | {"_validation"},  # some extractors learn from y, too
-    "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5,
-    **{unit: LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"_base"} for unit in ("crf", "semicrf")},
+    "training": LAYER_4,
+    "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training"},
+    **{unit: LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_base"} for unit in ("crf", "semicrf")},
     "__init__": LAYER_5 | ESTIMATORS,
     "__main__": LAYER_5 | ESTIMATORS | {"__init__"},
 }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import random_case, to_batch, to_codes, to_layout
 
-from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
@@ -33,12 +33,12 @@ def small_objective():
     case = random_case(rng, 3, [7, 1, 5, 0, 9], 3, 12, 1.0, [(0,), (0,)])
     layout, weights = to_layout(case)
     batch = to_batch(case.sequences, len(case.feature_orders))
-    return NegativeLogLikelihood(layout, batch, to_codes(case.labels)), weights
+    return NegativeLogLikelihood().bind(ChainProblem(layout, batch, to_codes(case.labels))), weights
 
 
 def test_transitions(load):
     objective, _ = small_objective()
-    automaton = objective.layout.automaton
+    automaton = objective.problem.layout.automaton
     transitions = load("dense_chain").all_transitions(automaton)
     names = {0: ()}  # of the states, as tuples of labels
     for arc in np.argsort(automaton.arc_length, kind="stable"):

@@ -10,7 +10,7 @@ from cases import Case, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
 from sklearn_hocrf._patterns import given_patterns
 from sklearn_hocrf._penalties import L2
 from sklearn_hocrf._potentials import build_layout
@@ -26,7 +26,9 @@ def prepare(case, sequence_weight=None, n_jobs=None, **options):
     layout = build_layout(
         batch, codes, patterns, feature_orders=case.feature_orders, sequence_weight=sequence_weight, **options
     )
-    return layout, NegativeLogLikelihood(layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs)
+    return layout, NegativeLogLikelihood().bind(
+        ChainProblem(layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs)
+    )
 
 
 def training_case(seed=0, lengths=(7, 1, 5, 9, 4, 6), n_labels=3, max_order=2, feature_orders=((0,), (0, 1), (2,))):
@@ -180,8 +182,8 @@ def test_splitting_the_data_adds_the_objectives():
     layout, objective = prepare(case, unsupported=True)
     w = np.random.default_rng(3).normal(size=layout.n_weights)
     parts = [
-        NegativeLogLikelihood(
-            layout, to_batch(case.sequences[part], len(case.feature_orders)), to_codes(case.labels[part])
+        NegativeLogLikelihood().bind(
+            ChainProblem(layout, to_batch(case.sequences[part], len(case.feature_orders)), to_codes(case.labels[part]))
         )
         for part in (slice(0, 2), slice(2, None))
     ]

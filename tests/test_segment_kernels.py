@@ -27,7 +27,7 @@ from segment_cases import (
 from sklearn_hocrf import _segment_inference
 from sklearn_hocrf._batch import cut_pieces
 from sklearn_hocrf._kernels import chain, rows, segments, semi, semi_log
-from sklearn_hocrf._objectives import SegmentNegativeLogLikelihood
+from sklearn_hocrf._objectives import NegativeLogLikelihood, SegmentProblem
 from sklearn_hocrf._segment_inference import SegmentModel, SegmentPlan
 from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock, Segments
 
@@ -227,7 +227,9 @@ def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
     n_states = model.layout.automaton.n_states
     tables = 4000 * 8 * (50 * 3 + 4 * n_states)  # segment scores, and a few numbers for each state
     assert 4000 * 50 * n_states * 8 > 6 * tables
-    objective = SegmentNegativeLogLikelihood(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+    objective = NegativeLogLikelihood().bind(
+        SegmentProblem(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+    )
     assert peak_of(lambda: model.log_partition(batch)) < 1.5 * tables
     assert peak_of(lambda: objective.value_gradient(model.weights)) < 1.5 * tables
 
@@ -254,7 +256,9 @@ def test_memory_of_a_gradient_does_not_grow_with_the_data(blocks):
     def peak(n_sequences):
         case = mixed_case(10, [20] * n_sequences, blocks)
         model, batch = to_segment_model(case)
-        objective = SegmentNegativeLogLikelihood(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+        objective = NegativeLogLikelihood().bind(
+            SegmentProblem(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+        )
         objective.value_gradient(model.weights)
         return peak_of(lambda: objective.value_gradient(model.weights))
 
@@ -287,7 +291,9 @@ def test_no_kernel_is_compiled_again_for_other_data():
         model.tag_marginals(batch, [(0, BEGIN), (0, CHANNELS["I|:"])])
         model.scales = False
         answers(model, batch)
-        objective = SegmentNegativeLogLikelihood(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+        objective = NegativeLogLikelihood().bind(
+            SegmentProblem(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+        )
         objective.value_gradient(model.weights)
 
     everything(mixed_case(11, [5, 9, 1200, 0], "whole"))
@@ -349,7 +355,7 @@ def test_answers_do_not_change_what_they_are_given():
     kept = Segments(*(part.copy() for part in gold))
     model = SegmentModel(layout, weights)
     first = answers(model, batch)
-    SegmentNegativeLogLikelihood(layout, batch, gold).value_gradient(weights)
+    NegativeLogLikelihood().bind(SegmentProblem(layout, batch, gold)).value_gradient(weights)
     model.log_score(batch, gold)
     np.testing.assert_array_equal(weights, before)
     for one, two in zip(gold, kept, strict=True):

@@ -31,7 +31,7 @@ from segment_cases import (
 )
 
 from sklearn_hocrf._batch import SequenceBatch
-from sklearn_hocrf._objectives import NegativeLogLikelihood, SegmentNegativeLogLikelihood
+from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem
 from sklearn_hocrf._segment_inference import SegmentModel
 from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock, segment_features
 
@@ -98,7 +98,9 @@ def objective_of(case, sequence_weight=None, n_jobs=None, **options):
     layout = to_segment_layout(case, sequence_weight=sequence_weight, **options)
     batch = to_segment_batch(case)
     segments = to_segments(case.segmentations, batch.offsets)
-    return layout, SegmentNegativeLogLikelihood(layout, batch, segments, sequence_weight=sequence_weight, n_jobs=n_jobs)
+    return layout, NegativeLogLikelihood().bind(
+        SegmentProblem(layout, batch, segments, sequence_weight=sequence_weight, n_jobs=n_jobs)
+    )
 
 
 # ---------------------------------------------------------------------------------------------- against the definition
@@ -534,7 +536,7 @@ def test_splitting_the_data_adds_the_objectives():
     for part in (slice(0, 2), slice(2, None)):
         piece = batch[part]
         segments = to_segments(case.segmentations[part], piece.offsets)
-        found.append(SegmentNegativeLogLikelihood(layout, piece, segments).value_gradient(w))
+        found.append(NegativeLogLikelihood().bind(SegmentProblem(layout, piece, segments)).value_gradient(w))
     assert value == pytest.approx(sum(v for v, _ in found), rel=1e-12)
     close(gradient, sum(g for _, g in found))
 
@@ -564,9 +566,13 @@ def test_segments_of_length_one_are_the_chain(feature_orders, scale, forbidden):
     close(chain.log_score(batch, decoded.codes), chain.log_score(batch, chain.decode(batch)))
     close(model.log_score(same_batch, decoded), chain.log_score(batch, decoded.codes))
     if not forbidden:
-        objective = NegativeLogLikelihood(chain.layout, batch, to_codes(crf.labels))
+        objective = NegativeLogLikelihood().bind(ChainProblem(chain.layout, batch, to_codes(crf.labels)))
         segments = to_segments(segmentations, batch.offsets)
-        value, gradient = SegmentNegativeLogLikelihood(model.layout, same_batch, segments).value_gradient(model.weights)
+        value, gradient = (
+            NegativeLogLikelihood()
+            .bind(SegmentProblem(model.layout, same_batch, segments))
+            .value_gradient(model.weights)
+        )
         expected, expected_gradient = objective.value_gradient(chain.weights)
         assert value == pytest.approx(expected, rel=1e-10)
         for found, other in zip(spread(model.layout, gradient), spread(chain.layout, expected_gradient), strict=True):
@@ -751,8 +757,10 @@ def test_tag_features_equal_their_expansion_into_segment_features(orders, repeat
     same_answers(model, batch, other, other_batch)
     tags = [(0, BEGIN), (2, CHANNELS["II:"]), (1, CHANNELS["B|:"])]
     close(other.tag_marginals(other_batch, tags), model.tag_marginals(batch, tags))
-    _, gradient = SegmentNegativeLogLikelihood(model.layout, batch, segments).value_gradient(model.weights)
-    _, expected = SegmentNegativeLogLikelihood(layout, other_batch, segments).value_gradient(weights)
+    _, gradient = (
+        NegativeLogLikelihood().bind(SegmentProblem(model.layout, batch, segments)).value_gradient(model.weights)
+    )
+    _, expected = NegativeLogLikelihood().bind(SegmentProblem(layout, other_batch, segments)).value_gradient(weights)
     for found, part in zip(spread(model.layout, gradient), spread(layout, expected), strict=True):
         assert found == pytest.approx(part, rel=1e-9, abs=1e-10)
 

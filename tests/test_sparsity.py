@@ -75,7 +75,7 @@ def test_conditions_of_karush_kuhn_and_tucker(estimator, l1_reg, sigma_reg):
     w, penalty = found["report"].w, found["penalty"]
     value, gradient = found["objective"].value_gradient(w)
     gradient = gradient + penalty.precision * w
-    order = found["objective"].layout.order_of_weight
+    order = found["objective"].problem.layout.order_of_weight
     strength, sigma = (np.pad(np.atleast_1d(values), (0, 2), "edge")[order] for values in (l1_reg, sigma_reg))
     assert found["report"].converged
     assert (w[strength == 0] != 0).all()

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._batch import freeze
-from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
 from sklearn_hocrf._patterns import observed_patterns
 from sklearn_hocrf._potentials import build_layout
 from sklearn_hocrf.datasets import load_conll
@@ -169,7 +169,7 @@ class Gradient:
         codes, batch = freeze(codes, np.int32), chunks.train
         patterns = observed_patterns(codes, batch.offsets, len(labels), SETTINGS["max_order"])
         layout = build_layout(batch, codes, patterns, fit_intercept=SETTINGS["fit_intercept"])
-        self.objective = NegativeLogLikelihood(layout, batch, codes, n_jobs=n_jobs)
+        self.objective = NegativeLogLikelihood().bind(ChainProblem(layout, batch, codes, n_jobs=n_jobs))
         self.w = np.random.default_rng(0).normal(scale=0.1, size=layout.n_weights)
 
     def time_gradient(self, n_jobs=None):

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._batch import SequenceBatch
-from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
 from sklearn_hocrf._patterns import observed_patterns
 from sklearn_hocrf._potentials import build_layout
 from sklearn_hocrf.datasets import load_ocr_letters, make_digit_words
@@ -54,7 +54,7 @@ def make_objective(words, max_order, n_jobs=1):
     batch = SequenceBatch.from_csr(np.concatenate(X).astype(np.float64), offsets)
     patterns = observed_patterns(codes.astype(np.int32), offsets, len(labels), max_order)
     layout = build_layout(batch, codes.astype(np.int32), patterns, unsupported=True)
-    return NegativeLogLikelihood(layout, batch, codes.astype(np.int32), n_jobs=n_jobs)
+    return NegativeLogLikelihood().bind(ChainProblem(layout, batch, codes.astype(np.int32), n_jobs=n_jobs))
 
 
 def some_weights(objective):
@@ -82,7 +82,7 @@ class Gradient:
         return self.peers[1].value_gradient(self.w)
 
     def track_additions(self, max_order=None):
-        return self.objective.layout.network.n_additions
+        return self.objective.problem.layout.network.n_additions
 
     def check(self):
         """Raise unless all give the same sum of log Z and the same expected counts."""
@@ -132,7 +132,7 @@ def compare_kernels(words, max_order, n_rounds):
         case.check()
         cases = [case.time_sum_network, case.time_by_transition, case.time_by_arc]
         seconds = take_turns(cases, n_rounds, time.process_time)
-        automaton = case.objective.layout.automaton
+        automaton = case.objective.problem.layout.automaton
         rows.append(
             (
                 order,

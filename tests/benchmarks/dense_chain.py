@@ -60,7 +60,7 @@ class ByArc:
     """A likelihood by the kernels of the package, without shared partial sums."""
 
     def __init__(self, objective):
-        automaton = objective.layout.automaton
+        automaton = objective.problem.layout.automaton
         transitions = all_transitions(automaton)
         n_sources = np.diff(transitions.starts)
         inner = np.flatnonzero(n_sources > 1)
@@ -73,9 +73,10 @@ class ByArc:
             np.arange(automaton.n_states + 1) * automaton.n_labels,
             transitions.arc,
         )
-        self.objective = copy.copy(objective)
-        self.objective.layout = copy.copy(objective.layout)
-        self.objective.layout.network = SumNetwork(*(freeze(table, np.int32) for table in tables))
+        problem = copy.copy(objective.problem)
+        problem.layout = copy.copy(problem.layout)
+        self.objective = objective.bind(problem)
+        problem.layout.network = SumNetwork(*(freeze(table, np.int32) for table in tables))
 
     def value_gradient(self, w):
         return self.objective.value_gradient(w)
@@ -85,10 +86,10 @@ class ByTransition:
     """A likelihood by the dense kernels of this module, on one thread."""
 
     def __init__(self, objective):
-        if objective.plan.n_slots:
+        if objective.problem.plan.n_slots:
             raise ValueError("the dense kernels know no observation features of order 1 or more")
         self.objective = objective
-        self.transitions = all_transitions(objective.layout.automaton)
+        self.transitions = all_transitions(objective.problem.layout.automaton)
 
     def value_gradient(self, w):
         def run_forward(width, lattice, slab, scratch, carry, scores, factors, alpha, *others):

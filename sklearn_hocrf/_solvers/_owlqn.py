@@ -1,126 +1,15 @@
-"""Minimisers of an objective plus a penalty, which have never heard of CRFs.
-
-The class attribute ``needs`` of a solver names the methods that it calls of the two; :func:`check_needs` holds them
-against it before any work.
-"""
+"""Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
-__all__ = ["LBFGS", "OWLQN", "Progress", "SolverReport", "check_needs"]
+from ._common import Progress, SolverReport, add_values
 
-
-class Progress(NamedTuple):
-    """What a callback is told after each iteration."""
-
-    n_iter: int
-    value: float  # objective plus penalty
-    gradient_norm: float  # Euclidean; of the shortest subgradient where there is no gradient
-    gap: float  # bound on value - minimum
-
-
-class SolverReport(NamedTuple):
-    """Where a solver ended.   K weights."""
-
-    w: np.ndarray  # (K,)
-    n_iter: int
-    history: np.ndarray  # (n_iter + 1,)   objective plus penalty, from the start to w
-    gradient_norm: float  # Euclidean, at w; of the shortest subgradient where there is no gradient
-    gap: float  # bound on the last value - minimum
-    converged: bool
-    message: str
-
-
-def check_needs(solver, objective, penalty):
-    """Raise an error unless an objective and a penalty have the methods that a solver needs.
-
-    Both are instances or classes. A solver without ``needs`` is taken at its word.
-    """
-    parts = {"objective": objective, "penalty": penalty}
-    for role, methods in getattr(solver, "needs", {}).items():
-        part = parts[role]
-        missing = [name for name in methods if not hasattr(part, name)]
-        if missing:
-            name = part.__name__ if isinstance(part, type) else type(part).__name__
-            raise ValueError(
-                f"the solver {type(solver).__name__} needs {', '.join(missing)} of the {role}, which {name} does not "
-                f"have. {getattr(solver, 'instead', '')}".rstrip()
-            )
-
-
-class LBFGS:
-    """Limited-memory BFGS (scipy's L-BFGS-B without bounds).
-
-    Parameters
-    ----------
-    tol : float
-        Stop when ``norm(gradient) <= tol * max(1, norm(w))``.
-    max_iter : int
-        Most iterations.
-    callback : callable or None
-        Called with a :class:`Progress` after each iteration.
-    """
-
-    needs = {"objective": ("value_gradient",), "penalty": ("value_gradient",)}
-    instead = "For l1_reg > 0 use solver='lbfgs', which stands for OWLQN then, or an OWLQN"
-    memory = 10  # correction pairs
-
-    def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None):
-        self.tol, self.max_iter, self.callback = tol, max_iter, callback
-
-    def solve(self, objective, penalty, w0) -> SolverReport:
-        """Minimise ``objective + penalty`` from ``w0``.
-
-        Raises
-        ------
-        ValueError
-            If values or gradients are so large that their squares overflow.
-        """
-        w0 = np.array(w0, dtype=np.float64)
-        last = {"w": None}  # the newest evaluation: as a rule scipy accepts it before it calls back
-
-        def value_gradient(w):
-            if not np.array_equal(w, last["w"]):
-                value, gradient = _add(objective.value_gradient(w), penalty.value_gradient(w))
-                last.update(w=w.copy(), value=value, gradient=gradient)
-            return last["value"], last["gradient"]
-
-        def done(w, gradient):
-            return np.linalg.norm(gradient) <= self.tol * max(1.0, np.linalg.norm(w))
-
-        value, gradient = value_gradient(w0)
-        state = {"w": w0, "gradient": gradient, "converged": done(w0, gradient)}
-        history = [value]
-
-        def after_iteration(intermediate_result):
-            value, gradient = value_gradient(intermediate_result.x)
-            state.update(w=last["w"], gradient=gradient, converged=done(last["w"], gradient))
-            history.append(value)
-            if self.callback is not None:
-                norm = float(np.linalg.norm(state["gradient"]))
-                self.callback(Progress(len(history) - 1, history[-1], norm, penalty.gap(norm)))
-            if state["converged"]:
-                raise StopIteration
-
-        message = "converged" if state["converged"] else "no iteration is allowed"
-        if not state["converged"] and self.max_iter > 0:
-            # our own stopping rule replaces scipy's
-            options = {"maxcor": self.memory, "maxiter": self.max_iter, "maxfun": 20 * self.max_iter}
-            options |= {"ftol": 0, "gtol": 0}
-            result = minimize(
-                value_gradient, w0, jac=True, method="L-BFGS-B", callback=after_iteration, options=options
-            )
-            if not state["converged"]:
-                message = str(result.message)
-        norm = float(np.linalg.norm(state["gradient"]))
-        n_iter, converged = len(history) - 1, bool(state["converged"])
-        return SolverReport(state["w"], n_iter, np.array(history), norm, penalty.gap(norm), converged, message)
+__all__ = ["OWLQN", "shortest_subgradient"]
 
 
 class OWLQN:
@@ -161,10 +50,10 @@ class OWLQN:
             If values or gradients are so large that their squares overflow.
         """
         w = np.array(w0, dtype=np.float64)
-        strength = np.zeros(len(w)) if penalty.strength is None else penalty.strength
+        strength = np.broadcast_to(0.0 if penalty.strength is None else penalty.strength, w.shape)
 
         def evaluate(w):
-            value, gradient = _add(objective.value_gradient(w), penalty.smooth_value_gradient(w))
+            value, gradient = add_values(objective.value_gradient(w), penalty.smooth_value_gradient(w))
             return value + float(strength @ np.abs(w)), gradient
 
         curvature = _Curvature(self.memory)
@@ -253,16 +142,3 @@ def shortest_subgradient(w, gradient, strength) -> np.ndarray:
     """
     at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - strength, 0.0)
     return np.where(w != 0, gradient + strength * np.sign(w), at_zero)
-
-
-def _add(one, other):
-    """Return the sum of two pairs (value, gradient)."""
-    value, gradient = one[0] + other[0], one[1] + other[1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        norm = np.linalg.norm(gradient)
-    if not np.isfinite(value) or not np.isfinite(norm):
-        raise ValueError(
-            f"the minimised function is {value:g} and the norm of its gradient {norm:g}, which floating point numbers "
-            "cannot hold: rescale numeric features, sample weights or the penalty"
-        )
-    return value, gradient

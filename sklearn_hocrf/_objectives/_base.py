@@ -1,0 +1,40 @@
+"""What all training criteria have in common."""
+
+from __future__ import annotations
+
+import copy
+
+from ._problem import Problem
+
+__all__ = ["Objective"]
+
+
+class Objective:
+    """A training criterion: a function of the weights, once it is bound to labelled data.
+
+    Solvers ask for its methods by name (their ``needs``). It contains no penalty.
+
+    Attributes
+    ----------
+    problem : Problem or None
+        The data, of a bound objective.
+    gives_probabilities : bool
+        Whether the trained scores are meant as logarithms of potentials, so that marginals mean something.
+    default_solver : str
+        Name of the solver that ``solver="auto"`` stands for.
+    """
+
+    problem: Problem | None = None
+    gives_probabilities = True
+    default_solver = "lbfgs"
+
+    def bind(self, problem: Problem):
+        """Return this criterion of labelled data; the unbound one stays as it is."""
+        bound = copy.copy(self)
+        bound.problem = problem
+        bound.n_weights = problem.n_weights
+        bound._prepare()
+        return bound
+
+    def _prepare(self):
+        """Compute what does not depend on the weights."""

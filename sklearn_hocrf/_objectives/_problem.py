@@ -1,0 +1,70 @@
+"""Labelled training data under one layout of weights: what every training criterion is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._inference import ChainModel, Plan
+from .._segment_inference import SegmentModel, SegmentPlan
+
+__all__ = ["ChainProblem", "Problem", "SegmentProblem"]
+
+
+class Problem:
+    """Labelled training data and the weights that a model of them has.
+
+    Parameters
+    ----------
+    layout : WeightLayout or SegmentLayout
+        Which weights there are.
+    batch : SequenceBatch
+        Training data.
+    truth : ndarray or Segments
+        Their labelling: label codes of the tokens, of shape (N,), int32; or the segmentation, which the layout allows.
+    sequence_weight : ndarray of shape (n_sequences,) or None
+        How much each sequence counts; 1 by default.
+    n_jobs : int or None
+        Threads, in joblib's sense; results have the same bits for any number.
+
+    Attributes
+    ----------
+    plan : Plan or SegmentPlan
+        How the batch is cut into pieces.
+    n_weights, n_sequences : int
+    """
+
+    _model_class: type
+    _plan_class: type
+
+    def __init__(self, layout, batch, truth, *, sequence_weight=None, n_jobs=None):
+        self.layout, self.batch, self.truth, self.n_jobs = layout, batch, truth, n_jobs
+        self.n_weights, self.n_sequences = layout.n_weights, len(batch)
+        ones = np.ones(len(batch))
+        self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
+        self.plan = self._plan_class(layout, batch)
+
+    def model(self, w):
+        """Return the model with the weights ``w``."""
+        return self._model_class(self.layout, w)
+
+    def empirical_counts(self) -> np.ndarray:
+        """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,)."""
+        raise NotImplementedError
+
+
+class ChainProblem(Problem):
+    """Sequences with one label per token, under a high-order CRF."""
+
+    _model_class, _plan_class = ChainModel, Plan
+
+    def empirical_counts(self):
+        return self.layout.empirical_counts(self.plan.rows, self.batch.offsets, self.truth, self.sequence_weight)
+
+
+class SegmentProblem(Problem):
+    """Segmented sequences, under a high-order semi-Markov CRF."""
+
+    _model_class, _plan_class = SegmentModel, SegmentPlan
+
+    def empirical_counts(self):
+        return self.layout.segment_empirical_counts(self.batch, self.truth, self.sequence_weight)

@@ -1,0 +1,11 @@
+"""Minimisers of an objective plus a penalty, which have never heard of CRFs.
+
+A solver has ``solve(objective, penalty, w0) -> SolverReport``. Its class attribute ``needs`` names the methods that it
+calls of the two; :func:`check_needs` holds them against it before any work.
+"""
+
+from ._common import Progress, SolverReport, check_needs
+from ._lbfgs import LBFGS
+from ._owlqn import OWLQN, shortest_subgradient
+
+__all__ = ["LBFGS", "OWLQN", "Progress", "SolverReport", "check_needs", "shortest_subgradient"]

@@ -1,0 +1,60 @@
+"""What solvers take and give, and what they all need."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Progress", "SolverReport", "add_values", "check_needs"]
+
+
+class Progress(NamedTuple):
+    """What a callback is told after each iteration."""
+
+    n_iter: int
+    value: float  # objective plus penalty
+    gradient_norm: float  # Euclidean; of the shortest subgradient where there is no gradient
+    gap: float  # bound on value - minimum
+
+
+class SolverReport(NamedTuple):
+    """Where a solver ended.   K weights."""
+
+    w: np.ndarray  # (K,)
+    n_iter: int
+    history: np.ndarray  # (n_iter + 1,)   objective plus penalty, from the start to w
+    gradient_norm: float  # Euclidean, at w; of the shortest subgradient where there is no gradient
+    gap: float  # bound on the last value - minimum
+    converged: bool
+    message: str
+
+
+def check_needs(solver, objective, penalty):
+    """Raise an error unless an objective and a penalty have the methods that a solver needs.
+
+    Both are instances or classes. A solver without ``needs`` is taken at its word.
+    """
+    parts = {"objective": objective, "penalty": penalty}
+    for role, methods in getattr(solver, "needs", {}).items():
+        part = parts[role]
+        missing = [name for name in methods if not hasattr(part, name)]
+        if missing:
+            name = part.__name__ if isinstance(part, type) else type(part).__name__
+            raise ValueError(
+                f"the solver {type(solver).__name__} needs {', '.join(missing)} of the {role}, which {name} does not "
+                f"have. {getattr(solver, 'instead', '')}".rstrip()
+            )
+
+
+def add_values(one, other):
+    """Return the sum of two pairs (value, gradient)."""
+    value, gradient = one[0] + other[0], one[1] + other[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        norm = np.linalg.norm(gradient)
+    if not np.isfinite(value) or not np.isfinite(norm):
+        raise ValueError(
+            f"the minimised function is {value:g} and the norm of its gradient {norm:g}, which floating point numbers "
+            "cannot hold: rescale numeric features, sample weights or the penalty"
+        )
+    return value, gradient

@@ -1,0 +1,29 @@
+"""Training criteria, penalties and solvers: what ``objective``, ``penalty`` and ``solver`` of the estimators stand for.
+
+The estimators pick them by name, or take instances: those here with other settings, or a user's own.
+
+* An objective has ``bind(problem)``, which returns a function of the weights; :class:`Objective` is a base for it.
+* A penalty is a function of the weights with ``value(w)``, ``value_gradient(w)``, ``gap(gradient_norm)`` and
+  ``strength`` (None, or those of the absolute values).
+* A solver has ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`; its ``needs`` names the methods
+  it calls of the other two, and ``fit`` refuses what does not go together before any work.
+"""
+
+from ._objectives import NegativeLogLikelihood, Objective, Problem
+from ._penalties import L2, ElasticNet
+from ._solvers import LBFGS, OWLQN, Progress, SolverReport
+
+__all__ = [
+    "ElasticNet",
+    "L2",
+    "LBFGS",
+    "NegativeLogLikelihood",
+    "OWLQN",
+    "Objective",
+    "Problem",
+    "Progress",
+    "SolverReport",
+]
+
+OBJECTIVES = {"likelihood": NegativeLogLikelihood}
+SOLVERS = {"lbfgs": LBFGS, "owlqn": OWLQN}
