@@ -189,9 +189,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             if isinstance(value, type):
                 raise ValueError(f"{name} is the class {value.__name__}: use an instance of it")
         if self.penalty is not None and np.any(self.l1_reg):
-            raise ValueError(
-                f"l1_reg={self.l1_reg!r} and penalty={self.penalty!r} exclude each other"
-            )
+            raise ValueError(f"l1_reg={self.l1_reg!r} and penalty={self.penalty!r} exclude each other")
         if isinstance(self.patterns, Iterator):  # a second fit would find it empty
             raise ValueError(f"patterns is a {type(self.patterns).__name__}, which can be read only once: use a list")
         for prefix, orders in self.feature_order.items() if isinstance(self.feature_order, dict) else ():

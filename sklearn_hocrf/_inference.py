@@ -142,6 +142,47 @@ class ChainModel:
         self.layout.add_dense(dense, pairs)
         return Expectations(log_z, np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)]))
 
+    def expectation_slopes(self, plan: Plan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
+        """Return the derivatives of the expected counts along a direction of the weights; shape (n_weights,).
+
+        They are the product of the Hessian of sum c_n log Z_n and the direction: kernels on dual numbers give them in
+        one forward and backward pass (algorithm: perturbed marginals).
+        """
+        weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
+        slope, log_z = ChainModel(self.layout, direction), np.zeros(plan.n_sequences)
+        pairs, dense = np.zeros(self.layout.n_pairs), self.layout.dense_table()
+        arcs, redone = np.zeros(self.layout.automaton.n_arcs), []
+
+        def work(chunk):
+            with plan.tables() as tables:
+                run = _DerivativeRun(tables, self, slope, plan, weight, log_z)
+                for piece in chunk:
+                    run.backward(piece)
+                return run.gradient, run.dense, run.arc_slopes(), run.redone
+
+        for pair_part, dense_part, arc_part, redone_part in in_order(work, plan, n_jobs):
+            pairs += pair_part
+            dense += dense_part
+            arcs += arc_part
+            redone += redone_part
+        self.layout.add_dense(dense, pairs)
+        slopes = np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
+        return slopes + self._differences(plan, redone, direction, weight) if redone else slopes
+
+    def _differences(self, plan, sequences, direction, sequence_weight):
+        """Return the derivatives of the expected counts of some sequences by central differences."""
+        step = 1e-6 / max(np.abs(direction).max(), 1e-300)
+        counts = []
+        for weights in (self.weights + step * direction, self.weights - step * direction):
+            model, log_z = ChainModel(self.layout, weights), np.zeros(plan.n_sequences)
+            with plan.tables() as tables:
+                run = _ExpectationRun(tables, model, plan, sequence_weight, log_z)
+                for sequence in sorted(sequences):
+                    run.backward(plan.alone(sequence))
+                self.layout.add_dense(run.dense, run.gradient)
+                counts.append(np.concatenate([run.gradient, self.layout.sum_over_suffixes(run.arc_counts())]))
+        return (counts[0] - counts[1]) / (2 * step)
+
     def log_partition(self, batch: SequenceBatch, n_jobs=None, plan=None) -> np.ndarray:
         """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
 
@@ -292,7 +333,12 @@ class Tables:
 
 
 class _Run:
-    """Forward passes of one chunk."""
+    """Forward passes of one chunk.
+
+    Tables have one column a lane; with ``parts = 2`` they hold dual numbers: another column a lane for derivatives.
+    """
+
+    parts = 1
 
     def __init__(self, tables: Tables, model: ChainModel, plan: Plan, log_z):
         self.model, self.plan, self.log_z = model, plan, log_z
@@ -312,27 +358,46 @@ class _Run:
         space.
         """
         filled = piece.sequences >= 0
-        log_scale = np.zeros(filled.shape)
-        suspect = np.full(filled.shape, 0.0 if self.model.scales else 1.0)
+        log_scale = self._with_slopes(np.zeros(filled.shape))
+        suspect = self._with_slopes(np.full(filled.shape, 0.0 if self.model.scales else 1.0))
         checkpoints, carry = [], self._start(filled.shape[1])
         for slab in piece.slabs if self.model.scales else ():
             checkpoints.append(carry)
             alpha, inverse_scale = self._forward_slab(slab, carry, log_scale, suspect)
             if len(piece.slabs) > 1:
-                carry = alpha * inverse_scale
-        alive = filled & (suspect == 0)
-        self.log_z[piece.sequences[alive]] = log_scale[alive]
-        return checkpoints, alive, np.sort(piece.sequences[filled & (suspect > 0)])
+                carry = self._product(alpha, inverse_scale)
+        lanes = filled.shape[1]
+        alive = filled & (suspect[:, :lanes] == 0)
+        self.log_z[piece.sequences[alive]] = log_scale[:, :lanes][alive]
+        return checkpoints, alive, np.sort(piece.sequences[filled & ~alive])
+
+    def _width(self, slab):
+        """Return what tells a kernel whether to work on vectors or single numbers, and on dual ones or not."""
+        width = width_of(slab)
+        return width if self.parts == 1 else (width,)
+
+    def _columns(self, slab):
+        return lanes_of(slab) * self.parts
+
+    def _with_slopes(self, table):
+        """Return a table with derivatives of 0, if there are any."""
+        return np.concatenate([table] + [np.zeros_like(table)] * (self.parts - 1), axis=1)
+
+    def _product(self, left, right):
+        if self.parts == 1:
+            return left * right
+        (x, dx), (y, dy) = np.split(left, 2, axis=-1), np.split(right, 2, axis=-1)
+        return np.concatenate([x * y, x * dy + dx * y], axis=-1)
 
     def _start(self, lanes):
         """Return alpha in front of the first position: all mass on the empty pattern; shape (P, lanes)."""
         if lanes not in self._starts:
-            self._starts[lanes] = np.zeros((self.layout.automaton.n_states, lanes))
-            self._starts[lanes][0] = 1.0
+            self._starts[lanes] = np.zeros((self.layout.automaton.n_states, lanes * self.parts))
+            self._starts[lanes][0, :lanes] = 1.0
         return self._starts[lanes]
 
     def _score(self, slab):
-        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, lanes_of(slab))
+        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, self._columns(slab))
         model = self.model
         rows.score_rows(self.plan.rows, self.layout.pairs, model.pair_weights, model.dense_table, slab, scores)
         return scores
@@ -346,11 +411,11 @@ class _Run:
     def _scratch(self, slab):
         network, n_states = self.layout.network, self.layout.automaton.n_states
         n_values, n_adjoints = n_states + len(network.starts), self.layout.automaton.n_arcs + len(network.back_starts)
-        return self.tables("scratch", n_values + max(n_values, n_adjoints), lanes_of(slab))
+        return self.tables("scratch", n_values + max(n_values, n_adjoints), self._columns(slab))
 
     def _slab_tables(self, slab):
         """Return the tables of factors, alpha and inverse scales of a slab."""
-        n_rows, (n_blocks, lanes) = int(slab.rows[-1]), slab.length.shape
+        n_rows, n_blocks, lanes = int(slab.rows[-1]), len(slab.length), self._columns(slab)
         return (
             self.tables("factors", n_rows * self.plan.n_slots, lanes),
             self.tables("alpha", (n_rows + n_blocks) * self.layout.automaton.n_states, lanes),
@@ -361,9 +426,9 @@ class _Run:
         """Run the forward pass of a slab and return the last alpha of its last block, and 1 / its total."""
         scores = self._score(slab)
         factors, alpha, inverse_scale = self._slab_tables(slab)
-        chain.exponentiate(width_of(slab), self.lattice, slab, scores, factors, log_scale, suspect)
+        chain.exponentiate(self._width(slab), self.lattice, slab, scores, factors, log_scale, suspect)
         tables = (carry, scores, factors, alpha, inverse_scale, log_scale, suspect)
-        chain.forward(width_of(slab), self.lattice, slab, self._scratch(slab), *tables)
+        chain.forward(self._width(slab), self.lattice, slab, self._scratch(slab), *tables)
         return alpha[-len(carry) :], inverse_scale[-1]
 
     def _forward_log(self, piece):
@@ -400,21 +465,22 @@ class _BackwardRun(_Run):
         checkpoints, alive, redone = self.forward(piece)
         if alive.any():
             weight = np.where(alive, self._weight(piece.sequences), 0.0)
-            beta = np.ones((self.layout.automaton.n_states, weight.shape[1]))
+            beta = self._with_slopes(np.ones((self.layout.automaton.n_states, weight.shape[1])))
             for number in range(len(piece.slabs) - 1, -1, -1):
                 slab = piece.slabs[number]
                 if len(piece.slabs) > 1:  # the tables hold the last slab
-                    self._forward_slab(slab, checkpoints[number], np.zeros_like(weight), np.where(alive, 0.0, 1.0))
-                scores = self._backward_slab(slab, weight, beta)
+                    again = np.zeros_like(weight), np.where(alive, 0.0, 1.0)
+                    self._forward_slab(slab, checkpoints[number], *map(self._with_slopes, again))
+                scores = self._backward_slab(slab, self._with_slopes(weight), beta)
                 self._receive(slab, scores, weight)
         for sequence in redone:
             self._backward_log(sequence)
 
     def _backward_slab(self, slab, weight, beta):
-        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, lanes_of(slab))
+        scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, self._columns(slab))
         factors, alpha, inverse_scale = self._slab_tables(slab)
-        tables = (scores, factors, alpha, inverse_scale, weight, beta, self._counts(lanes_of(slab)))
-        chain.backward(width_of(slab), self.lattice, slab, self._scratch(slab), *tables)
+        tables = (scores, factors, alpha, inverse_scale, weight, beta, self._counts(self._columns(slab)))
+        chain.backward(self._width(slab), self.lattice, slab, self._scratch(slab), *tables)
         return scores
 
     def _backward_log(self, sequence):
@@ -456,6 +522,40 @@ class _ExpectationRun(_BackwardRun):
         rows.add_expectations(self.plan.rows, pairs, slab, marginals, weight, self.gradient, self.dense)
 
 
+class _DerivativeRun(_BackwardRun):
+    """Sums up the derivatives of expected counts along a direction of the weights, on dual numbers."""
+
+    parts = 2
+
+    def __init__(self, tables, model, slope, plan, sequence_weight, log_z):
+        super().__init__(tables, model, plan, log_z, sequence_weight)
+        self.slope = slope
+        self.lattice = build_lattice(self.layout, model.weights, slope.weights)
+        self.gradient = np.zeros(self.layout.n_pairs)
+        self.dense = self.layout.dense_table()
+        self.redone: list = []
+
+    def _score(self, slab):
+        n_rows, lanes = int(slab.rows[-1]) * self.layout.pairs.n_columns, lanes_of(slab)
+        scores, part = self.tables("scores", n_rows, 2 * lanes), self.tables("part", n_rows, lanes)
+        for model, columns in ((self.model, slice(0, lanes)), (self.slope, slice(lanes, None))):
+            rows.score_rows(self.plan.rows, self.layout.pairs, model.pair_weights, model.dense_table, slab, part)
+            scores[:, columns] = part
+        return scores
+
+    def _receive(self, slab, marginals, weight):
+        pairs, slopes = self.layout.pairs, self.tables("part", len(marginals), lanes_of(slab))
+        slopes[:] = marginals[:, lanes_of(slab) :]
+        rows.add_expectations(self.plan.rows, pairs, slab, slopes, weight, self.gradient, self.dense)
+
+    def _backward_log(self, sequence):
+        self.redone.append(sequence)  # by differences
+
+    def arc_slopes(self):
+        """Return the derivatives of how often each arc is used, weighted by sequence; shape (A,)."""
+        return sum(self._counts(2 * lanes)[:, lanes:].sum(axis=1) for lanes in (1, chain.LANES))
+
+
 class _MarginalRun(_BackwardRun):
     """Writes marginals to a table of one row per token."""
 
@@ -494,7 +594,7 @@ class _DecodeRun(_Run):
         scores = self._score(slab)
         dynamic = self._slot_scores(scores)
         n_states, n_blocks = len(carry), len(slab.length)
-        beta = self.tables("alpha", (int(slab.rows[-1]) + n_blocks) * n_states, lanes_of(slab))
-        beta.reshape(-1, n_states, lanes_of(slab))[slab.rows[1:] + np.arange(n_blocks)] = carry
-        chain.backward_max(width_of(slab), self.lattice, slab, self._scratch(slab), scores, dynamic, beta)
+        beta = self.tables("alpha", (int(slab.rows[-1]) + n_blocks) * n_states, self._columns(slab))
+        beta.reshape(-1, n_states, self._columns(slab))[slab.rows[1:] + np.arange(n_blocks)] = carry
+        chain.backward_max(self._width(slab), self.lattice, slab, self._scratch(slab), scores, dynamic, beta)
         return scores, dynamic, beta

@@ -92,6 +92,8 @@ class Lattice(NamedTuple):
     arc_score: np.ndarray  # (A,) float64   constant part: biases of all suffix patterns; -inf if forbidden
     arc_weight: np.ndarray  # (A,) float64   exp(arc_score - log_shift)
     log_shift: float  # highest arc score
+    arc_slope: np.ndarray  # (A,) float64   derivative of arc_score, for kernels on dual numbers
+    weight_slope: np.ndarray  # (A,) float64   derivative of arc_weight
 
 
 class WeightLayout:
@@ -457,17 +459,16 @@ def label_arcs(lattice: Lattice, offsets, codes) -> np.ndarray:
     return arcs
 
 
-def build_lattice(layout: WeightLayout, weights=None) -> Lattice:
-    """Put weights into the tables that the kernels read; None stands for weights of 0."""
+def build_lattice(layout: WeightLayout, weights=None, direction=None) -> Lattice:
+    """Put weights, and the direction of derivatives, into the tables that the kernels read; None stands for zeros."""
     automaton, network = layout.automaton, layout.network
     by_source = np.argsort(automaton.arc_source, kind="stable")
-    own = np.zeros(automaton.n_arcs)
-    if weights is not None:
-        own[automaton.pattern_arc[layout.bias_pattern]] = weights[layout.n_pairs :]
+    own, slope = _arc_scores(layout, weights), _arc_scores(layout, direction)
     own[layout.forbidden_arcs] = -np.inf
     for length in range(2, int(automaton.arc_length.max()) + 1):
         arcs = np.flatnonzero(automaton.arc_length == length)
         own[arcs] += own[automaton.arc_up[arcs]]
+        slope[arcs] += slope[automaton.arc_up[arcs]]
     log_shift = own.max() if own.max() > -np.inf else 0.0
     return Lattice(
         automaton.n_labels,
@@ -483,7 +484,17 @@ def build_lattice(layout: WeightLayout, weights=None) -> Lattice:
         freeze(own, np.float64),
         freeze(np.exp(own - log_shift), np.float64),
         float(log_shift),
+        freeze(slope, np.float64),
+        freeze(slope * np.exp(own - log_shift), np.float64),
     )
+
+
+def _arc_scores(layout, weights):
+    """Return the bias of each arc's own pattern."""
+    scores = np.zeros(layout.automaton.n_arcs)
+    if weights is not None:
+        scores[layout.automaton.pattern_arc[layout.bias_pattern]] = weights[layout.n_pairs :]
+    return scores
 
 
 def _are_dense(pair_attribute, pair_column, n_attributes, n_labels):

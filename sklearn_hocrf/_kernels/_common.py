@@ -4,6 +4,10 @@ A *table of lanes* is a two-dimensional array of float64 with LANES columns, one
 read and written as whole vectors. With ``width=None`` the same operations work on single numbers, for tables of one
 column. Without JIT a vector is a numpy array.
 
+With ``width=(LANES,)`` or ``(None,)`` they work on dual numbers: each row of a table holds the values of all lanes and
+then their derivatives along one direction, and every operation obeys the rules of differentiation. So a kernel
+compiled for dual numbers computes the derivatives of all that it computes.
+
 Numba keys the disk cache of a kernel on the kernel's own file. Files that use this one therefore state its hash
 (``COMMON_SOURCE``, held against it by a test): who changes this file changes those, and nobody runs stale code.
 """
@@ -25,6 +29,14 @@ class _Lanes(types.Type):
         super().__init__(name=f"Lanes{LANES}")
 
 
+class _Dual(types.Type):
+    """Dual numbers: values and their derivatives along one direction, each lanes or a single number."""
+
+    def __init__(self, part):
+        super().__init__(name=f"Dual({part})")
+        self.part = part
+
+
 _LANES_TYPE = _Lanes()
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _BITS = ir.VectorType(ir.IntType(64), LANES)
@@ -36,8 +48,17 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, numba_type, _VECTOR)
 
 
+@register_model(_Dual)
+class _DualModel(models.PrimitiveModel):
+    def __init__(self, manager, numba_type):
+        part = ir.DoubleType() if numba_type.part == types.float64 else _VECTOR
+        super().__init__(manager, numba_type, ir.LiteralStructType([part, part]))
+
+
 def _lanes_of(width):
-    """Return the type of a row of lanes: one number where the width is None."""
+    """Return the type of a row: lanes, one number where the width is None, dual numbers where it is a tuple."""
+    if isinstance(width, types.BaseTuple):
+        return _Dual(_lanes_of(width[0]))
     return types.float64 if width == types.none else _LANES_TYPE
 
 
@@ -45,14 +66,32 @@ def _constant(kind, number):
     return ir.Constant(kind, [number] * LANES if isinstance(kind, ir.VectorType) else number)
 
 
-def _pointer(context, builder, signature, args):
-    """Return where a row of a table (the first two arguments) begins, as a pointer to lanes."""
-    data = make_array(signature.args[0])(context, builder, args[0]).data
-    row = context.cast(builder, args[1], signature.args[1], types.intp)
-    kind = signature.args[2] if signature.return_type == types.void else signature.return_type
-    if kind == types.float64:
-        return builder.gep(data, [row])
-    return builder.bitcast(builder.gep(data, [builder.mul(row, ir.Constant(row.type, LANES))]), _VECTOR.as_pointer())
+def _is_dual(value):
+    return isinstance(value.type, ir.LiteralStructType)
+
+
+def _parts(builder, value):
+    """Return values and derivatives of a dual number."""
+    return builder.extract_value(value, 0), builder.extract_value(value, 1)
+
+
+def _dual(builder, value, derivative):
+    pair = ir.Constant(ir.LiteralStructType([value.type, value.type]), ir.Undefined)
+    return builder.insert_value(builder.insert_value(pair, value, 0), derivative, 1)
+
+
+def _pointers(context, builder, table_type, row_type, kind, args):
+    """Return where the parts of a row of a table begin, as pointers to lanes."""
+    data = make_array(table_type)(context, builder, args[0]).data
+    row = context.cast(builder, args[1], row_type, types.intp)
+    part, n_parts = (kind.part, 2) if isinstance(kind, _Dual) else (kind, 1)
+    size = 1 if part == types.float64 else LANES
+    pointers = []
+    for number in range(n_parts):
+        offset = builder.mul(row, ir.Constant(row.type, n_parts * size))
+        pointer = builder.gep(data, [builder.add(offset, ir.Constant(row.type, number * size))])
+        pointers.append(pointer if size == 1 else builder.bitcast(pointer, _VECTOR.as_pointer()))
+    return pointers
 
 
 def _splat(builder, number):
@@ -64,11 +103,14 @@ def _splat(builder, number):
 @intrinsic
 def load(typing_context, table, row, width):
     """Return row ``row`` of a table of lanes."""
+    kind = _lanes_of(width)
 
     def generate(context, builder, signature, args):
-        return builder.load(_pointer(context, builder, signature, args), align=8)
+        pointers = _pointers(context, builder, table, row, kind, args)
+        parts = [builder.load(pointer, align=8) for pointer in pointers]
+        return _dual(builder, *parts) if len(parts) > 1 else parts[0]
 
-    return _lanes_of(width)(table, row, width), generate
+    return kind(table, row, width), generate
 
 
 @intrinsic
@@ -76,23 +118,45 @@ def store(typing_context, table, row, lanes):
     """Write row ``row`` of a table of lanes."""
 
     def generate(context, builder, signature, args):
-        builder.store(args[2], _pointer(context, builder, signature, args), align=8)
+        parts = _parts(builder, args[2]) if _is_dual(args[2]) else [args[2]]
+        for part, pointer in zip(parts, _pointers(context, builder, table, row, lanes, args), strict=True):
+            builder.store(part, pointer, align=8)
         return context.get_dummy_value()
 
     return types.void(table, row, lanes), generate
 
 
+def _filled(builder, kind, number, derivative):
+    if isinstance(kind, _Dual):
+        return _dual(builder, *(_filled(builder, kind.part, one, None) for one in (number, derivative)))
+    return number if kind == types.float64 else _splat(builder, number)
+
+
 @intrinsic
 def fill(typing_context, number, width):
-    """Return lanes that all hold ``number``."""
+    """Return lanes that all hold the constant ``number``."""
+    kind = _lanes_of(width)
 
     def generate(context, builder, signature, args):
-        return args[0] if signature.return_type == types.float64 else _splat(builder, args[0])
+        return _filled(builder, kind, args[0], ir.Constant(ir.DoubleType(), 0.0))
 
-    return _lanes_of(width)(types.float64, width), generate
+    return kind(types.float64, width), generate
 
 
-def _binary(operation):
+@intrinsic
+def fill_dual(typing_context, number, derivative, width):
+    """Return lanes that all hold ``number``; its ``derivative`` matters for dual numbers only."""
+    kind = _lanes_of(width)
+
+    def generate(context, builder, signature, args):
+        return _filled(builder, kind, *args[:2])
+
+    return kind(types.float64, types.float64, width), generate
+
+
+def _pairwise(operation):
+    """Return what types an intrinsic of two lanes, from ``operation(builder, left, right)`` on lanes or duals."""
+
     def typer(typing_context, left, right):
         def generate(context, builder, signature, args):
             return operation(builder, *args)
@@ -102,18 +166,18 @@ def _binary(operation):
     return typer
 
 
-def _choose_larger(builder, left, right):
-    return builder.select(builder.fcmp_ordered(">", left, right), left, right)
+def _add(builder, left, right):
+    if not _is_dual(left):
+        return builder.fadd(left, right)
+    pairs = zip(_parts(builder, left), _parts(builder, right), strict=True)
+    return _dual(builder, *(builder.fadd(one, other) for one, other in pairs))
 
 
-def _choose_smaller(builder, left, right):
-    return builder.select(builder.fcmp_ordered("<", left, right), left, right)
-
-
-add = intrinsic(_binary(lambda builder, left, right: builder.fadd(left, right)))
-multiply = intrinsic(_binary(lambda builder, left, right: builder.fmul(left, right)))
-largest = intrinsic(_binary(_choose_larger))
-smallest = intrinsic(_binary(_choose_smaller))
+def _multiply(builder, left, right):
+    if not _is_dual(left):
+        return builder.fmul(left, right)
+    (x, dx), (y, dy) = _parts(builder, left), _parts(builder, right)
+    return _dual(builder, builder.fmul(x, y), _fused(builder, x, dy, builder.fmul(dx, y)))
 
 
 def _fused(builder, left, right, addend):
@@ -121,12 +185,42 @@ def _fused(builder, left, right, addend):
     return builder.fadd(product, addend, flags=("contract",))
 
 
+def _choose(builder, chosen, yes, no):
+    if not _is_dual(yes):
+        return builder.select(chosen, yes, no)
+    pairs = zip(_parts(builder, yes), _parts(builder, no), strict=True)
+    return _dual(builder, *(builder.select(chosen, one, other) for one, other in pairs))
+
+
+def _value(builder, lanes):
+    return _parts(builder, lanes)[0] if _is_dual(lanes) else lanes
+
+
+def _choose_larger(builder, left, right):
+    chosen = builder.fcmp_ordered(">", _value(builder, left), _value(builder, right))
+    return _choose(builder, chosen, left, right)
+
+
+def _choose_smaller(builder, left, right):
+    chosen = builder.fcmp_ordered("<", _value(builder, left), _value(builder, right))
+    return _choose(builder, chosen, left, right)
+
+
+add = intrinsic(_pairwise(_add))
+multiply = intrinsic(_pairwise(_multiply))
+largest = intrinsic(_pairwise(_choose_larger))
+smallest = intrinsic(_pairwise(_choose_smaller))
+
+
 @intrinsic
 def multiply_add(typing_context, left, right, addend):
     """Return left * right + addend."""
 
     def generate(context, builder, signature, args):
-        return _fused(builder, *args)
+        if not _is_dual(args[0]):
+            return _fused(builder, *args)
+        (x, dx), (y, dy), (z, dz) = (_parts(builder, value) for value in args)
+        return _dual(builder, _fused(builder, x, y, z), _fused(builder, x, dy, _fused(builder, dx, y, dz)))
 
     return left(left, left, left), generate
 
@@ -136,7 +230,8 @@ def where_positive(typing_context, condition, yes, no):
     """Return ``yes`` in the lanes where ``condition`` > 0, else ``no``."""
 
     def generate(context, builder, signature, args):
-        return builder.select(builder.fcmp_ordered(">", args[0], _constant(args[0].type, 0.0)), args[1], args[2])
+        value = _value(builder, args[0])
+        return _choose(builder, builder.fcmp_ordered(">", value, _constant(value.type, 0.0)), args[1], args[2])
 
     return condition(condition, condition, condition), generate
 
@@ -151,7 +246,8 @@ def exp(typing_context, lanes):
     """Return exp(lanes) for arguments in [-700, 700], to 1e-15: exp(x) = 2**n exp(r) with \\|r\\| <= ln(2) / 2."""
 
     def generate(context, builder, signature, args):
-        x, kind = args[0], args[0].type
+        x, derivative = _parts(builder, args[0]) if _is_dual(args[0]) else (args[0], None)
+        kind = x.type
         integer = _BITS if isinstance(kind, ir.VectorType) else _BITS.element
         rounder = _constant(kind, _ROUNDER)
         shifted = builder.fadd(builder.fmul(x, _constant(kind, _LOG2_E)), rounder)
@@ -163,28 +259,62 @@ def exp(typing_context, lanes):
         for factorial in factorials[-2::-1]:  # Horner's rule for the Taylor series
             result = _fused(builder, result, r, _constant(kind, 1 / factorial))
         exponent = builder.shl(builder.bitcast(shifted, integer), _constant(integer, 52))
-        return builder.bitcast(builder.add(builder.bitcast(result, integer), exponent), kind)
+        result = builder.bitcast(builder.add(builder.bitcast(result, integer), exponent), kind)
+        return result if derivative is None else _dual(builder, result, builder.fmul(result, derivative))
 
     return lanes(lanes), generate
 
 
-if config.DISABLE_JIT:  # the same operations on rows of numpy arrays
+if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual number is a tuple of two
+
     def load(table, row, width):
-        return table[row].copy()
+        if not isinstance(width, tuple):
+            return table[row].copy()
+        return tuple(np.split(table[row].copy(), 2))
 
     def store(table, row, lanes):
-        table[row] = lanes
+        table[row] = np.concatenate(lanes) if isinstance(lanes, tuple) else lanes
 
     def fill(number, width):
+        return fill_dual(number, 0.0, width)
+
+    def fill_dual(number, derivative, width):
+        if isinstance(width, tuple):
+            return fill(number, width[0]), fill(derivative, width[0])
         return np.full(LANES if width else 1, number)
 
+    def add(left, right):
+        return (left[0] + right[0], left[1] + right[1]) if isinstance(left, tuple) else left + right
+
+    def multiply(left, right):
+        if not isinstance(left, tuple):
+            return left * right
+        return left[0] * right[0], left[0] * right[1] + left[1] * right[0]
+
     def multiply_add(left, right, addend):
-        return left * right + addend
+        return add(multiply(left, right), addend)
+
+    def _where(chosen, yes, no):
+        if not isinstance(yes, tuple):
+            return np.where(chosen, yes, no)
+        return np.where(chosen, yes[0], no[0]), np.where(chosen, yes[1], no[1])
+
+    def _value_of(lanes):
+        return lanes[0] if isinstance(lanes, tuple) else lanes
 
     def where_positive(condition, yes, no):
-        return np.where(condition > 0, yes, no)
+        return _where(_value_of(condition) > 0, yes, no)
 
-    add, multiply, largest, smallest, exp = np.add, np.multiply, np.maximum, np.minimum, np.exp
+    def largest(left, right):
+        return _where(_value_of(left) > _value_of(right), left, right)
+
+    def smallest(left, right):
+        return _where(_value_of(left) < _value_of(right), left, right)
+
+    def exp(lanes):
+        if not isinstance(lanes, tuple):
+            return np.exp(lanes)
+        return np.exp(lanes[0]), np.exp(lanes[0]) * lanes[1]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

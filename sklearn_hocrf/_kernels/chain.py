@@ -32,6 +32,7 @@ from ._common import (
     add,
     exp,
     fill,
+    fill_dual,
     largest,
     largest_adjoints,
     load,
@@ -47,7 +48,7 @@ from ._common import (
 
 __all__ = ["LANES", "LOWEST_LOG", "backward", "backward_max", "exponentiate", "forward", "label_arcs", "walk"]
 
-COMMON_SOURCE = "c11035fe076247a4"
+COMMON_SOURCE = "0cebd2475a6b3c69"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
@@ -64,7 +65,7 @@ def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
     """
     n_labels, n_slots = lattice.n_labels, len(lattice.slot_arc)
     n_columns = len(scores) // slab.rows[-1]
-    alive = np.empty((1, scores.shape[1]))
+    alive = np.zeros((1, scores.shape[1]))
     dynamic = np.empty((n_slots, scores.shape[1]))
     zero, one = fill(0.0, width), fill(1.0, width)
     lowest_safe, minus = fill(LOWEST_LOG, width), fill(-1.0, width)
@@ -72,7 +73,7 @@ def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
     for block in range(len(slab.length)):
         block_scale, block_suspect = load(log_scale, block, width), load(suspect, block, width)
         for row in range(slab.rows[block], slab.rows[block + 1]):
-            for lane in range(scores.shape[1]):
+            for lane in range(slab.length.shape[1]):
                 alive[0, lane] = 1.0 if row - slab.rows[block] < slab.length[block, lane] else 0.0
             lives = load(alive, 0, width)
             first = row * n_columns
@@ -99,7 +100,7 @@ def exponentiate(width, lattice, slab, scores, factors, log_scale, suspect):
                 if constant == -np.inf:
                     store(factors, row * n_slots + slot, zero)
                     continue
-                total = add(total, fill(constant, width))
+                total = add(total, fill_dual(constant, lattice.arc_slope[lattice.slot_arc[slot]], width))
                 margin = smallest(add(total, fill(-LOWEST_LOG, width)), margin)
                 margin = smallest(add(multiply(minus, total), fill(-LOWEST_LOG, width)), margin)
                 total = smallest(largest(total, lowest_safe), fill(-LOWEST_LOG, width))
@@ -121,7 +122,7 @@ def forward(width, lattice, slab, scratch, carry, scores, factors, alpha, invers
     log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)   set to 1 as ``exponentiate`` does
     """
     n_states, n_slots, n_labels = len(lattice.fail), len(lattice.slot_arc), lattice.n_labels
-    n_columns = len(scores) // slab.rows[-1]
+    n_columns, n_lanes = len(scores) // slab.rows[-1], slab.length.shape[1]
     n_values = n_states + len(lattice.starts) - 1
     values, next_values = scratch[:n_values], scratch[n_values : 2 * n_values]
     totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
@@ -147,7 +148,8 @@ def forward(width, lattice, slab, scratch, carry, scores, factors, alpha, invers
                 if plain:
                     for arc in range(lattice.into[state], lattice.into[state + 1]):
                         value = load(values, lattice.arc_value[arc], width)
-                        weighted = multiply_add(fill(lattice.arc_weight[arc], width), value, weighted)
+                        weight = fill_dual(lattice.arc_weight[arc], lattice.weight_slope[arc], width)
+                        weighted = multiply_add(weight, value, weighted)
                         mass = add(mass, value)
                 else:
                     for arc in range(lattice.into[state], lattice.into[state + 1]):
@@ -158,7 +160,7 @@ def forward(width, lattice, slab, scratch, carry, scores, factors, alpha, invers
                         if slot >= 0:
                             weight = load(factors, row * n_slots + slot, width)
                         else:
-                            weight = fill(lattice.arc_weight[arc], width)
+                            weight = fill_dual(lattice.arc_weight[arc], lattice.weight_slope[arc], width)
                         weighted = multiply_add(weight, value, weighted)
                         mass = add(mass, value)
                 product = multiply(weighted, load(scores, row * n_columns + lattice.state_label[state], width))
@@ -169,20 +171,24 @@ def forward(width, lattice, slab, scratch, carry, scores, factors, alpha, invers
             values, next_values = next_values, values
             store(totals, 0, total)
             store(lows, 0, low)
-            for lane in range(scores.shape[1]):
-                inverse_scale[row, lane] = 0.0
+            for lane in range(n_lanes):
+                inverse_scale[row, lane::n_lanes] = 0.0
                 if row - slab.rows[block] < slab.length[block, lane]:
                     # a row of very small or large total would leave the backward pass no room
                     safe = SMALLEST_TOTAL <= totals[0, lane] <= 1.0 / SMALLEST_TOTAL
                     if not (safe and lows[0, lane] >= TINY * max(1.0, totals[0, lane])):
                         suspect[block, lane] = 1.0
                     if suspect[block, lane] == 0.0:
-                        inverse_scale[row, lane] = 1.0 / totals[0, lane]
+                        scale = 1.0 / totals[0, lane]
+                        inverse_scale[row, lane] = scale
                         log_scale[block, lane] += np.log(totals[0, lane])
+                        for slope in range(lane + n_lanes, scores.shape[1], n_lanes):  # of dual numbers
+                            inverse_scale[row, slope] = -scale * scale * totals[0, slope]
+                            log_scale[block, slope] += scale * totals[0, slope]
         first, stop = (slab.rows[block] + block) * n_states, (slab.rows[block + 1] + block + 1) * n_states
-        for lane in range(scores.shape[1]):
+        for lane in range(n_lanes):
             if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
-                alpha[first:stop, lane] = 0.0
+                alpha[first:stop, lane::n_lanes] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -196,7 +202,7 @@ def backward(width, lattice, slab, scratch, scores, factors, alpha, inverse_scal
     counts : (A, W)   increased by the marginals of the arcs
     """
     n_states, n_arcs, n_slots = len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
-    n_columns = len(scores) // slab.rows[-1]
+    n_columns, n_lanes = len(scores) // slab.rows[-1], slab.length.shape[1]
     n_values = n_states + len(lattice.starts) - 1
     values, adjoints = scratch[:n_values], scratch[n_values : n_values + n_arcs + len(lattice.back_starts) - 1]
     first_beta = len(adjoints) - n_states  # beta of the position after the current one
@@ -211,9 +217,10 @@ def backward(width, lattice, slab, scratch, scores, factors, alpha, inverse_scal
         for row in range(slab.rows[block + 1] - 1, slab.rows[block] - 1, -1):
             here = (row + block) * n_states
             after = here + n_states
-            for lane in range(scores.shape[1]):
+            for lane in range(n_lanes):
                 if slab.last[block, lane] == row - slab.rows[block]:
-                    adjoints[first_beta:, lane] = inverse_scale[row, lane]
+                    for column in range(lane, scores.shape[1], n_lanes):
+                        adjoints[first_beta:, column] = inverse_scale[row, column]
             for state in range(n_states):
                 store(values, state, load(alpha, here + state, width))
             sum_network(width, lattice.starts, lattice.terms, n_states, values)
@@ -230,7 +237,8 @@ def backward(width, lattice, slab, scratch, scores, factors, alpha, inverse_scal
                     slot = lattice.arc_slot[arc]
                     value = load(values, lattice.arc_value[arc], width)
                     if slot < 0:
-                        adjoint = multiply(fill(lattice.arc_weight[arc], width), flow)
+                        constant = fill_dual(lattice.arc_weight[arc], lattice.weight_slope[arc], width)
+                        adjoint = multiply(constant, flow)
                     else:
                         # a factor may be huge; where nothing uses the arc, the product may be infinite
                         adjoint = multiply(load(factors, row * n_slots + slot, width), flow)

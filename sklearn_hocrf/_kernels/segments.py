@@ -12,7 +12,7 @@ from numba import njit
 
 from ._common import add, fill, load, multiply_add, store
 
-COMMON_SOURCE = "c11035fe076247a4"
+COMMON_SOURCE = "0cebd2475a6b3c69"
 FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
 
 

@@ -42,7 +42,7 @@ from ._common import (
     where_positive,
 )
 
-COMMON_SOURCE = "c11035fe076247a4"
+COMMON_SOURCE = "0cebd2475a6b3c69"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
