@@ -25,13 +25,16 @@ from ._potentials import WeightLayout, build_lattice, label_arcs
 
 __all__ = [
     "BasePlan",
+    "BaseRun",
     "ChainModel",
     "Expectations",
     "Plan",
     "Tables",
-    "refuse_impossible",
+    "add_up",
+    "central_difference",
     "in_order",
     "lanes_of",
+    "refuse_impossible",
     "width_of",
 ]
 
@@ -125,22 +128,15 @@ class ChainModel:
         """Return partition functions and expected counts."""
         weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
         log_z = np.zeros(plan.n_sequences)
-        pairs, dense = np.zeros(self.layout.n_pairs), self.layout.dense_table()
-        arcs = np.zeros(self.layout.automaton.n_arcs)
 
         def work(chunk):
             with plan.tables() as tables:
-                run = _ExpectationRun(tables, self, plan, weight, log_z)
+                run = _ExpectationRun(tables, self, plan, log_z, weight)
                 for piece in chunk:
                     run.backward(piece)
-                return run.gradient, run.dense, run.arc_counts()
+                return run.sums()
 
-        for pair_part, dense_part, arc_part in in_order(work, plan, n_jobs):
-            pairs += pair_part
-            dense += dense_part
-            arcs += arc_part
-        self.layout.add_dense(dense, pairs)
-        return Expectations(log_z, np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)]))
+        return Expectations(log_z, self._counts(add_up(in_order(work, plan, n_jobs))))
 
     def expectation_slopes(self, plan: Plan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
         """Return the derivatives of the expected counts along a direction of the weights; shape (n_weights,).
@@ -150,38 +146,38 @@ class ChainModel:
         """
         weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
         slope, log_z = ChainModel(self.layout, direction), np.zeros(plan.n_sequences)
-        pairs, dense = np.zeros(self.layout.n_pairs), self.layout.dense_table()
-        arcs, redone = np.zeros(self.layout.automaton.n_arcs), []
+        redone: list = []  # by differences
 
         def work(chunk):
             with plan.tables() as tables:
-                run = _DerivativeRun(tables, self, slope, plan, weight, log_z)
+                run = _DerivativeRun(tables, self, slope, plan, log_z, weight)
                 for piece in chunk:
                     run.backward(piece)
-                return run.gradient, run.dense, run.arc_slopes(), run.redone
+                redone.extend(run.redone)
+                return run.sums()
 
-        for pair_part, dense_part, arc_part, redone_part in in_order(work, plan, n_jobs):
-            pairs += pair_part
-            dense += dense_part
-            arcs += arc_part
-            redone += redone_part
+        slopes = self._counts(add_up(in_order(work, plan, n_jobs)))
+        if redone:
+            slopes += central_difference(
+                lambda w: ChainModel(self.layout, w)._counts_of(plan, sorted(redone), weight), self.weights, direction
+            )
+        return slopes
+
+    def _counts_of(self, plan, sequences, sequence_weight):
+        """Return the expected counts of some sequences."""
+        with plan.tables() as tables:
+            run = _ExpectationRun(tables, self, plan, np.zeros(plan.n_sequences), sequence_weight)
+            for sequence in sequences:
+                run.backward(plan.alone(sequence))
+            return self._counts(run.sums())
+
+    def _counts(self, sums):
+        """Return the counts of all weights' features, given those of pairs, dense features and arcs."""
+        if sums is None:  # there is no data
+            return np.zeros(self.layout.n_weights)
+        pairs, dense, arcs = sums
         self.layout.add_dense(dense, pairs)
-        slopes = np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
-        return slopes + self._differences(plan, redone, direction, weight) if redone else slopes
-
-    def _differences(self, plan, sequences, direction, sequence_weight):
-        """Return the derivatives of the expected counts of some sequences by central differences."""
-        step = 1e-6 / max(np.abs(direction).max(), 1e-300)
-        counts = []
-        for weights in (self.weights + step * direction, self.weights - step * direction):
-            model, log_z = ChainModel(self.layout, weights), np.zeros(plan.n_sequences)
-            with plan.tables() as tables:
-                run = _ExpectationRun(tables, model, plan, sequence_weight, log_z)
-                for sequence in sorted(sequences):
-                    run.backward(plan.alone(sequence))
-                self.layout.add_dense(run.dense, run.gradient)
-                counts.append(np.concatenate([run.gradient, self.layout.sum_over_suffixes(run.arc_counts())]))
-        return (counts[0] - counts[1]) / (2 * step)
+        return np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
 
     def log_partition(self, batch: SequenceBatch, n_jobs=None, plan=None) -> np.ndarray:
         """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
@@ -295,6 +291,24 @@ def in_order(work, plan, n_jobs):
     return results
 
 
+def add_up(parts):
+    """Return the sums of the arrays in tuples, position by position; None where there are no tuples."""
+    totals = None
+    for part in parts:
+        if totals is None:
+            totals = part
+        else:
+            for total, array in zip(totals, part, strict=True):
+                total += array
+    return totals
+
+
+def central_difference(function, w, direction):
+    """Return the derivative of a function at ``w`` along a direction, by differences."""
+    step = 1e-6 / max(np.abs(direction).max(), 1e-300)
+    return (function(w + step * direction) - function(w - step * direction)) / (2 * step)
+
+
 def refuse_impossible(sequences, scores):
     """Raise unless each sequence has a finite score: its log Z, or that of its best labelling."""
     bad = np.flatnonzero(~np.isfinite(scores))
@@ -332,18 +346,65 @@ class Tables:
         return self._memory[name][:size].reshape(shape)
 
 
-class _Run:
-    """Forward passes of one chunk.
+class BaseRun:
+    """What the passes over one chunk have in common.
 
-    Tables have one column a lane; with ``parts = 2`` they hold dual numbers: another column a lane for derivatives.
+    Tables have one column a lane; with ``parts = 2`` they hold dual numbers: another column a lane for derivatives
+    along the direction of the weights that the model ``slope`` holds.
     """
 
     parts = 1
 
-    def __init__(self, tables: Tables, model: ChainModel, plan: Plan, log_z):
-        self.model, self.plan, self.log_z = model, plan, log_z
+    def __init__(self, tables: Tables, model, plan, log_z, sequence_weight=None):
+        self.tables, self.model, self.plan, self.log_z = tables, model, plan, log_z
         self.layout, self.lattice = model.layout, model.lattice
-        self.tables = tables
+        self.sequence_weight = sequence_weight
+        self.pair_weights, self.dense_weights = (model.pair_weights, None), model.dense_table
+        self._sums = {}
+
+    def _use_slope(self, slope):
+        """Make scores dual numbers."""
+        self.lattice = build_lattice(self.layout, self.model.weights, slope.weights)
+        self.pair_weights = self.model.pair_weights, slope.pair_weights
+        dense = np.concatenate([self.model.dense_table, slope.dense_table], axis=1)
+        self.dense_weights = freeze(dense, np.float64)
+
+    def _width(self, slab):
+        """Return what tells a kernel whether to work on vectors or single numbers, and on dual ones or not."""
+        width = width_of(slab)
+        return width if self.parts == 1 else (width,)
+
+    def _columns(self, slab):
+        return lanes_of(slab) * self.parts
+
+    def _with_slopes(self, table):
+        """Return a table with derivatives of 0, if there are any."""
+        return np.concatenate([table] + [np.zeros_like(table)] * (self.parts - 1), axis=1)
+
+    def _sum(self, name, size, columns):
+        """Return sums by column for kernels to add to, shape (size, columns)."""
+        if (name, columns) not in self._sums:
+            self._sums[name, columns] = np.zeros((size, columns))
+        return self._sums[name, columns]
+
+    def _total(self, name, size):
+        """Return a sum over all lanes; of dual numbers, the derivatives."""
+        totals = np.zeros(size)
+        for lanes in (1, chain.LANES):
+            totals += self._sum(name, size, lanes * self.parts)[:, -lanes:].sum(axis=1)
+        return totals
+
+    def _weight(self, sequences):
+        if self.sequence_weight is None:
+            return np.where(sequences >= 0, 1.0, 0.0)
+        return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
+
+
+class _Run(BaseRun):
+    """Forward passes of one chunk."""
+
+    def __init__(self, tables: Tables, model: ChainModel, plan: Plan, log_z, sequence_weight=None):
+        super().__init__(tables, model, plan, log_z, sequence_weight)
         self._starts = {}  # by number of lanes
 
     def partition(self, piece: Piece):
@@ -371,18 +432,6 @@ class _Run:
         self.log_z[piece.sequences[alive]] = log_scale[:, :lanes][alive]
         return checkpoints, alive, np.sort(piece.sequences[filled & ~alive])
 
-    def _width(self, slab):
-        """Return what tells a kernel whether to work on vectors or single numbers, and on dual ones or not."""
-        width = width_of(slab)
-        return width if self.parts == 1 else (width,)
-
-    def _columns(self, slab):
-        return lanes_of(slab) * self.parts
-
-    def _with_slopes(self, table):
-        """Return a table with derivatives of 0, if there are any."""
-        return np.concatenate([table] + [np.zeros_like(table)] * (self.parts - 1), axis=1)
-
     def _product(self, left, right):
         if self.parts == 1:
             return left * right
@@ -398,8 +447,7 @@ class _Run:
 
     def _score(self, slab):
         scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, self._columns(slab))
-        model = self.model
-        rows.score_rows(self.plan.rows, self.layout.pairs, model.pair_weights, model.dense_table, slab, scores)
+        rows.score_rows(self.plan.rows, self.layout.pairs, *self.pair_weights, self.dense_weights, slab, scores)
         return scores
 
     def _slot_scores(self, scores):
@@ -456,11 +504,6 @@ class _Run:
 class _BackwardRun(_Run):
     """Forward and backward passes of one chunk."""
 
-    def __init__(self, tables, model, plan, log_z, sequence_weight=None):
-        super().__init__(tables, model, plan, log_z)
-        self.sequence_weight = sequence_weight
-        self._counts_by_lanes = {}
-
     def backward(self, piece: Piece):
         checkpoints, alive, redone = self.forward(piece)
         if alive.any():
@@ -479,7 +522,7 @@ class _BackwardRun(_Run):
     def _backward_slab(self, slab, weight, beta):
         scores = self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, self._columns(slab))
         factors, alpha, inverse_scale = self._slab_tables(slab)
-        tables = (scores, factors, alpha, inverse_scale, weight, beta, self._counts(self._columns(slab)))
+        tables = (scores, factors, alpha, inverse_scale, weight, beta, self._arcs(self._columns(slab)))
         chain.backward(self._width(slab), self.lattice, slab, self._scratch(slab), *tables)
         return scores
 
@@ -490,29 +533,18 @@ class _BackwardRun(_Run):
         beta = np.zeros(self.layout.automaton.n_states)
         for slab, carry in zip(piece.slabs[::-1], checkpoints[::-1], strict=True):
             scores, dynamic, alpha, _ = self._forward_log_slab(slab, carry)
-            chain_log.backward_log(self.lattice, scores, dynamic, alpha, weight[0, 0], beta, self._counts(1))
+            chain_log.backward_log(self.lattice, scores, dynamic, alpha, weight[0, 0], beta, self._arcs(1))
             self._receive(slab, scores, weight)
 
-    def _counts(self, lanes):
-        """Return the sums of arc marginals by lane, shape (A, lanes), for kernels to add to."""
-        if lanes not in self._counts_by_lanes:
-            self._counts_by_lanes[lanes] = np.zeros((self.layout.automaton.n_arcs, lanes))
-        return self._counts_by_lanes[lanes]
-
-    def arc_counts(self):
-        """Return how often each arc is used, weighted by sequence; shape (A,)."""
-        return sum(self._counts(lanes).sum(axis=1) for lanes in (1, chain.LANES))
-
-    def _weight(self, sequences):
-        if self.sequence_weight is None:
-            return np.where(sequences >= 0, 1.0, 0.0)
-        return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
+    def _arcs(self, columns):
+        """Return the sums of arc marginals by column, for kernels to add to."""
+        return self._sum("arcs", self.layout.automaton.n_arcs, columns)
 
 
 class _ExpectationRun(_BackwardRun):
     """Sums up expected counts."""
 
-    def __init__(self, tables, model, plan, sequence_weight, log_z):
+    def __init__(self, tables, model, plan, log_z, sequence_weight):
         super().__init__(tables, model, plan, log_z, sequence_weight)
         self.gradient = np.zeros(self.layout.n_pairs)
         self.dense = self.layout.dense_table()
@@ -521,39 +553,23 @@ class _ExpectationRun(_BackwardRun):
         pairs = self.layout.pairs
         rows.add_expectations(self.plan.rows, pairs, slab, marginals, weight, self.gradient, self.dense)
 
+    def sums(self):
+        """Return the counts of pairs, dense features and arcs, weighted by sequence."""
+        return self.gradient, self.dense, self._total("arcs", self.layout.automaton.n_arcs)
 
-class _DerivativeRun(_BackwardRun):
+
+class _DerivativeRun(_ExpectationRun):
     """Sums up the derivatives of expected counts along a direction of the weights, on dual numbers."""
 
     parts = 2
 
-    def __init__(self, tables, model, slope, plan, sequence_weight, log_z):
+    def __init__(self, tables, model, slope, plan, log_z, sequence_weight):
         super().__init__(tables, model, plan, log_z, sequence_weight)
-        self.slope = slope
-        self.lattice = build_lattice(self.layout, model.weights, slope.weights)
-        self.gradient = np.zeros(self.layout.n_pairs)
-        self.dense = self.layout.dense_table()
+        self._use_slope(slope)
         self.redone: list = []
 
-    def _score(self, slab):
-        n_rows, lanes = int(slab.rows[-1]) * self.layout.pairs.n_columns, lanes_of(slab)
-        scores, part = self.tables("scores", n_rows, 2 * lanes), self.tables("part", n_rows, lanes)
-        for model, columns in ((self.model, slice(0, lanes)), (self.slope, slice(lanes, None))):
-            rows.score_rows(self.plan.rows, self.layout.pairs, model.pair_weights, model.dense_table, slab, part)
-            scores[:, columns] = part
-        return scores
-
-    def _receive(self, slab, marginals, weight):
-        pairs, slopes = self.layout.pairs, self.tables("part", len(marginals), lanes_of(slab))
-        slopes[:] = marginals[:, lanes_of(slab) :]
-        rows.add_expectations(self.plan.rows, pairs, slab, slopes, weight, self.gradient, self.dense)
-
     def _backward_log(self, sequence):
-        self.redone.append(sequence)  # by differences
-
-    def arc_slopes(self):
-        """Return the derivatives of how often each arc is used, weighted by sequence; shape (A,)."""
-        return sum(self._counts(2 * lanes)[:, lanes:].sum(axis=1) for lanes in (1, chain.LANES))
+        self.redone.append(sequence)
 
 
 class _MarginalRun(_BackwardRun):

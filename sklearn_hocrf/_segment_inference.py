@@ -10,7 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from ._batch import Piece, SequenceBatch, cut_pieces, freeze
-from ._inference import BasePlan, Expectations, Tables, in_order, lanes_of, refuse_impossible, width_of
+from ._inference import (
+    BasePlan,
+    BaseRun,
+    Expectations,
+    Tables,
+    add_up,
+    central_difference,
+    in_order,
+    refuse_impossible,
+)
 from ._kernels import chain, rows, segments, semi, semi_log
 from ._potentials import build_lattice
 from ._segment_potentials import SegmentLayout
@@ -78,26 +87,57 @@ class SegmentModel:
         """Return partition functions and expected counts."""
         weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
         log_z = np.zeros(plan.n_sequences)
-        layout = self.layout
-        pairs, dense = np.zeros(layout.n_pairs), layout.dense_table()
-        arcs, lengths = np.zeros(layout.automaton.n_arcs), np.zeros(plan.n_entries)
 
         def work(chunk):
             with plan.tables() as tables:
                 run = _ExpectationRun(tables, self, plan, log_z, weight)
                 for piece in chunk:
                     run.backward(piece)
-                return run.gradient, run.dense, run.arc_counts(), run.length_counts()
+                return run.sums()
 
-        for pair_part, dense_part, arc_part, length_part in in_order(work, plan, n_jobs):
-            pairs += pair_part
-            dense += dense_part
-            arcs += arc_part
-            lengths += length_part
-        layout.add_dense(dense, pairs)
-        if layout.length_blocks:
+        return Expectations(log_z, self._counts(plan, add_up(in_order(work, plan, n_jobs))))
+
+    def expectation_slopes(self, plan: SegmentPlan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
+        """Return the derivatives of the expected counts along a direction of the weights; shape (n_weights,).
+
+        See :meth:`ChainModel.expectation_slopes`.
+        """
+        weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
+        slope, log_z = SegmentModel(self.layout, direction), np.zeros(plan.n_sequences)
+        redone: list = []  # by differences
+
+        def work(chunk):
+            with plan.tables() as tables:
+                run = _DerivativeRun(tables, self, slope, plan, log_z, weight)
+                for piece in chunk:
+                    run.backward(piece)
+                redone.extend(run.redone)
+                return run.sums()
+
+        slopes = self._counts(plan, add_up(in_order(work, plan, n_jobs)))
+        if redone:
+            slopes += central_difference(
+                lambda w: SegmentModel(self.layout, w)._counts_of(plan, sorted(redone), weight), self.weights, direction
+            )
+        return slopes
+
+    def _counts_of(self, plan, sequences, sequence_weight):
+        """Return the expected counts of some sequences."""
+        with plan.tables() as tables:
+            run = _ExpectationRun(tables, self, plan, np.zeros(plan.n_sequences), sequence_weight)
+            for sequence in sequences:
+                run.backward(plan.alone(sequence))
+            return self._counts(plan, run.sums())
+
+    def _counts(self, plan, sums):
+        """Return the counts of all weights' features, given those of pairs, dense features, arcs and lengths."""
+        if sums is None:  # there is no data
+            return np.zeros(self.layout.n_weights)
+        pairs, dense, arcs, lengths = sums
+        self.layout.add_dense(dense, pairs)
+        if self.layout.length_blocks:
             pairs += plan.length_matrix.T @ lengths
-        return Expectations(log_z, np.concatenate([pairs, layout.sum_over_suffixes(arcs)]))
+        return np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
 
     def log_partition(self, batch: SequenceBatch, n_jobs=None, plan=None) -> np.ndarray:
         """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
@@ -177,14 +217,17 @@ class SegmentModel:
             pass
 
 
-class _Run:
+class _Run(BaseRun):
     """Forward passes of one chunk."""
 
-    def __init__(self, tables: Tables, model: SegmentModel, plan: SegmentPlan, log_z):
-        self.tables, self.model, self.plan, self.log_z = tables, model, plan, log_z
-        self.layout, self.lattice = model.layout, model.lattice
+    def __init__(self, tables: Tables, model: SegmentModel, plan: SegmentPlan, log_z, sequence_weight=None):
+        super().__init__(tables, model, plan, log_z, sequence_weight)
         self.shape = plan.tables_of_segments
-        self.length_scores = freeze(plan.length_matrix @ model.pair_weights, np.float64)
+        self.length_scores = self._length_scores(model.pair_weights, np.zeros(self.layout.n_pairs))
+
+    def _length_scores(self, *parts):
+        """Return the scores of lengths and their derivatives, as ``segments.assemble`` takes them."""
+        return freeze(self.plan.length_matrix @ np.stack(parts, axis=1), np.float64)
 
     def partition(self, piece: Piece):
         """Store log Z of the sequences of a piece."""
@@ -198,25 +241,27 @@ class _Run:
         """
         (slab,) = piece.slabs
         filled = piece.sequences >= 0
-        log_z, suspect = np.zeros(filled.shape), np.full(filled.shape, 0.0 if self.model.scales else 1.0)
+        log_z = self._with_slopes(np.zeros(filled.shape))
+        suspect = self._with_slopes(np.full(filled.shape, 0.0 if self.model.scales else 1.0))
         if self.model.scales:
             scores, table = self.score(slab)
             arrays = self._factors(slab), *self._forward_tables(slab), *self._scales(slab)
             scratch = self._scratch(slab)
             semi.forward(
-                width_of(slab), self.lattice, self.shape, slab, scratch, scores, table, *arrays, log_z, suspect
+                self._width(slab), self.lattice, self.shape, slab, scratch, scores, table, *arrays, log_z, suspect
             )
-        alive = filled & (suspect == 0)
-        self.log_z[piece.sequences[alive]] = log_z[alive]
-        return alive, np.sort(piece.sequences[filled & (suspect > 0)])
+        lanes = filled.shape[1]
+        alive = filled & (suspect[:, :lanes] == 0)
+        self.log_z[piece.sequences[alive]] = log_z[:, :lanes][alive]
+        return alive, np.sort(piece.sequences[filled & ~alive])
 
     def score(self, slab):
         """Return the scores of tokens and the scores of all candidate segments."""
         scores, table = self._scores(slab), self._table(slab)
-        model, plan, pairs = self.model, self.plan, self.layout.pairs
-        rows.score_rows(plan.rows, pairs, model.pair_weights, model.dense_table, slab, scores)
-        segments.assemble(width_of(slab), self.shape, slab, self.length_scores, scores, table)
-        segments.score_candidates(plan.candidates, pairs, model.pair_weights, self.shape, slab, table)
+        plan, pairs = self.plan, self.layout.pairs
+        rows.score_rows(plan.rows, pairs, *self.pair_weights, self.dense_weights, slab, scores)
+        segments.assemble(self._width(slab), self.shape, slab, self.length_scores, scores, table)
+        segments.score_candidates(plan.candidates, pairs, *self.pair_weights, self.shape, slab, table)
         return scores, table
 
     def forward_log(self, sequence):
@@ -237,17 +282,18 @@ class _Run:
         return slab, scores, table, dynamic, begin, whole, alpha, log_total
 
     def _scores(self, slab):
-        return self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, lanes_of(slab))
+        return self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, self._columns(slab))
 
     def _table(self, slab):
-        return self.tables("table", int(slab.rows[-1]) * self.plan.n_entries, lanes_of(slab))
+        return self.tables("table", int(slab.rows[-1]) * self.plan.n_entries, self._columns(slab))
 
     def _factors(self, slab):
-        return self.tables("factors", int(slab.rows[-1]) * self.plan.n_slots, lanes_of(slab))
+        return self.tables("factors", int(slab.rows[-1]) * self.plan.n_slots, self._columns(slab))
 
     def _forward_tables(self, slab):
         """Return the tables of begin, whole and alpha."""
-        n_rows, (n_blocks, lanes), n_states = int(slab.rows[-1]), slab.length.shape, self.layout.automaton.n_states
+        n_rows, n_blocks, lanes = int(slab.rows[-1]), len(slab.length), self._columns(slab)
+        n_states = self.layout.automaton.n_states
         return (
             self.tables("begin", n_rows * n_states, lanes),
             self.tables("whole", n_rows * self.plan.n_whole, lanes),
@@ -255,30 +301,25 @@ class _Run:
         )
 
     def _reach_tables(self, slab):
-        n_rows, lanes = int(slab.rows[-1]), lanes_of(slab)
+        n_rows, lanes = int(slab.rows[-1]), self._columns(slab)
         return (
             self.tables("reach", n_rows * self.layout.automaton.n_states, lanes),
             self.tables("whole_reach", n_rows * self.plan.n_whole, lanes),
         )
 
     def _scales(self, slab):
-        return tuple(self.tables(name, int(slab.rows[-1]), lanes_of(slab)) for name in ("log_total", "inverse"))
+        return tuple(self.tables(name, int(slab.rows[-1]), self._columns(slab)) for name in ("log_total", "inverse"))
 
     def _scratch(self, slab):
         network, automaton = self.layout.network, self.layout.automaton
         n_longest = int(self.shape.longest.max())
         n_values, n_adjoints = automaton.n_states + len(network.starts), automaton.n_arcs + len(network.back_starts)
         size = n_values + n_adjoints + self.plan.n_slots + automaton.n_states + (self.plan.n_whole + 2) * n_longest
-        return self.tables("scratch", size, lanes_of(slab))
+        return self.tables("scratch", size, self._columns(slab))
 
 
 class _BackwardRun(_Run):
     """Forward and backward passes of one chunk."""
-
-    def __init__(self, tables, model, plan, log_z, sequence_weight=None):
-        super().__init__(tables, model, plan, log_z)
-        self.sequence_weight = sequence_weight
-        self._sums = {}
 
     def backward(self, piece: Piece):
         alive, redone = self.forward(piece)
@@ -287,9 +328,9 @@ class _BackwardRun(_Run):
             weight = np.where(alive, self._weight(piece.sequences), 0.0)
             scores, table = self._scores(slab), self._table(slab)
             begin, whole, alpha = self._forward_tables(slab)
-            arrays = begin, whole, alpha, self._scales(slab)[1], weight, *self._reach_tables(slab)
+            arrays = begin, whole, alpha, self._scales(slab)[1], self._with_slopes(weight), *self._reach_tables(slab)
             semi.backward(
-                width_of(slab),
+                self._width(slab),
                 self.lattice,
                 self.shape,
                 slab,
@@ -298,7 +339,7 @@ class _BackwardRun(_Run):
                 table,
                 self._factors(slab),
                 *arrays,
-                self._sum("arcs", self.layout.automaton.n_arcs, lanes_of(slab)),
+                self._sum("arcs", self.layout.automaton.n_arcs, self._columns(slab)),
             )
             self._collect(slab, table, scores, weight)
         for sequence in redone:
@@ -328,33 +369,10 @@ class _BackwardRun(_Run):
 
     def _collect(self, slab, table, scores, weight):
         n_lengths = self.plan.n_entries if self.layout.length_blocks else 0
-        length_counts = self._sum("lengths", n_lengths, lanes_of(slab))
-        segments.collect(width_of(slab), self.shape, slab, weight, table, scores, length_counts)
+        length_counts = self._sum("lengths", n_lengths, self._columns(slab))
+        lane_weight = self._with_slopes(weight)
+        segments.collect(self._width(slab), self.shape, slab, lane_weight, table, scores, length_counts)
         self._receive(slab, scores, table, weight)
-
-    def _sum(self, name, size, lanes):
-        """Return sums by lane for kernels to add to, shape (size, lanes)."""
-        if (name, lanes) not in self._sums:
-            self._sums[name, lanes] = np.zeros((size, lanes))
-        return self._sums[name, lanes]
-
-    def _total(self, name, size):
-        return sum(self._sum(name, size, lanes).sum(axis=1) for lanes in (1, chain.LANES))
-
-    def arc_counts(self):
-        """Return how often each arc is used, weighted by sequence; shape (A,)."""
-        return self._total("arcs", self.layout.automaton.n_arcs)
-
-    def length_counts(self):
-        """Return how often each entry's segment occurs, weighted by sequence; shape (E,)."""
-        if not self.layout.length_blocks:
-            return np.zeros(self.plan.n_entries)
-        return self._total("lengths", self.plan.n_entries)
-
-    def _weight(self, sequences):
-        if self.sequence_weight is None:
-            return np.where(sequences >= 0, 1.0, 0.0)
-        return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
 
 
 class _ExpectationRun(_BackwardRun):
@@ -369,6 +387,27 @@ class _ExpectationRun(_BackwardRun):
         plan, pairs = self.plan, self.layout.pairs
         rows.add_expectations(plan.rows, pairs, slab, marginals, weight, self.gradient, self.dense)
         segments.add_candidates(plan.candidates, pairs, self.shape, slab, table, weight, self.gradient)
+
+    def sums(self):
+        """Return the counts of pairs, dense features, arcs and lengths, weighted by sequence."""
+        n_lengths = self.plan.n_entries if self.layout.length_blocks else 0
+        arcs = self._total("arcs", self.layout.automaton.n_arcs)
+        return self.gradient, self.dense, arcs, self._total("lengths", n_lengths)
+
+
+class _DerivativeRun(_ExpectationRun):
+    """Sums up the derivatives of expected counts along a direction of the weights, on dual numbers."""
+
+    parts = 2
+
+    def __init__(self, tables, model, slope, plan, log_z, sequence_weight):
+        super().__init__(tables, model, plan, log_z, sequence_weight)
+        self._use_slope(slope)
+        self.length_scores = self._length_scores(model.pair_weights, slope.pair_weights)
+        self.redone: list = []
+
+    def _backward_log(self, sequence):
+        self.redone.append(sequence)
 
 
 class _MarginalRun(_BackwardRun):
@@ -413,7 +452,7 @@ class _DecodeRun(_Run):
         beta = self._forward_tables(slab)[2]
         scratch = self._scratch(slab)
         tables = dynamic, beta, *self._reach_tables(slab)
-        semi.backward_max(width_of(slab), self.lattice, self.shape, slab, scratch, table, *tables)
+        semi.backward_max(self._width(slab), self.lattice, self.shape, slab, scratch, table, *tables)
         n_states = self.layout.automaton.n_states
         firsts = (slab.rows[:-1] + np.arange(len(slab.length))) * n_states
         filled = piece.sequences >= 0

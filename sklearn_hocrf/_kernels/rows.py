@@ -3,7 +3,8 @@
 Pairs are stored by feature: those of feature f are ``starts[f] .. starts[f + 1]``, each with the score column it adds
 to and a weight. Frequent features know most labels; these, the first H, are kept in a dense table of one padded row
 of label weights each, which is added to a token's scores as a whole, so that the time goes by features and not by
-pairs.
+pairs. For dual numbers (see ``_common``) there are two weights for each pair, the other one a derivative, and rows of
+the dense table are twice as long; one pass over the features makes both scores.
 
 Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = padded number of labels (a multiple of
 8), R rows and W lanes of a slab of B blocks.
@@ -54,17 +55,20 @@ if config.DISABLE_JIT:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_rows(rows, pairs, weights, dense, slab, scores):
+def score_rows(rows, pairs, weights, slopes, dense, slab, scores):
     """Write the scores of a slab's tokens, 0 beyond a lane's end.
 
-    weights : (K,)        dense : (H, D)   weights of the dense features        scores : (R * C, W) out
+    weights : (K,)        slopes : (K,) or None   their derivatives, for dual numbers
+    dense : (H, D) or (H, 2 D)   weights of the dense features, and derivatives        scores : (R * C, W or 2 W) out
     """
-    n_columns = pairs.n_columns
+    n_columns, n_lanes = pairs.n_columns, slab.length.shape[1]
+    n_parts = scores.shape[1] // n_lanes
+    n_padded = dense.shape[1] // n_parts
     scores[:] = 0.0
-    line = np.empty(n_columns)
+    line = np.empty(n_parts * n_columns)
     dense_line = np.empty((1, dense.shape[1]))
     for block in range(len(slab.length)):
-        for lane in range(scores.shape[1]):
+        for lane in range(n_lanes):
             for position in range(slab.length[block, lane]):
                 token = slab.first_token[block, lane] + position
                 line[:] = 0.0
@@ -77,31 +81,37 @@ def score_rows(rows, pairs, weights, dense, slab, scores):
                     else:
                         for pair in range(first_pair, stop):
                             line[pairs.columns[pair]] += value * weights[pair]
+                            if slopes is not None:
+                                line[n_columns + pairs.columns[pair]] += value * slopes[pair]
                 first = (slab.rows[block] + position) * n_columns
-                for label in range(pairs.n_labels):
-                    scores[first + label, lane] = line[label] + dense_line[0, label]
-                for column in range(pairs.n_labels, n_columns):
-                    scores[first + column, lane] = line[column]
+                for part in range(n_parts):
+                    column = part * n_lanes + lane
+                    for label in range(pairs.n_labels):
+                        total = line[part * n_columns + label] + dense_line[0, part * n_padded + label]
+                        scores[first + label, column] = total
+                    for other in range(pairs.n_labels, n_columns):
+                        scores[first + other, column] = line[part * n_columns + other]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_expectations(rows, pairs, slab, marginals, weight, gradient, dense):
-    """Add the expected counts of the pairs.
+    """Add the expected counts of the pairs; of dual numbers, their derivatives alone.
 
-    marginals : (R * C, W)        weight : (B, W)        gradient : (K,) and dense : (H, D)   in and out
+    marginals : (R * C, W or 2 W)        weight : (B, W)        gradient : (K,) and dense : (H, D)   in and out
     """
-    n_columns = pairs.n_columns
+    n_columns, n_lanes = pairs.n_columns, slab.length.shape[1]
+    skipped = marginals.shape[1] - n_lanes
     line = np.empty(n_columns)
     dense_line = np.zeros((1, dense.shape[1]))
     for block in range(len(slab.length)):
-        for lane in range(marginals.shape[1]):
+        for lane in range(n_lanes):
             if weight[block, lane] == 0.0:
                 continue
             for position in range(slab.length[block, lane]):
                 token = slab.first_token[block, lane] + position
                 first = (slab.rows[block] + position) * n_columns
                 for column in range(n_columns):
-                    line[column] = marginals[first + column, lane] * weight[block, lane]
+                    line[column] = marginals[first + column, skipped + lane] * weight[block, lane]
                 for label in range(pairs.n_labels):
                     dense_line[0, label] = line[label]
                 for entry in range(rows.indptr[token], rows.indptr[token + 1]):

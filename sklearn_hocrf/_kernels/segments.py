@@ -10,7 +10,7 @@ Shapes: B blocks, W lanes, R rows, C score columns, E entries of a row, K target
 
 from numba import njit
 
-from ._common import add, fill, load, multiply_add, store
+from ._common import add, fill, fill_dual, load, multiply_add, store
 
 COMMON_SOURCE = "0cebd2475a6b3c69"
 FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
@@ -20,7 +20,8 @@ FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
 def assemble(width, tables, slab, length_scores, scores, table):
     """Write the scores of all candidate segments.
 
-    length_scores : (E,)   scores of lengths        scores : (R * C, W)   of tokens        table : (R * E, W) out
+    length_scores : (E, 2)   scores of lengths, and their derivatives for dual numbers
+    scores : (R * C, W)   of tokens        table : (R * E, W) out
     """
     n_entries, n_targets = tables.first_entry[-1], len(tables.longest)
     n_columns = len(scores) // slab.rows[-1]
@@ -31,7 +32,7 @@ def assemble(width, tables, slab, length_scores, scores, table):
                 entry = tables.first_entry[target]
                 inner = fill(0.0, width)
                 for d in range(1, min(tables.longest[target], row - first_row + 1) + 1):
-                    score = fill(length_scores[entry + d - 1], width)
+                    score = fill_dual(length_scores[entry + d - 1, 0], length_scores[entry + d - 1, 1], width)
                     for member in range(tables.member_starts[target], tables.member_starts[target + 1]):
                         channel = tables.member_channel[member]
                         if d < channel[2] or d > channel[3]:
@@ -88,11 +89,15 @@ def collect(width, tables, slab, weight, table, scores, length_counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_candidates(candidates, pairs, weights, tables, slab, table):
-    """Add the scores of features of whole segments: ``weights`` (n_pairs,), ``table`` (R * E, W) in and out."""
-    n_entries = tables.first_entry[-1]
+def score_candidates(candidates, pairs, weights, slopes, tables, slab, table):
+    """Add the scores of features of whole segments.
+
+    weights : (n_pairs,)        slopes : (n_pairs,) or None   their derivatives, for dual numbers
+    table : (R * E, W or 2 W)   in and out
+    """
+    n_entries, n_lanes = tables.first_entry[-1], slab.length.shape[1]
     for block in range(len(slab.length)):
-        for lane in range(table.shape[1]):
+        for lane in range(n_lanes):
             for position in range(slab.length[block, lane]):
                 token = slab.first_token[block, lane] + position
                 row = (slab.rows[block] + position) * n_entries
@@ -103,18 +108,22 @@ def score_candidates(candidates, pairs, weights, tables, slab, table):
                         for pair in range(candidates.first[entry], candidates.stop[entry]):
                             target = tables.column_target[pairs.columns[pair]]
                             if d <= tables.longest[target]:
-                                table[row + tables.first_entry[target] + d - 1, lane] += value * weights[pair]
+                                cell = row + tables.first_entry[target] + d - 1
+                                table[cell, lane] += value * weights[pair]
+                                if slopes is not None:
+                                    table[cell, n_lanes + lane] += value * slopes[pair]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_candidates(candidates, pairs, tables, slab, table, weight, gradient):
-    """Add the expected counts of features of whole segments.
+    """Add the expected counts of features of whole segments; of dual numbers, their derivatives alone.
 
-    table : (R * E, W)   probabilities        weight : (B, W)        gradient : (n_pairs,)   in and out
+    table : (R * E, W or 2 W)   probabilities        weight : (B, W)        gradient : (n_pairs,)   in and out
     """
-    n_entries = tables.first_entry[-1]
+    n_entries, n_lanes = tables.first_entry[-1], slab.length.shape[1]
+    skipped = table.shape[1] - n_lanes
     for block in range(len(slab.length)):
-        for lane in range(table.shape[1]):
+        for lane in range(n_lanes):
             if weight[block, lane] == 0.0:
                 continue
             for position in range(slab.length[block, lane]):
@@ -128,7 +137,7 @@ def add_candidates(candidates, pairs, tables, slab, table, weight, gradient):
                             target = tables.column_target[pairs.columns[pair]]
                             if d <= tables.longest[target]:
                                 cell = row + tables.first_entry[target] + d - 1
-                                gradient[pair] += value * weight[block, lane] * table[cell, lane]
+                                gradient[pair] += value * weight[block, lane] * table[cell, skipped + lane]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -29,6 +29,7 @@ from ._common import (
     add,
     exp,
     fill,
+    fill_dual,
     largest,
     largest_adjoints,
     load,
@@ -66,7 +67,7 @@ def forward(
     """
     n_states, n_slots, n_whole = len(lattice.fail), len(lattice.slot_arc), len(tables.whole_arc)
     n_labels, n_entries = lattice.n_labels, tables.first_entry[-1]
-    n_columns = len(scores) // slab.rows[-1]
+    n_columns, n_lanes = len(scores) // slab.rows[-1], slab.length.shape[1]
     n_longest = tables.longest.max()
     n_values = n_states + len(lattice.starts) - 1
     values = scratch[:n_values]
@@ -74,7 +75,7 @@ def forward(
     last_begin = scratch[n_values + n_slots : n_values + n_slots + n_states]
     between = scratch[n_values + n_slots + n_states : n_values + n_slots + n_states + n_longest + 1]
     sums = scratch[n_values + n_slots + n_states + n_longest + 1 :]
-    marks = np.empty((4, scores.shape[1]))  # alive, totals, lows, shifts
+    marks = np.zeros((4, scores.shape[1]))  # alive, totals, lows, shifts
     zero, infinite, minus = fill(0.0, width), fill(np.inf, width), fill(-1.0, width)
     lowest_safe, highest_slot = fill(LOWEST_LOG, width), fill(HIGHEST_SLOT, width)
     lowest_whole, highest_whole = fill(LOWEST_WHOLE, width), fill(HIGHEST_WHOLE, width)
@@ -87,7 +88,7 @@ def forward(
             position = row - first_row
             here = (row + block) * n_states
             after = here + n_states
-            for lane in range(scores.shape[1]):
+            for lane in range(n_lanes):
                 marks[0, lane] = 1.0 if position < slab.length[block, lane] else 0.0
             # the border in front of the token
             for state in range(n_states):
@@ -102,7 +103,7 @@ def forward(
                 if constant == -np.inf:
                     store(factors, row * n_slots + slot, zero)
                     continue
-                total = add(total, fill(constant, width))
+                total = add(total, fill_dual(constant, lattice.arc_slope[lattice.slot_arc[slot]], width))
                 margin = smallest(add(total, fill(-LOWEST_LOG, width)), margin)
                 margin = smallest(add(multiply(minus, total), highest_slot), margin)
                 total = smallest(largest(total, lowest_safe), highest_slot)
@@ -120,7 +121,8 @@ def forward(
                     if slot >= 0:
                         weighted = multiply(load(factors, row * n_slots + slot, width), value)
                     else:
-                        weighted = multiply(fill(lattice.arc_weight[arc], width), value)
+                        fixed = fill_dual(lattice.arc_weight[arc], lattice.weight_slope[arc], width)
+                        weighted = multiply(fixed, value)
                     if number >= 0:
                         store(whole, row * n_whole + number, weighted)
                         low = smallest(where_positive(value, weighted, infinite), low)
@@ -188,9 +190,9 @@ def forward(
                     low = smallest(where_positive(reachable, mass, infinite), low)
             store(marks, 1, total)
             store(marks, 2, where_positive(margin, low, zero))
-            for lane in range(scores.shape[1]):
-                inverse[row, lane] = 0.0
-                log_total[row, lane] = 0.0
+            for lane in range(n_lanes):
+                inverse[row, lane::n_lanes] = 0.0
+                log_total[row, lane::n_lanes] = 0.0
                 if marks[0, lane] > 0.0:
                     total_here = marks[1, lane]
                     safe = SMALLEST_TOTAL <= total_here <= 1.0 / SMALLEST_TOTAL
@@ -200,16 +202,21 @@ def forward(
                         inverse[row, lane] = 1.0 / total_here
                         log_total[row, lane] = np.log(total_here) + marks[3, lane] + lattice.log_shift
                         log_z[block, lane] += log_total[row, lane]
+                        for slope in range(lane + n_lanes, scores.shape[1], n_lanes):  # of dual numbers
+                            change = marks[1, slope] / total_here
+                            inverse[row, slope] = -change * inverse[row, lane]
+                            log_total[row, slope] = change + marks[3, slope]
+                            log_z[block, slope] += log_total[row, slope]
             scale = load(inverse, row, width)
             for state in range(n_states):
                 store(alpha, after + state, multiply(load(alpha, after + state, width), scale))
-        for lane in range(scores.shape[1]):
+        for lane in range(n_lanes):
             if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
                 stop_row = slab.rows[block + 1]
-                alpha[(first_row + block) * n_states : (stop_row + block + 1) * n_states, lane] = 0.0
-                begin[first_row * n_states : stop_row * n_states, lane] = 0.0
-                whole[first_row * n_whole : stop_row * n_whole, lane] = 0.0
-                inverse[first_row:stop_row, lane] = 0.0
+                alpha[(first_row + block) * n_states : (stop_row + block + 1) * n_states, lane::n_lanes] = 0.0
+                begin[first_row * n_states : stop_row * n_states, lane::n_lanes] = 0.0
+                whole[first_row * n_whole : stop_row * n_whole, lane::n_lanes] = 0.0
+                inverse[first_row:stop_row, lane::n_lanes] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -242,7 +249,7 @@ def backward(
     """
     n_states, n_slots, n_whole = len(lattice.fail), len(lattice.slot_arc), len(tables.whole_arc)
     n_arcs, n_entries = len(lattice.arc_slot), tables.first_entry[-1]
-    n_columns = len(scores) // slab.rows[-1]
+    n_columns, n_lanes = len(scores) // slab.rows[-1], slab.length.shape[1]
     n_longest = tables.longest.max()
     n_values, n_adjoints = n_states + len(lattice.starts) - 1, n_arcs + len(lattice.back_starts) - 1
     values, adjoints = scratch[:n_values], scratch[n_values : n_values + n_adjoints]
@@ -263,8 +270,9 @@ def backward(
         for row in range(slab.rows[block + 1] - 1, first_row - 1, -1):
             position = row - first_row
             here = (row + block) * n_states
-            for lane in range(scores.shape[1]):
+            for lane in range(n_lanes):
                 if slab.last[block, lane] == position:
+                    adjoints[first_beta:, lane::n_lanes] = 0.0
                     adjoints[first_beta:, lane] = 1.0
             # the segments that end with the token
             longest = min(n_longest, position + 1)
@@ -331,7 +339,8 @@ def backward(
                     if slot >= 0:
                         adjoint = multiply(load(factors, row * n_slots + slot, width), adjoint)
                     else:
-                        adjoint = multiply(fill(lattice.arc_weight[arc], width), adjoint)
+                        fixed = fill_dual(lattice.arc_weight[arc], lattice.weight_slope[arc], width)
+                        adjoint = multiply(fixed, adjoint)
                     value = load(values, lattice.arc_value[arc], width)
                     adjoint = where_positive(value, adjoint, zero)
                     store(adjoints, arc, adjoint)
