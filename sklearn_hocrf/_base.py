@@ -289,9 +289,10 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
     def _write_progress(self, progress):
+        distance = f", at most {progress.gap:.3g} above the optimum" if np.isfinite(progress.gap) else ""
         sys.stderr.write(
             f"{type(self).__name__}: iteration {progress.n_iter}, objective {progress.value:.6f}, gradient norm "
-            f"{progress.gradient_norm:.3g}, at most {progress.gap:.3g} above the optimum\n"
+            f"{progress.gradient_norm:.3g}{distance}\n"
         )
 
     def _store(self, data, layout, weights, report):
@@ -304,6 +305,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         self.coef_ = coef
         self.automaton_ = layout.automaton
         self.n_iter_ = report.n_iter
+        self.n_passes_ = getattr(report, "n_passes", np.nan)  # a user's solver may not count them
         self.objective_history_ = report.history
         self.optimality_gap_ = report.gap
         self._features = data.features
@@ -313,14 +315,15 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         self._weights = weights
 
     def _warn_not_converged(self, solver, report):
+        distance = f", the objective at most {report.gap:.3g} above the optimum" if np.isfinite(report.gap) else ""
         remedy = f"Increase max_iter (now {report.n_iter})"
         if report.n_iter < getattr(solver, "max_iter", np.inf):  # the line search found nothing better: rounding errors
             remedy = "It can get no closer to the optimum: increase tol"
             remedy += f" (now {solver.tol:g})" if hasattr(solver, "tol") else ""
         warnings.warn(
             f"{type(self).__name__} did not converge in {report.n_iter} iterations: the gradient norm is "
-            f"{report.gradient_norm:.3g}, the objective at most {report.gap:.3g} above the optimum. {remedy}, scale "
-            f"numeric features, or choose a smaller sigma_reg. (Solver: {report.message})",
+            f"{report.gradient_norm:.3g}{distance}. {remedy}, scale numeric features, or choose a smaller sigma_reg. "
+            f"(Solver: {report.message})",
             ConvergenceWarning,
             stacklevel=4,
         )

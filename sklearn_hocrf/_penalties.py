@@ -51,6 +51,10 @@ class L2(_Penalty):
         """Return the penalty of ``w`` and its gradient."""
         return self.smooth_value_gradient(w)
 
+    def hessp(self, w, v) -> np.ndarray:
+        """Return the product of the Hessian at ``w`` and a vector."""
+        return self.precision * v
+
 
 class ElasticNet(_Penalty):
     """Gaussian times Laplacian prior: the sum of ``precision * w**2 / 2 + strength * abs(w)``.

@@ -115,7 +115,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         :mod:`sklearn_hocrf.training`.
     penalty : object or None, default=None
         A penalty to use in place of that of ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
-    solver : {"auto", "lbfgs", "owlqn"} or object, default="auto"
+    solver : {"auto", "lbfgs", "newton-cg", "owlqn"} or object, default="auto"
         What minimises. "auto" is what suits the objective. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN. An
         object has a method ``solve(objective, penalty, w0)``, see :mod:`sklearn_hocrf.training`; ``max_iter``, ``tol``
         and ``verbose`` are its own affair.
@@ -158,6 +158,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
     n_iter_ : int
         Number of iterations.
+    n_passes_ : int or float
+        Number of passes over the data that the solver counts: each evaluation of the objective, its gradient or both is
+        one, and so is each product of the Hessian with a vector; nan where an own solver does not count them.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
         The minimised function, from the start to the fitted weights: negative log-likelihood in nats, summed over
         sequences, plus penalty.

@@ -11,13 +11,14 @@ The estimators pick them by name, or take instances: those here with other setti
 
 from ._objectives import NegativeLogLikelihood, Objective, Problem
 from ._penalties import L2, ElasticNet
-from ._solvers import LBFGS, OWLQN, Progress, SolverReport
+from ._solvers import LBFGS, OWLQN, NewtonCG, Progress, SolverReport
 
 __all__ = [
     "ElasticNet",
     "L2",
     "LBFGS",
     "NegativeLogLikelihood",
+    "NewtonCG",
     "OWLQN",
     "Objective",
     "Problem",
@@ -26,4 +27,4 @@ __all__ = [
 ]
 
 OBJECTIVES = {"likelihood": NegativeLogLikelihood}
-SOLVERS = {"lbfgs": LBFGS, "owlqn": OWLQN}
+SOLVERS = {"lbfgs": LBFGS, "newton-cg": NewtonCG, "owlqn": OWLQN}

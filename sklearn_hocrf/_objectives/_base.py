@@ -20,12 +20,15 @@ class Objective:
         The data, of a bound objective.
     gives_probabilities : bool
         Whether the trained scores are meant as logarithms of potentials, so that marginals mean something.
+    is_convex : bool
+        Whether it is convex in the weights, so that the norm of a gradient bounds the distance from the minimum.
     default_solver : str
         Name of the solver that ``solver="auto"`` stands for.
     """
 
     problem: Problem | None = None
     gives_probabilities = True
+    is_convex = True
     default_solver = "lbfgs"
 
     def bind(self, problem: Problem):

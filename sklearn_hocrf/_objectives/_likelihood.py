@@ -33,5 +33,14 @@ class NegativeLogLikelihood(Objective):
         expected = problem.model(w).expectations(problem.plan, problem.sequence_weight, problem.n_jobs)
         return self._value(expected.log_z, w), expected.counts - self._empirical
 
+    def hessp(self, w, v) -> np.ndarray:
+        """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.
+
+        The Hessian is the sum over sequences of c_n times the covariance of what the weights count, so it does not
+        depend on the labels.
+        """
+        problem = self.problem
+        return problem.model(w).expectation_slopes(problem.plan, v, problem.sequence_weight, problem.n_jobs)
+
     def _value(self, log_z, w):
         return float(self.problem.sequence_weight @ log_z - self._empirical @ w)

@@ -6,6 +6,7 @@ calls of the two; :func:`check_needs` holds them against it before any work.
 
 from ._common import Progress, SolverReport, check_needs
 from ._lbfgs import LBFGS
+from ._newton import NewtonCG
 from ._owlqn import OWLQN, shortest_subgradient
 
-__all__ = ["LBFGS", "OWLQN", "Progress", "SolverReport", "check_needs", "shortest_subgradient"]
+__all__ = ["LBFGS", "NewtonCG", "OWLQN", "Progress", "SolverReport", "check_needs", "shortest_subgradient"]

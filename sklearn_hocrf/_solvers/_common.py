@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Progress", "SolverReport", "add_values", "check_needs"]
+__all__ = ["Progress", "SolverReport", "add_values", "check_needs", "gap_above_minimum"]
 
 
 class Progress(NamedTuple):
@@ -28,6 +28,7 @@ class SolverReport(NamedTuple):
     gap: float  # bound on the last value - minimum
     converged: bool
     message: str
+    n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
 
 
 def check_needs(solver, objective, penalty):
@@ -58,3 +59,8 @@ def add_values(one, other):
             "cannot hold: rescale numeric features, sample weights or the penalty"
         )
     return value, gradient
+
+
+def gap_above_minimum(objective, penalty, gradient_norm) -> float:
+    """Bound how far an objective plus a penalty lies above its minimum; inf where the objective is not convex."""
+    return penalty.gap(gradient_norm) if getattr(objective, "is_convex", True) else np.inf

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 
-from ._common import Progress, SolverReport, add_values
+from ._common import Progress, SolverReport, add_values, gap_above_minimum
 
 __all__ = ["OWLQN", "shortest_subgradient"]
 
@@ -52,7 +53,10 @@ class OWLQN:
         w = np.array(w0, dtype=np.float64)
         strength = np.broadcast_to(0.0 if penalty.strength is None else penalty.strength, w.shape)
 
+        passes = count()
+
         def evaluate(w):
+            next(passes)
             value, gradient = add_values(objective.value_gradient(w), penalty.smooth_value_gradient(w))
             return value + float(strength @ np.abs(w)), gradient
 
@@ -63,7 +67,7 @@ class OWLQN:
             steepest = shortest_subgradient(w, gradient, strength)
             norm = float(np.linalg.norm(steepest))
             if len(history) > 1 and self.callback is not None:
-                self.callback(Progress(len(history) - 1, value, norm, penalty.gap(norm)))
+                self.callback(Progress(len(history) - 1, value, norm, gap_above_minimum(objective, penalty, norm)))
             converged = norm <= self.tol * max(1.0, np.linalg.norm(w))
             if converged:
                 message = "converged"
@@ -80,7 +84,8 @@ class OWLQN:
             curvature.add(new - w, new_gradient - gradient)
             w, gradient, message = new, new_gradient, "the number of iterations has reached its limit"
             history.append(value)
-        return SolverReport(w, len(history) - 1, np.array(history), norm, penalty.gap(norm), converged, message)
+        gap, n_iter = gap_above_minimum(objective, penalty, norm), len(history) - 1
+        return SolverReport(w, n_iter, np.array(history), norm, gap, converged, message, next(passes))
 
     def _search(self, evaluate, w, value, steepest, curvature, strength):
         """Return a better point, its value and its gradient, or None."""

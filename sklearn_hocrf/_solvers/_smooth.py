@@ -1,0 +1,118 @@
+"""What the minimisers of smooth functions share: the stopping rule, history, callbacks and the count of passes."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ._common import Progress, SolverReport, add_values, gap_above_minimum
+
+__all__ = ["SmoothSolver"]
+
+
+class SmoothSolver(metaclass=ABCMeta):
+    """A minimiser of scipy's, under our stopping rule.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when ``norm(gradient) <= tol * max(1, norm(w))``.
+    max_iter : int
+        Most iterations.
+    callback : callable or None
+        Called with a :class:`Progress` after each iteration.
+    """
+
+    progress = 0.5  # share of the gradient's norm to which another call must bring it to be worth one more
+
+    def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None):
+        self.tol, self.max_iter, self.callback = tol, max_iter, callback
+
+    @abstractmethod
+    def _settings(self, function, max_iter) -> dict:
+        """Return what scipy's ``minimize`` is to be called with, so that it stops only where it finds no better point.
+
+        That is where values round off; it is then called again, with a finer measure of differences.
+        """
+
+    def solve(self, objective, penalty, w0) -> SolverReport:
+        """Minimise ``objective + penalty`` from ``w0``.
+
+        Raises
+        ------
+        ValueError
+            If values or gradients are so large that their squares overflow.
+        """
+        w = np.array(w0, dtype=np.float64)
+        function = PenalisedObjective(objective, penalty)
+        value, gradient = function.value_gradient(w)
+        history, message = [value], "no iteration is allowed"
+        converged = self._is_small(gradient, w)
+
+        def after_iteration(intermediate_result):
+            nonlocal w, gradient, converged
+            w = intermediate_result.x.copy()
+            value, gradient = function.value_gradient(w)
+            history.append(value)
+            converged = self._is_small(gradient, w)
+            if self.callback is not None:
+                norm = float(np.linalg.norm(gradient))
+                gap = gap_above_minimum(objective, penalty, norm)
+                self.callback(Progress(len(history) - 1, value, norm, gap))
+            if converged:
+                raise StopIteration
+
+        norm = np.inf
+        while not converged and len(history) <= self.max_iter and np.linalg.norm(gradient) < self.progress * norm:
+            norm = np.linalg.norm(gradient)
+            settings = self._settings(function, self.max_iter + 1 - len(history))
+            changes = function.changes_from(w)
+            message = str(minimize(changes, w, jac=True, callback=after_iteration, **settings).message)
+        norm = float(np.linalg.norm(gradient))
+        gap, message = gap_above_minimum(objective, penalty, norm), "converged" if converged else message
+        n_iter = len(history) - 1
+        return SolverReport(w, n_iter, np.array(history), norm, gap, converged, message, function.n_passes)
+
+    def _is_small(self, gradient, w):
+        return bool(np.linalg.norm(gradient) <= self.tol * max(1.0, np.linalg.norm(w)))
+
+
+class PenalisedObjective:
+    """The sum of an objective and a penalty, which counts the passes over the data."""
+
+    rounding = 1e-9  # relative difference below which values are not trusted
+
+    def __init__(self, objective, penalty):
+        self._objective, self._penalty = objective, penalty
+        self._newest = None  # as a rule scipy accepts the newest point before it calls back
+        self.n_passes = 0
+
+    def value_gradient(self, w):
+        if self._newest is None or not np.array_equal(w, self._newest[0]):
+            self.n_passes += 1
+            total = add_values(self._objective.value_gradient(w), self._penalty.value_gradient(w))
+            self._newest = w.copy(), total
+        return self._newest[1]
+
+    def changes_from(self, start):
+        """Return a function of w: by how much the sum differs from that at ``start``, and its gradient at w.
+
+        Where the values agree to many digits, the gradients at both ends tell the difference better.
+        """
+        value, gradient = self.value_gradient(start)
+
+        def change(w):
+            new_value, new_gradient = self.value_gradient(w)
+            difference = new_value - value
+            if abs(difference) <= self.rounding * abs(value):
+                difference = 0.5 * float((gradient + new_gradient) @ (w - start))
+            return difference, new_gradient
+
+        return change
+
+    def hessp(self, w, v):
+        self.n_passes += 1
+        return self._objective.hessp(w, v) + self._penalty.hessp(w, v)
