@@ -126,6 +126,8 @@ class WeightLayout:
     ----------
     network : SumNetwork
     pairs : PairTable
+    dense_cells : tuple of ndarray
+        Row and column, in the dense table, of the first weights: those that it holds.
     column_pattern, column_channel : ndarray of shape (C,), int32
         Pattern and channel of each score column; the first L are the single labels in channel 0.
     n_features, n_weights : int
@@ -180,7 +182,7 @@ class WeightLayout:
         self.pair_feature = freeze(pair_feature[order], np.int32)
         self.pair_pattern = freeze(self.column_pattern[pair_column], np.int32)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
-        self._dense_cells = (pair_rank[in_table], pair_column[in_table])
+        self.dense_cells = freeze(pair_rank[in_table], np.int64), freeze(pair_column[in_table], np.int64)
 
         self.bias_pattern = freeze(bias_pattern, np.int32)
         pair_order = patterns.lengths[self.pair_pattern] - 1
@@ -208,12 +210,12 @@ class WeightLayout:
         table = np.zeros((self.pairs.n_dense, width))
         if weights is not None:
             # added, not assigned: two features may count one attribute in the same way
-            np.add.at(table, self._dense_cells, weights[: len(self._dense_cells[0])])
+            np.add.at(table, self.dense_cells, weights[: len(self.dense_cells[0])])
         return table
 
     def add_dense(self, table, gradient):
         """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
-        gradient[: len(self._dense_cells[0])] += table[self._dense_cells]
+        gradient[: len(self.dense_cells[0])] += table[self.dense_cells]
 
     def pattern_coef(self, weights) -> np.ndarray:
         """Return the patterns' own weights, 0 for those that have none; shape (Z,)."""
