@@ -27,6 +27,7 @@ __all__ = [
     "BasePlan",
     "BaseRun",
     "ChainModel",
+    "DecodeRun",
     "Expectations",
     "Plan",
     "Tables",
@@ -256,7 +257,7 @@ class ChainModel:
 
         def work(chunk):
             with plan.tables() as tables:
-                run = _DecodeRun(tables, self, plan, codes)
+                run = DecodeRun(tables, self, plan, codes)
                 for piece in chunk:
                     run.decode(piece)
 
@@ -583,12 +584,12 @@ class _MarginalRun(_BackwardRun):
         rows.gather(slab, self.layout.pairs.n_columns, marginals, weight, self.table)
 
 
-class _DecodeRun(_Run):
-    """Viterbi decoding of one chunk."""
+class DecodeRun(_Run):
+    """Viterbi decoding of one chunk; ``best`` (n_sequences,), if any, receives the highest scores."""
 
-    def __init__(self, tables, model, plan, codes):
+    def __init__(self, tables, model, plan, codes, best=None):
         super().__init__(tables, model, plan, None)
-        self.codes = codes
+        self.codes, self.best = codes, best
 
     def decode(self, piece: Piece):
         carry = np.zeros((self.layout.automaton.n_states, piece.sequences.shape[1]))
@@ -604,6 +605,8 @@ class _DecodeRun(_Run):
                 firsts = (slab.rows[:-1] + np.arange(len(slab.length))) * len(carry)
                 filled = piece.sequences >= 0
                 refuse_impossible(piece.sequences[filled], beta[firsts][filled])
+                if self.best is not None:
+                    self.best[piece.sequences[filled]] = beta[firsts][filled]
             chain.walk(self.lattice, slab, scores, dynamic, beta, state, self.codes)
 
     def _backward_max(self, slab, carry):

@@ -25,7 +25,7 @@ from ._potentials import build_lattice
 from ._segment_potentials import SegmentLayout
 from ._segments import BAG, END_OF_SEGMENT, Segments
 
-__all__ = ["SegmentModel", "SegmentPlan"]
+__all__ = ["SegmentDecodeRun", "SegmentModel", "SegmentPlan"]
 
 _SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles
 _MOST_NUMBERS = 1 << 26  # 512 MiB: a block of sequences so long that it would need more runs lane by lane
@@ -200,7 +200,7 @@ class SegmentModel:
         """Return the most probable segmentation; ties go to the lowest label, then to the shortest segment."""
         plan = SegmentPlan(self.layout, batch)
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
-        self._run_all(plan, n_jobs, lambda tables: _DecodeRun(tables, self, plan, codes, lengths).decode)
+        self._run_all(plan, n_jobs, lambda tables: SegmentDecodeRun(tables, self, plan, codes, lengths).decode)
         start = np.flatnonzero(lengths)
         return Segments(np.searchsorted(start, batch.offsets), start, start + lengths[start], codes[start])
 
@@ -437,12 +437,12 @@ class _SegmentRun(_BackwardRun):
         self.found.append((start, stop, code, probability))
 
 
-class _DecodeRun(_Run):
-    """Viterbi segmentation of one chunk."""
+class SegmentDecodeRun(_Run):
+    """Viterbi segmentation of one chunk; ``best`` (n_sequences,), if any, receives the highest scores."""
 
-    def __init__(self, tables, model, plan, codes, lengths):
+    def __init__(self, tables, model, plan, codes, lengths, best=None):
         super().__init__(tables, model, plan, None)
-        self.codes, self.lengths = codes, lengths
+        self.codes, self.lengths, self.best = codes, lengths, best
 
     def decode(self, piece: Piece):
         (slab,) = piece.slabs
@@ -457,4 +457,6 @@ class _DecodeRun(_Run):
         firsts = (slab.rows[:-1] + np.arange(len(slab.length))) * n_states
         filled = piece.sequences >= 0
         refuse_impossible(piece.sequences[filled], beta[firsts][filled])
+        if self.best is not None:
+            self.best[piece.sequences[filled]] = beta[firsts][filled]
         semi.walk(self.lattice, self.shape, slab, table, dynamic, beta, self.codes, self.lengths)
