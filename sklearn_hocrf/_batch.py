@@ -296,7 +296,7 @@ class Piece(NamedTuple):
         return int(sum(slab.length.sum() for slab in self.slabs))
 
 
-def cut_pieces(offsets, lanes, slab_numbers, long_numbers, row_numbers, chosen=None) -> list[Piece]:
+def cut_pieces(offsets, lanes, slab_numbers, long_numbers, row_numbers, chosen=None, lengths=None) -> list[Piece]:
     """Cut sequences into pieces that fit the cache, longest sequences first.
 
     Parameters
@@ -313,8 +313,10 @@ def cut_pieces(offsets, lanes, slab_numbers, long_numbers, row_numbers, chosen=N
         How many one position of one lane holds.
     chosen : ndarray of int or None
         Numbers of the sequences; all by default.
+    lengths : ndarray of shape (n_sequences,) or None
+        Lengths of all sequences, where they are known already: then the time goes by the chosen ones.
     """
-    lengths = np.diff(offsets)
+    lengths = np.diff(offsets) if lengths is None else lengths
     chosen = np.arange(len(lengths)) if chosen is None else np.asarray(chosen)
     chosen = chosen[lengths[chosen] > 0]
     chosen = chosen[np.argsort(-lengths[chosen], kind="stable")]

@@ -10,6 +10,7 @@ forward pass of each part again (checkpointing), so that memory does not grow wi
 
 from __future__ import annotations
 
+import copy
 import math
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -70,6 +71,15 @@ class BasePlan:
         yield tables
         self._spare_tables.append(tables)
 
+    def without_dense_table(self):
+        """Return the plan with rows that find all weights among the pairs, so that a model needs no dense table."""
+        plan, starts = copy.copy(self), self.layout.pairs.starts.astype(np.uint32)
+        first, stop, dense = self.rows.first.copy(), self.rows.stop.copy(), np.flatnonzero(self.rows.stop == 0)
+        rank = first[dense]
+        first[dense], stop[dense] = starts[rank], starts[rank + 1]
+        plan.rows = self.rows._replace(first=freeze(first, np.uint32), stop=freeze(stop, np.uint32))
+        return plan
+
     def threads(self, n_threads) -> ThreadPoolExecutor:
         """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
         if n_threads not in self._threads:
@@ -82,18 +92,24 @@ class Plan(BasePlan):
 
     def __init__(self, layout: WeightLayout, batch: SequenceBatch):
         self.layout = layout
-        self.offsets = batch.offsets
+        self.offsets, self.lengths = batch.offsets, batch.lengths
         self.rows = layout.rows(batch)
         self.n_sequences = len(batch)
         self.n_slots = len(layout.slot_tables[1])
         self.row_numbers = layout.automaton.n_states + layout.pairs.n_columns + self.n_slots + 1
-        slab_numbers = max(_SLAB_NUMBERS, _SLAB_ROWS * chain.LANES * self.row_numbers)
-        pieces = cut_pieces(batch.offsets, chain.LANES, slab_numbers, _LONG_NUMBERS, self.row_numbers)
-        self._start(pieces, len(batch.indices) + batch.n_tokens * (self.row_numbers + len(layout.network.terms)))
+        work = len(batch.indices) + batch.n_tokens * (self.row_numbers + len(layout.network.terms))
+        self._start(self.cut(np.arange(len(batch))), work)
+
+    def cut(self, sequences) -> list[Piece]:
+        """Return the pieces of some sequences."""
+        return self._pieces(chain.LANES, max(_SLAB_NUMBERS, _SLAB_ROWS * chain.LANES * self.row_numbers), sequences)
 
     def alone(self, sequence) -> Piece:
         """Return the piece of one sequence, in a block of one lane."""
-        return cut_pieces(self.offsets, 1, 0, _LONG_NUMBERS, self.row_numbers, [sequence])[0]
+        return self._pieces(1, 0, [sequence])[0]
+
+    def _pieces(self, lanes, slab_numbers, sequences):
+        return cut_pieces(self.offsets, lanes, slab_numbers, _LONG_NUMBERS, self.row_numbers, sequences, self.lengths)
 
 
 def _deal(pieces, n_chunks):
@@ -114,13 +130,15 @@ class ChainModel:
         Which weights there are.
     weights : ndarray of shape (n_weights,)
         Their values; -inf for the bias of a forbidden pattern.
+    dense_table : ndarray or None
+        That of the layout, with the weights; or an empty one for plans without a dense table.
     """
 
-    def __init__(self, layout: WeightLayout, weights):
+    def __init__(self, layout: WeightLayout, weights, dense_table=None):
         self.layout = layout
         self.weights = freeze(weights, np.float64)
         self.pair_weights = self.weights[: layout.n_pairs]
-        self.dense_table = freeze(layout.dense_table(self.pair_weights), np.float64)
+        self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
         self.lattice = build_lattice(layout, self.weights)
         constant = self.lattice.arc_score[(self.lattice.arc_slot < 0) & (self.lattice.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - self.lattice.log_shift > chain.LOWEST_LOG)
@@ -138,6 +156,35 @@ class ChainModel:
                 return run.sums()
 
         return Expectations(log_z, self._counts(add_up(in_order(work, plan, n_jobs))))
+
+    def add_expectations(self, plan: Plan, sequences, sequence_weight, gradient, log_z) -> tuple:
+        """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
+
+        The model and the plan have no dense table, so that the work goes by the sequences and not by the weights.
+
+        Parameters
+        ----------
+        plan : Plan
+            That of a whole batch.
+        sequences : ndarray of int
+            Numbers of some sequences of the batch.
+        sequence_weight : ndarray of shape (n_sequences,)
+            Weights of all sequences.
+        gradient : ndarray of shape (n_pairs,)
+            In and out.
+        log_z : ndarray of shape (n_sequences,)
+            Out, for the given sequences.
+
+        Returns
+        -------
+        arcs : ndarray of shape (A,)
+            Expected counts of the arcs; for segments those of lengths follow.
+        """
+        with plan.tables() as tables:
+            run = _ExpectationRun(tables, self, plan, log_z, sequence_weight, gradient)
+            for piece in plan.cut(sequences):
+                run.backward(piece)
+            return run.sums()[2:]
 
     def expectation_slopes(self, plan: Plan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
         """Return the derivatives of the expected counts along a direction of the weights; shape (n_weights,).
@@ -545,10 +592,10 @@ class _BackwardRun(_Run):
 class _ExpectationRun(_BackwardRun):
     """Sums up expected counts."""
 
-    def __init__(self, tables, model, plan, log_z, sequence_weight):
+    def __init__(self, tables, model, plan, log_z, sequence_weight, gradient=None):
         super().__init__(tables, model, plan, log_z, sequence_weight)
-        self.gradient = np.zeros(self.layout.n_pairs)
-        self.dense = self.layout.dense_table()
+        self.gradient = np.zeros(self.layout.n_pairs) if gradient is None else gradient
+        self.dense = np.zeros(model.dense_table.shape)
 
     def _receive(self, slab, marginals, weight):
         pairs = self.layout.pairs

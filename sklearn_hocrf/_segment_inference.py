@@ -36,27 +36,29 @@ class SegmentPlan(BasePlan):
 
     def __init__(self, layout: SegmentLayout, batch: SequenceBatch):
         self.layout = layout
-        self.offsets = batch.offsets
+        self.offsets, self.lengths = batch.offsets, batch.lengths
         self.n_tokens, self.n_sequences = batch.n_tokens, len(batch)
         self.rows = layout.rows(batch)
         self.candidates = layout.candidate_rows(batch)
         self.tables_of_segments = layout.tables(int(batch.lengths.max(initial=0)))
-        self.length_matrix = layout.length_matrix(self.tables_of_segments)
+        matrix = layout.length_matrix(self.tables_of_segments)
+        self.length_pairs = np.unique(matrix.indices)
+        self.length_matrix = matrix[:, self.length_pairs]
         self.n_slots = len(layout.slot_tables[1])
         self.n_whole = len(self.tables_of_segments.whole_arc)
         self.n_entries = self.tables_of_segments.n_entries
         n_states = layout.automaton.n_states
         self.row_numbers = 3 * n_states + 2 * self.n_whole + layout.pairs.n_columns + self.n_slots + self.n_entries
-        alone = batch.lengths * self.row_numbers * chain.LANES > _MOST_NUMBERS
-        pieces = [
-            *self._pieces(1, np.flatnonzero(alone)),
-            *self._pieces(chain.LANES, np.flatnonzero(~alone)),
-        ]
         work = len(batch.indices) + batch.n_tokens * self.row_numbers * 4
-        self._start(pieces, work)
+        self._start(self.cut(np.arange(len(batch))), work)
+
+    def cut(self, sequences) -> list[Piece]:
+        """Return the pieces of some sequences."""
+        alone = self.lengths[sequences] * self.row_numbers * chain.LANES > _MOST_NUMBERS
+        return [*self._pieces(1, sequences[alone]), *self._pieces(chain.LANES, sequences[~alone])]
 
     def _pieces(self, lanes, chosen):
-        return cut_pieces(self.offsets, lanes, _SLAB_NUMBERS, np.inf, self.row_numbers, chosen)
+        return cut_pieces(self.offsets, lanes, _SLAB_NUMBERS, np.inf, self.row_numbers, chosen, self.lengths)
 
     def alone(self, sequence) -> Piece:
         """Return the piece of one sequence, in a block of one lane."""
@@ -72,13 +74,15 @@ class SegmentModel:
         Which weights there are.
     weights : ndarray of shape (n_weights,)
         Their values; -inf for the bias of a forbidden pattern.
+    dense_table : ndarray or None
+        That of the layout, with the weights; or an empty one for plans without a dense table.
     """
 
-    def __init__(self, layout: SegmentLayout, weights):
+    def __init__(self, layout: SegmentLayout, weights, dense_table=None):
         self.layout = layout
         self.weights = freeze(weights, np.float64)
         self.pair_weights = self.weights[: layout.n_pairs]
-        self.dense_table = freeze(layout.dense_table(self.pair_weights), np.float64)
+        self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
         self.lattice = build_lattice(layout, self.weights)
         constant = self.lattice.arc_score[(self.lattice.arc_slot < 0) & (self.lattice.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - self.lattice.log_shift > semi.LOWEST_LOG)
@@ -96,6 +100,18 @@ class SegmentModel:
                 return run.sums()
 
         return Expectations(log_z, self._counts(plan, add_up(in_order(work, plan, n_jobs))))
+
+    def add_expectations(self, plan: SegmentPlan, sequences, sequence_weight, gradient, log_z) -> tuple:
+        """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
+
+        See :meth:`ChainModel.add_expectations`. Those of the features of lengths are left out: the counts of lengths
+        that are returned after those of arcs make them.
+        """
+        with plan.tables() as tables:
+            run = _ExpectationRun(tables, self, plan, log_z, sequence_weight, gradient)
+            for piece in plan.cut(sequences):
+                run.backward(piece)
+            return run.sums()[2:]
 
     def expectation_slopes(self, plan: SegmentPlan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
         """Return the derivatives of the expected counts along a direction of the weights; shape (n_weights,).
@@ -136,7 +152,7 @@ class SegmentModel:
         pairs, dense, arcs, lengths = sums
         self.layout.add_dense(dense, pairs)
         if self.layout.length_blocks:
-            pairs += plan.length_matrix.T @ lengths
+            pairs[plan.length_pairs] += plan.length_matrix.T @ lengths
         return np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
 
     def log_partition(self, batch: SequenceBatch, n_jobs=None, plan=None) -> np.ndarray:
@@ -223,11 +239,13 @@ class _Run(BaseRun):
     def __init__(self, tables: Tables, model: SegmentModel, plan: SegmentPlan, log_z, sequence_weight=None):
         super().__init__(tables, model, plan, log_z, sequence_weight)
         self.shape = plan.tables_of_segments
-        self.length_scores = self._length_scores(model.pair_weights, np.zeros(self.layout.n_pairs))
+        self.length_scores = self._length_scores(model.pair_weights)
 
-    def _length_scores(self, *parts):
+    def _length_scores(self, weights, slopes=None):
         """Return the scores of lengths and their derivatives, as ``segments.assemble`` takes them."""
-        return freeze(self.plan.length_matrix @ np.stack(parts, axis=1), np.float64)
+        weights = weights[self.plan.length_pairs]
+        slopes = np.zeros(len(weights)) if slopes is None else slopes[self.plan.length_pairs]
+        return freeze(self.plan.length_matrix @ np.stack([weights, slopes], axis=1), np.float64)
 
     def partition(self, piece: Piece):
         """Store log Z of the sequences of a piece."""
@@ -378,10 +396,10 @@ class _BackwardRun(_Run):
 class _ExpectationRun(_BackwardRun):
     """Sums up expected counts."""
 
-    def __init__(self, tables, model, plan, log_z, sequence_weight):
+    def __init__(self, tables, model, plan, log_z, sequence_weight, gradient=None):
         super().__init__(tables, model, plan, log_z, sequence_weight)
-        self.gradient = np.zeros(self.layout.n_pairs)
-        self.dense = self.layout.dense_table()
+        self.gradient = np.zeros(self.layout.n_pairs) if gradient is None else gradient
+        self.dense = np.zeros(model.dense_table.shape)
 
     def _receive(self, slab, marginals, table, weight):
         plan, pairs = self.plan, self.layout.pairs
