@@ -54,6 +54,8 @@ class SmoothSolver(metaclass=ABCMeta):
 
         def after_iteration(intermediate_result):
             nonlocal w, gradient, converged
+            if np.array_equal(intermediate_result.x, w):  # below a threshold of scipy's
+                return
             w = intermediate_result.x.copy()
             value, gradient = function.value_gradient(w)
             history.append(value)
@@ -68,9 +70,10 @@ class SmoothSolver(metaclass=ABCMeta):
         norm = np.inf
         while not converged and len(history) <= self.max_iter and np.linalg.norm(gradient) < self.progress * norm:
             norm = np.linalg.norm(gradient)
-            settings = self._settings(function, self.max_iter + 1 - len(history))
-            changes = function.changes_from(w)
-            message = str(minimize(changes, w, jac=True, callback=after_iteration, **settings).message)
+            change = Change(function, w, 1 / norm)
+            settings = self._settings(change, self.max_iter + 1 - len(history))
+            result = minimize(change.value_gradient, w, jac=True, callback=after_iteration, **settings)
+            message = str(result.message)
         norm = float(np.linalg.norm(gradient))
         gap, message = gap_above_minimum(objective, penalty, norm), "converged" if converged else message
         n_iter = len(history) - 1
@@ -82,8 +85,6 @@ class SmoothSolver(metaclass=ABCMeta):
 
 class PenalisedObjective:
     """The sum of an objective and a penalty, which counts the passes over the data."""
-
-    rounding = 1e-9  # relative difference below which values are not trusted
 
     def __init__(self, objective, penalty):
         self._objective, self._penalty = objective, penalty
@@ -97,22 +98,30 @@ class PenalisedObjective:
             self._newest = w.copy(), total
         return self._newest[1]
 
-    def changes_from(self, start):
-        """Return a function of w: by how much the sum differs from that at ``start``, and its gradient at w.
-
-        Where the values agree to many digits, the gradients at both ends tell the difference better.
-        """
-        value, gradient = self.value_gradient(start)
-
-        def change(w):
-            new_value, new_gradient = self.value_gradient(w)
-            difference = new_value - value
-            if abs(difference) <= self.rounding * abs(value):
-                difference = 0.5 * float((gradient + new_gradient) @ (w - start))
-            return difference, new_gradient
-
-        return change
-
     def hessp(self, w, v):
         self.n_passes += 1
         return self._objective.hessp(w, v) + self._penalty.hessp(w, v)
+
+
+class Change:
+    """By how much a function differs from its value at some point, times a scale.
+
+    Where the values agree to many digits, the gradients at both ends tell the difference better. Some of scipy's
+    thresholds are absolute, hence the scale.
+    """
+
+    rounding = 1e-9  # relative difference below which values are not trusted
+
+    def __init__(self, function, start, scale):
+        self._function, self._start, self._scale = function, start, scale
+        self._value, self._gradient = function.value_gradient(start)
+
+    def value_gradient(self, w):
+        value, gradient = self._function.value_gradient(w)
+        difference = value - self._value
+        if abs(difference) <= self.rounding * abs(self._value):
+            difference = 0.5 * float((self._gradient + gradient) @ (w - self._start))
+        return self._scale * difference, self._scale * gradient
+
+    def hessp(self, w, v):
+        return self._scale * self._function.hessp(w, v)
