@@ -51,6 +51,10 @@ class L2(_Penalty):
         """Return the penalty of ``w`` and its gradient."""
         return self.smooth_value_gradient(w)
 
+    def precisions(self, n_weights) -> np.ndarray:
+        """Return the precision of each weight; shape (n_weights,)."""
+        return np.broadcast_to(self.precision, n_weights)
+
     def hessp(self, w, v) -> np.ndarray:
         """Return the product of the Hessian at ``w`` and a vector."""
         return self.precision * v

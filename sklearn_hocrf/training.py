@@ -9,22 +9,32 @@ The estimators pick them by name, or take instances: those here with other setti
   it calls of the other two, and ``fit`` refuses what does not go together before any work.
 """
 
-from ._objectives import NegativeLogLikelihood, Objective, Problem
+from ._objectives import Hinge, NegativeLogLikelihood, Objective, Perceptron, Problem
 from ._penalties import L2, ElasticNet
-from ._solvers import LBFGS, OWLQN, NewtonCG, Progress, SolverReport
+from ._solvers import LBFGS, OWLQN, AveragedPerceptron, FrankWolfe, NewtonCG, Progress, SolverReport
 
 __all__ = [
+    "AveragedPerceptron",
     "ElasticNet",
+    "FrankWolfe",
+    "Hinge",
     "L2",
     "LBFGS",
     "NegativeLogLikelihood",
     "NewtonCG",
     "OWLQN",
     "Objective",
+    "Perceptron",
     "Problem",
     "Progress",
     "SolverReport",
 ]
 
-OBJECTIVES = {"likelihood": NegativeLogLikelihood}
-SOLVERS = {"lbfgs": LBFGS, "newton-cg": NewtonCG, "owlqn": OWLQN}
+OBJECTIVES = {"hinge": Hinge, "likelihood": NegativeLogLikelihood, "perceptron": Perceptron}
+SOLVERS = {
+    "bcfw": FrankWolfe,
+    "lbfgs": LBFGS,
+    "newton-cg": NewtonCG,
+    "owlqn": OWLQN,
+    "perceptron": AveragedPerceptron,
+}

@@ -2,6 +2,7 @@
 
 from ._base import Objective
 from ._likelihood import NegativeLogLikelihood
+from ._margin import Hinge, Perceptron
 from ._problem import ChainProblem, Problem, SegmentProblem
 
-__all__ = ["ChainProblem", "NegativeLogLikelihood", "Objective", "Problem", "SegmentProblem"]
+__all__ = ["ChainProblem", "Hinge", "NegativeLogLikelihood", "Objective", "Perceptron", "Problem", "SegmentProblem"]

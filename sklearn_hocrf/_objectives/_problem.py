@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._inference import ChainModel, Plan
+from .._margins import ChainMargins, Margins, SegmentMargins
 from .._segment_inference import SegmentModel, SegmentPlan
 
 __all__ = ["ChainProblem", "Problem", "SegmentProblem"]
@@ -35,6 +36,7 @@ class Problem:
 
     _model_class: type
     _plan_class: type
+    _margins_class: type
 
     def __init__(self, layout, batch, truth, *, sequence_weight=None, n_jobs=None):
         self.layout, self.batch, self.truth, self.n_jobs = layout, batch, truth, n_jobs
@@ -47,6 +49,10 @@ class Problem:
         """Return the model with the weights ``w``."""
         return self._model_class(self.layout, w)
 
+    def margins(self, cost) -> Margins:
+        """Return what finds the labellings of highest score plus ``cost`` times the number of wrong tokens."""
+        return self._margins_class(self.plan, self.truth, cost)
+
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,)."""
         raise NotImplementedError
@@ -55,7 +61,7 @@ class Problem:
 class ChainProblem(Problem):
     """Sequences with one label per token, under a high-order CRF."""
 
-    _model_class, _plan_class = ChainModel, Plan
+    _model_class, _plan_class, _margins_class = ChainModel, Plan, ChainMargins
 
     def empirical_counts(self):
         return self.layout.empirical_counts(self.plan.rows, self.batch.offsets, self.truth, self.sequence_weight)
@@ -64,7 +70,7 @@ class ChainProblem(Problem):
 class SegmentProblem(Problem):
     """Segmented sequences, under a high-order semi-Markov CRF."""
 
-    _model_class, _plan_class = SegmentModel, SegmentPlan
+    _model_class, _plan_class, _margins_class = SegmentModel, SegmentPlan, SegmentMargins
 
     def empirical_counts(self):
         return self.layout.segment_empirical_counts(self.batch, self.truth, self.sequence_weight)

@@ -5,8 +5,20 @@ calls of the two; :func:`check_needs` holds them against it before any work.
 """
 
 from ._common import Progress, SolverReport, check_needs
+from ._frank_wolfe import FrankWolfe
 from ._lbfgs import LBFGS
 from ._newton import NewtonCG
 from ._owlqn import OWLQN, shortest_subgradient
+from ._perceptron import AveragedPerceptron
 
-__all__ = ["LBFGS", "NewtonCG", "OWLQN", "Progress", "SolverReport", "check_needs", "shortest_subgradient"]
+__all__ = [
+    "AveragedPerceptron",
+    "FrankWolfe",
+    "LBFGS",
+    "NewtonCG",
+    "OWLQN",
+    "Progress",
+    "SolverReport",
+    "check_needs",
+    "shortest_subgradient",
+]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Progress", "SolverReport", "add_values", "check_needs", "gap_above_minimum"]
+__all__ = ["Progress", "SolverReport", "add_values", "check_needs", "gap_above_minimum", "generator"]
 
 
 class Progress(NamedTuple):
@@ -14,7 +14,7 @@ class Progress(NamedTuple):
 
     n_iter: int
     value: float  # objective plus penalty
-    gradient_norm: float  # Euclidean; of the shortest subgradient where there is no gradient
+    gradient_norm: float  # Euclidean; of the shortest subgradient where there is no gradient; nan for solvers without
     gap: float  # bound on value - minimum
 
 
@@ -24,7 +24,7 @@ class SolverReport(NamedTuple):
     w: np.ndarray  # (K,)
     n_iter: int
     history: np.ndarray  # (n_iter + 1,)   objective plus penalty, from the start to w
-    gradient_norm: float  # Euclidean, at w; of the shortest subgradient where there is no gradient
+    gradient_norm: float  # as in Progress, at w
     gap: float  # bound on the last value - minimum
     converged: bool
     message: str
@@ -36,16 +36,30 @@ def check_needs(solver, objective, penalty):
 
     Both are instances or classes. A solver without ``needs`` is taken at its word.
     """
+    name = type(solver).__name__
     parts = {"objective": objective, "penalty": penalty}
     for role, methods in getattr(solver, "needs", {}).items():
         part = parts[role]
-        missing = [name for name in methods if not hasattr(part, name)]
+        missing = [method for method in methods if not hasattr(part, method)]
         if missing:
-            name = part.__name__ if isinstance(part, type) else type(part).__name__
+            instead = getattr(solver, "instead", "")
+            if role == "objective" and hasattr(part, "default_solver"):
+                instead = f"Use solver='{part.default_solver}' with it"
             raise ValueError(
-                f"the solver {type(solver).__name__} needs {', '.join(missing)} of the {role}, which {name} does not "
-                f"have. {getattr(solver, 'instead', '')}".rstrip()
+                f"the solver {name} needs {', '.join(missing)} of the {role}, which {_name(part)} does not have. "
+                f"{instead}".rstrip()
             )
+    if not getattr(solver, "uses_penalty", True) and not _is_plain(penalty):
+        raise ValueError(f"the solver {name} uses no penalty, but l1_reg or penalty asks for {_name(penalty)}")
+
+
+def _name(part):
+    return part.__name__ if isinstance(part, type) else type(part).__name__
+
+
+def _is_plain(penalty):
+    """Tell whether a penalty is the class of that of every estimator which is not told otherwise."""
+    return isinstance(penalty, type) and hasattr(penalty, "value_gradient")
 
 
 def add_values(one, other):
@@ -64,3 +78,8 @@ def add_values(one, other):
 def gap_above_minimum(objective, penalty, gradient_norm) -> float:
     """Bound how far an objective plus a penalty lies above its minimum; inf where the objective is not convex."""
     return penalty.gap(gradient_norm) if getattr(objective, "is_convex", True) else np.inf
+
+
+def generator(random_state):
+    """Return what has ``permutation``: the given one, or a new one from a seed; None stands for an unknown seed."""
+    return random_state if hasattr(random_state, "permutation") else np.random.default_rng(random_state)

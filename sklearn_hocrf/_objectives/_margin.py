@@ -1,0 +1,80 @@
+"""Max-margin criteria: the structured hinge loss, and that of the perceptron."""
+
+from __future__ import annotations
+
+from .._margins import Oracle
+from ._base import Objective
+
+__all__ = ["Hinge", "Perceptron"]
+
+
+class _MarginObjective(Objective):
+    """What the best labelling scores more than the true one, its cost added; summed over sequences."""
+
+    gives_probabilities = False
+
+    def _prepare(self):
+        self.n_sequences = self.problem.n_sequences
+        self._margins = self.problem.margins(getattr(self, "cost", 0.0))
+        self._empirical = self.problem.empirical_counts()
+
+    def value(self, w) -> float:
+        """Return f(w), by one decoding of all sequences."""
+        problem = self.problem
+        best = self._margins.maxima(problem.model(w), problem.n_jobs)
+        return float(problem.sequence_weight @ best - self._empirical @ w)
+
+    def oracle(self, w) -> Oracle:
+        """Return what finds the terms' maxima one by one, for weights that begin with ``w`` and move.
+
+        It has ``w``; ``violation(n)``, which returns the cost c_n cost(y_n, y) of a labelling y that attains the
+        maximum, and c_n (features of y_n - features of y) as indices of weights and values; and
+        ``move(indices, steps, factor)``, which adds to the weights. Both take time in proportion to what the sequence
+        has, not to the number of weights.
+        """
+        return Oracle(self._margins, self.problem.sequence_weight, w)
+
+
+class Hinge(_MarginObjective):
+    """Structured hinge loss: the structured support vector machine, with rescaled margin.
+
+        f(w) = sum_n c_n max_y [ cost(y_n, y) + score(x_n, y; w) - score(x_n, y_n; w) ]
+
+    The cost of a labelling is the number of its wrong tokens, times ``cost``. In a segmentation a token is wrong if its
+    segment's label is or, unless neighbours always have different labels (``encoding="runs"``), if a segment starts
+    with it where none should, or the other way round.
+
+    Parameters
+    ----------
+    cost : float, default=1.0
+        What a wrong token costs, > 0.
+
+    References
+    ----------
+    .. [1] Taskar, Guestrin and Koller, "Max-margin Markov networks", NIPS 2003.
+    .. [2] Tsochantaridis, Joachims, Hofmann and Altun, "Large margin methods for structured and interdependent output
+       variables", JMLR 6, 2005.
+    """
+
+    default_solver = "bcfw"
+
+    def __init__(self, cost=1.0):
+        if not 0 < cost < float("inf"):
+            raise ValueError(f"cost must be a finite number > 0, got {cost!r}")
+        self.cost = cost
+
+
+class Perceptron(_MarginObjective):
+    """The criterion of the structured perceptron: the hinge loss with cost 0.
+
+        f(w) = sum_n c_n max_y [ score(x_n, y; w) - score(x_n, y_n; w) ]
+
+    It is 0 where the true labellings are best ones, for w = 0 among others: which of those weights are found depends on
+    the solver.
+
+    References
+    ----------
+    .. [1] Collins, "Discriminative training methods for hidden Markov models", EMNLP 2002.
+    """
+
+    default_solver = "perceptron"
