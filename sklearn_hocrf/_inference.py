@@ -33,7 +33,6 @@ __all__ = [
     "Plan",
     "Tables",
     "add_up",
-    "central_difference",
     "in_order",
     "lanes_of",
     "refuse_impossible",
@@ -44,6 +43,8 @@ _SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles, but at least _SLAB_ROWS: a call fro
 _SLAB_ROWS = 32
 _LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
 _MOST_CHUNKS = 16
+
+SMALL_STEP = 2.0**-66  # of derivatives: kernels in log space take complex steps, whose squares must vanish beside 1
 
 
 class Expectations(NamedTuple):
@@ -193,31 +194,16 @@ class ChainModel:
         one forward and backward pass (algorithm: perturbed marginals).
         """
         weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
-        slope, log_z = ChainModel(self.layout, direction), np.zeros(plan.n_sequences)
-        redone: list = []  # by differences
+        slope, log_z = ChainModel(self.layout, SMALL_STEP * np.asarray(direction)), np.zeros(plan.n_sequences)
 
         def work(chunk):
             with plan.tables() as tables:
                 run = _DerivativeRun(tables, self, slope, plan, log_z, weight)
                 for piece in chunk:
                     run.backward(piece)
-                redone.extend(run.redone)
                 return run.sums()
 
-        slopes = self._counts(add_up(in_order(work, plan, n_jobs)))
-        if redone:
-            slopes += central_difference(
-                lambda w: ChainModel(self.layout, w)._counts_of(plan, sorted(redone), weight), self.weights, direction
-            )
-        return slopes
-
-    def _counts_of(self, plan, sequences, sequence_weight):
-        """Return the expected counts of some sequences."""
-        with plan.tables() as tables:
-            run = _ExpectationRun(tables, self, plan, np.zeros(plan.n_sequences), sequence_weight)
-            for sequence in sequences:
-                run.backward(plan.alone(sequence))
-            return self._counts(run.sums())
+        return self._counts(add_up(in_order(work, plan, n_jobs))) / SMALL_STEP
 
     def _counts(self, sums):
         """Return the counts of all weights' features, given those of pairs, dense features and arcs."""
@@ -351,12 +337,6 @@ def add_up(parts):
     return totals
 
 
-def central_difference(function, w, direction):
-    """Return the derivative of a function at ``w`` along a direction, by differences."""
-    step = 1e-6 / max(np.abs(direction).max(), 1e-300)
-    return (function(w + step * direction) - function(w - step * direction)) / (2 * step)
-
-
 def refuse_impossible(sequences, scores):
     """Raise unless each sequence has a finite score: its log Z, or that of its best labelling."""
     bad = np.flatnonzero(~np.isfinite(scores))
@@ -405,7 +385,7 @@ class BaseRun:
 
     def __init__(self, tables: Tables, model, plan, log_z, sequence_weight=None):
         self.tables, self.model, self.plan, self.log_z = tables, model, plan, log_z
-        self.layout, self.lattice = model.layout, model.lattice
+        self.layout, self.lattice, self.log_lattice = model.layout, model.lattice, model.lattice
         self.sequence_weight = sequence_weight
         self.pair_weights, self.dense_weights = (model.pair_weights, None), model.dense_table
         self._sums = {}
@@ -413,6 +393,8 @@ class BaseRun:
     def _use_slope(self, slope):
         """Make scores dual numbers."""
         self.lattice = build_lattice(self.layout, self.model.weights, slope.weights)
+        arc_score = freeze(self.lattice.arc_score + 1j * self.lattice.arc_slope, np.complex128)
+        self.log_lattice = self.lattice._replace(arc_score=arc_score)
         self.pair_weights = self.model.pair_weights, slope.pair_weights
         dense = np.concatenate([self.model.dense_table, slope.dense_table], axis=1)
         self.dense_weights = freeze(dense, np.float64)
@@ -424,6 +406,10 @@ class BaseRun:
 
     def _columns(self, slab):
         return lanes_of(slab) * self.parts
+
+    def _in_log_space(self, table):
+        """Return a table of one lane as kernels in log space take it: there, dual numbers are complex ones."""
+        return table if self.parts == 1 else table.view(np.complex128)
 
     def _with_slopes(self, table):
         """Return a table with derivatives of 0, if there are any."""
@@ -530,23 +516,24 @@ class _Run(BaseRun):
     def _forward_log(self, piece):
         """Return log Z of one sequence and the checkpoints, in log space."""
         n_states = self.layout.automaton.n_states
-        carry = np.full(n_states, -np.inf)
-        carry[0] = 0.0
+        carry = self._in_log_space(np.zeros((n_states, self.parts)))[:, 0]
+        carry[1:] = -np.inf
         checkpoints, log_z = [], 0.0
         for slab in piece.slabs:
             checkpoints.append(carry)
             alpha, log_scale = self._forward_log_slab(slab, carry)[2:]
             carry = alpha[-1].copy()
-            log_z += log_scale
+            log_z += log_scale.real
             refuse_impossible(piece.sequences[0], [log_z])
         return log_z, checkpoints
 
     def _forward_log_slab(self, slab, carry):
         scores = self._score(slab)
         dynamic = self._slot_scores(scores)
-        alpha = self.tables("alpha", int(slab.rows[-1]) + 1, len(carry))
+        scores, dynamic = self._in_log_space(scores), self._in_log_space(dynamic)
+        alpha = self._in_log_space(self.tables("alpha", int(slab.rows[-1]) + 1, len(carry) * self.parts))
         alpha[0] = carry
-        return scores, dynamic, alpha, chain_log.forward_log(self.lattice, scores, dynamic, alpha)
+        return scores, dynamic, alpha, chain_log.forward_log(self.log_lattice, scores, dynamic, alpha)
 
 
 class _BackwardRun(_Run):
@@ -578,11 +565,12 @@ class _BackwardRun(_Run):
         piece = self.plan.alone(sequence)
         self.log_z[sequence], checkpoints = self._forward_log(piece)
         weight = self._weight(piece.sequences)
-        beta = np.zeros(self.layout.automaton.n_states)
+        beta = self._in_log_space(np.zeros((self.layout.automaton.n_states, self.parts)))[:, 0]
+        counts = self._in_log_space(self._arcs(self.parts))
         for slab, carry in zip(piece.slabs[::-1], checkpoints[::-1], strict=True):
             scores, dynamic, alpha, _ = self._forward_log_slab(slab, carry)
-            chain_log.backward_log(self.lattice, scores, dynamic, alpha, weight[0, 0], beta, self._arcs(1))
-            self._receive(slab, scores, weight)
+            chain_log.backward_log(self.log_lattice, scores, dynamic, alpha, weight[0, 0], beta, counts)
+            self._receive(slab, scores.view(np.float64), weight)
 
     def _arcs(self, columns):
         """Return the sums of arc marginals by column, for kernels to add to."""
@@ -614,10 +602,6 @@ class _DerivativeRun(_ExpectationRun):
     def __init__(self, tables, model, slope, plan, log_z, sequence_weight):
         super().__init__(tables, model, plan, log_z, sequence_weight)
         self._use_slope(slope)
-        self.redone: list = []
-
-    def _backward_log(self, sequence):
-        self.redone.append(sequence)
 
 
 class _MarginalRun(_BackwardRun):

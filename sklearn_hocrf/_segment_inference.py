@@ -11,12 +11,12 @@ import numpy as np
 
 from ._batch import Piece, SequenceBatch, cut_pieces, freeze
 from ._inference import (
+    SMALL_STEP,
     BasePlan,
     BaseRun,
     Expectations,
     Tables,
     add_up,
-    central_difference,
     in_order,
     refuse_impossible,
 )
@@ -119,31 +119,16 @@ class SegmentModel:
         See :meth:`ChainModel.expectation_slopes`.
         """
         weight = np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
-        slope, log_z = SegmentModel(self.layout, direction), np.zeros(plan.n_sequences)
-        redone: list = []  # by differences
+        slope, log_z = SegmentModel(self.layout, SMALL_STEP * np.asarray(direction)), np.zeros(plan.n_sequences)
 
         def work(chunk):
             with plan.tables() as tables:
                 run = _DerivativeRun(tables, self, slope, plan, log_z, weight)
                 for piece in chunk:
                     run.backward(piece)
-                redone.extend(run.redone)
                 return run.sums()
 
-        slopes = self._counts(plan, add_up(in_order(work, plan, n_jobs)))
-        if redone:
-            slopes += central_difference(
-                lambda w: SegmentModel(self.layout, w)._counts_of(plan, sorted(redone), weight), self.weights, direction
-            )
-        return slopes
-
-    def _counts_of(self, plan, sequences, sequence_weight):
-        """Return the expected counts of some sequences."""
-        with plan.tables() as tables:
-            run = _ExpectationRun(tables, self, plan, np.zeros(plan.n_sequences), sequence_weight)
-            for sequence in sequences:
-                run.backward(plan.alone(sequence))
-            return self._counts(plan, run.sums())
+        return self._counts(plan, add_up(in_order(work, plan, n_jobs))) / SMALL_STEP
 
     def _counts(self, plan, sums):
         """Return the counts of all weights' features, given those of pairs, dense features, arcs and lengths."""
@@ -288,16 +273,14 @@ class _Run(BaseRun):
         scores, table = self.score(slab)
         dynamic = self._factors(slab)
         rows.slot_scores(self.lattice, self.layout.pairs.n_columns, scores, dynamic)
-        n_rows, n_states = int(slab.rows[-1]), self.layout.automaton.n_states
-        begin, whole, alpha = self._forward_tables(slab)
-        begin, alpha = begin.reshape(n_rows, n_states), alpha.reshape(n_rows + 1, n_states)
-        whole = whole.reshape(n_rows, self.plan.n_whole)
-        log_total = self.tables("log_total", n_rows)
-        self.log_z[sequence] = semi_log.forward_log(
-            self.lattice, self.shape, table, dynamic, begin, whole, alpha, log_total
-        )
+        n_rows, log_total = int(slab.rows[-1]), self._scales(slab)[0]
+        arrays = scores, table, dynamic, *self._forward_tables(slab), log_total
+        scores, table, dynamic, begin, whole, alpha, log_total = map(self._in_log_space, arrays)
+        begin, whole = begin.reshape(n_rows, -1), whole.reshape(n_rows, self.plan.n_whole)
+        tables = table, dynamic, begin, whole, alpha.reshape(n_rows + 1, -1), log_total[:, 0]
+        self.log_z[sequence] = semi_log.forward_log(self.log_lattice, self.shape, *tables).real
         refuse_impossible([sequence], self.log_z[[sequence]])
-        return slab, scores, table, dynamic, begin, whole, alpha, log_total
+        return slab, scores, *tables
 
     def _scores(self, slab):
         return self.tables("scores", int(slab.rows[-1]) * self.layout.pairs.n_columns, self._columns(slab))
@@ -364,26 +347,15 @@ class _BackwardRun(_Run):
             self._backward_log(sequence)
 
     def _backward_log(self, sequence):
-        slab, scores, table, dynamic, begin, whole, alpha, log_total = self.forward_log(sequence)
+        slab, scores, table, *tables = self.forward_log(sequence)
         weight = self._weight(np.array([[sequence]]))
-        reach, whole_reach = (array.reshape(len(begin), -1) for array in self._reach_tables(slab))
-        whole_reach = whole_reach.reshape(len(begin), self.plan.n_whole)
-        semi_log.backward_log(
-            self.lattice,
-            self.shape,
-            scores,
-            table,
-            dynamic,
-            begin,
-            whole,
-            alpha,
-            log_total,
-            weight[0, 0],
-            reach,
-            whole_reach,
-            self._sum("arcs", self.layout.automaton.n_arcs, 1),
-        )
-        self._collect(slab, table, scores, weight)
+        reach, whole_reach = map(self._in_log_space, self._reach_tables(slab))
+        n_rows = int(slab.rows[-1])
+        reaches = reach.reshape(n_rows, -1), whole_reach.reshape(n_rows, self.plan.n_whole)
+        counts = self._in_log_space(self._sum("arcs", self.layout.automaton.n_arcs, self.parts))
+        arrays = scores, table, *tables, weight[0, 0], *reaches, counts
+        semi_log.backward_log(self.log_lattice, self.shape, *arrays)
+        self._collect(slab, table.view(np.float64), scores.view(np.float64), weight)
 
     def _collect(self, slab, table, scores, weight):
         n_lengths = self.plan.n_entries if self.layout.length_blocks else 0
@@ -422,10 +394,6 @@ class _DerivativeRun(_ExpectationRun):
         super().__init__(tables, model, plan, log_z, sequence_weight)
         self._use_slope(slope)
         self.length_scores = self._length_scores(model.pair_weights, slope.pair_weights)
-        self.redone: list = []
-
-    def _backward_log(self, sequence):
-        self.redone.append(sequence)
 
 
 class _MarginalRun(_BackwardRun):

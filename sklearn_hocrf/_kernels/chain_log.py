@@ -4,6 +4,10 @@ Same recursions and the same sum network, in the semiring (logaddexp, +). Slower
 impossible is -inf. Rows of alpha are normalised to a total of 1 here, too, and marginals position by position: numbers
 that grew with the length would lose their last digits. Shapes as in ``chain``; only lane 0 is used.
 
+Complex tables give derivatives: numbers whose imaginary parts are small enough for their squares to vanish follow the
+rules of dual numbers (the complex-step derivative), so that the imaginary parts of answers are derivatives along those
+of the scores. Logarithms are compared by their real parts.
+
     scores : (R * C, W)        dynamic : (R * Q, W)   from ``rows.slot_scores``
 """
 
@@ -19,25 +23,21 @@ def forward_log(lattice, scores, dynamic, alpha):
     """
     n_states, n_rows = len(lattice.fail), len(alpha) - 1
     n_columns = len(scores) // n_rows
-    values = np.empty(n_states + len(lattice.starts) - 1)
+    values = np.empty(n_states + len(lattice.starts) - 1, alpha.dtype)
+    weighted = np.empty(len(lattice.arc_slot), alpha.dtype)
     log_scale = 0.0
     for row in range(n_rows):
         _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
         alpha[row + 1, 0] = -np.inf
         for state in range(1, n_states):
             first, stop = lattice.into[state], lattice.into[state + 1]
-            top = -np.inf
             for arc in range(first, stop):
-                top = max(top, values[lattice.arc_value[arc]] + _arc_log(lattice, dynamic, row, arc))
-            total = 0.0
-            if top > -np.inf:
-                for arc in range(first, stop):
-                    total += np.exp(values[lattice.arc_value[arc]] + _arc_log(lattice, dynamic, row, arc) - top)
-                top += np.log(total) + scores[row * n_columns + lattice.state_label[state], 0]
-            alpha[row + 1, state] = top
+                weighted[arc] = values[lattice.arc_value[arc]] + _arc_log(lattice, dynamic, row, arc)
+            score = scores[row * n_columns + lattice.state_label[state], 0]
+            alpha[row + 1, state] = _log_sum(weighted[first:stop]) + score
         log_total = _log_sum(alpha[row + 1])
         log_scale += log_total
-        if log_total == -np.inf:
+        if log_total.real == -np.inf:
             break
         alpha[row + 1] -= log_total
     return log_scale
@@ -52,11 +52,11 @@ def backward_log(lattice, scores, dynamic, alpha, weight, beta, counts):
     """
     n_states, n_arcs, n_labels = len(lattice.fail), len(lattice.arc_slot), lattice.n_labels
     n_columns = len(scores) // (len(alpha) - 1)
-    values = np.empty(n_states + len(lattice.starts) - 1)
-    adjoints = np.empty(n_arcs + len(lattice.back_starts) - 1)
-    used = np.empty(n_arcs)
-    marginals = np.empty(n_labels)
-    slots = np.empty(len(lattice.slot_arc))
+    values = np.empty(n_states + len(lattice.starts) - 1, alpha.dtype)
+    adjoints = np.empty(n_arcs + len(lattice.back_starts) - 1, alpha.dtype)
+    used = np.empty(n_arcs, alpha.dtype)
+    marginals = np.empty(n_labels, alpha.dtype)
+    slots = np.empty(len(lattice.slot_arc), alpha.dtype)
     for row in range(len(alpha) - 2, -1, -1):
         _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
         for state in range(1, n_states):
@@ -73,7 +73,7 @@ def backward_log(lattice, scores, dynamic, alpha, weight, beta, counts):
                 slots[lattice.arc_slot[arc]] = used[arc]
         _sum_adjoints_log(lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
         beta[:] = adjoints[len(adjoints) - n_states :]
-        beta -= beta.max()
+        beta -= _largest(beta)
         for label in range(n_labels):
             scores[row * n_columns + label, 0] = marginals[label]
         for slot in range(len(slots) - 1, -1, -1):
@@ -91,22 +91,35 @@ def _arc_log(lattice, dynamic, row, arc):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _largest(values):
+    top = values[0]
+    for value in values:
+        if value.real > top.real:
+            top = value
+    return top
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _log_sum(values):
-    top = values.max()
-    if top == -np.inf:
+    top = _largest(values)
+    if top.real == -np.inf:
         return top
-    return top + np.log(np.exp(values - top).sum())
+    total = np.exp(values[0] - top)
+    for value in values[1:]:
+        total += np.exp(value - top)
+    return top + np.log(total)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_sum_of(values, terms, start, stop):
-    top = -np.inf
-    for term in range(start, stop):
-        top = max(top, values[terms[term]])
-    if top == -np.inf:
+    top = values[terms[start]]
+    for term in range(start + 1, stop):
+        if values[terms[term]].real > top.real:
+            top = values[terms[term]]
+    if top.real == -np.inf:
         return top
-    total = 0.0
-    for term in range(start, stop):
+    total = np.exp(values[terms[start]] - top)
+    for term in range(start + 1, stop):
         total += np.exp(values[terms[term]] - top)
     return top + np.log(total)
 

@@ -2,7 +2,7 @@
 
 Same recursions and the same sum network, in the semiring (logaddexp, +); impossible is -inf. Rows of alpha are
 normalised to a total of 1 here, too: numbers that grew with the length would lose their last digits. Shapes as in
-``semi``; tables have one lane, arrays of this file have none.
+``semi``; tables have one lane, arrays of this file have none. Complex tables give derivatives, as in ``chain_log``.
 
     table : (R * E, 1)   log scores        dynamic : (R * Q, 1)   from ``rows.slot_scores``
 """
@@ -19,8 +19,8 @@ def forward_log(lattice, tables, table, dynamic, begin, whole, alpha, log_total)
     """
     n_states, n_whole, n_entries = len(lattice.fail), len(tables.whole_arc), tables.first_entry[-1]
     n_tokens = len(begin)
-    values = np.empty(n_states + len(lattice.starts) - 1)
-    terms = np.empty(tables.longest.max() + 1)
+    values = np.empty(n_states + len(lattice.starts) - 1, alpha.dtype)
+    terms = np.empty(tables.longest.max() + 1, alpha.dtype)
     log_z, total = 0.0, 0.0
     alpha[0] = -np.inf
     alpha[0, 0] = 0.0
@@ -57,10 +57,10 @@ def forward_log(lattice, tables, table, dynamic, begin, whole, alpha, log_total)
                 score = table[first + d, 0] + _whole_log(tables, number, d, row * n_entries, table) - between
                 alpha[row + 1, target] = _log_add(alpha[row + 1, target], whole[row + 1 - d, number] + score)
         total = _log_sum(alpha[row + 1])
-        log_total[row] = 0.0 if total == -np.inf else total  # a border that nothing reaches
+        log_total[row] = 0.0 if total.real == -np.inf else total  # a border that nothing reaches
         alpha[row + 1] -= log_total[row]
         log_z += log_total[row]
-    return -np.inf if total == -np.inf and log_z < np.inf else log_z
+    return -np.inf if total.real == -np.inf and log_z.real < np.inf else log_z
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -78,16 +78,16 @@ def backward_log(
     n_tokens = len(begin)
     n_columns = len(scores) // n_tokens
     n_longest = tables.longest.max()
-    values = np.empty(n_states + len(lattice.starts) - 1)
-    adjoints = np.empty(n_arcs + len(lattice.back_starts) - 1)
-    slots = np.empty(n_slots)
-    ends = np.zeros(n_states)
-    used = np.zeros((n_whole, n_longest))
+    values = np.empty(n_states + len(lattice.starts) - 1, alpha.dtype)
+    adjoints = np.empty(n_arcs + len(lattice.back_starts) - 1, alpha.dtype)
+    slots = np.empty(n_slots, alpha.dtype)
+    ends = np.zeros(n_states, alpha.dtype)
+    used = np.zeros((n_whole, n_longest), alpha.dtype)
     reach[:] = -np.inf
     whole_reach[:] = -np.inf
     for row in range(n_tokens - 1, -1, -1):
         for state in range(n_states):
-            ends[state] = ends[state] - log_total[row] if alpha[row + 1, state] > -np.inf else -np.inf
+            ends[state] = ends[state] - log_total[row] if alpha[row + 1, state].real > -np.inf else -np.inf
         for number in range(n_whole):
             arc = tables.whole_arc[number]
             label, end = lattice.arc_label[arc], ends[lattice.arc_target[arc]]
@@ -168,32 +168,35 @@ def _whole_log(tables, number, d, first_entry, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_add(left, right):
-    top = max(left, right)
-    return top if top == -np.inf else top + np.log1p(np.exp(min(left, right) - top))
+    if left.real < right.real:
+        left, right = right, left
+    return left if left.real == -np.inf else left + np.log1p(np.exp(right - left))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_sum(values):
-    top = -np.inf
+    top = values[0]
     for value in values:
-        top = max(top, value)
-    if top == -np.inf:
+        if value.real > top.real:
+            top = value
+    if top.real == -np.inf:
         return top
-    total = 0.0
-    for value in values:
+    total = np.exp(values[0] - top)
+    for value in values[1:]:
         total += np.exp(value - top)
     return top + np.log(total)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_sum_of(values, terms, start, stop):
-    top = -np.inf
-    for term in range(start, stop):
-        top = max(top, values[terms[term]])
-    if top == -np.inf:
+    top = values[terms[start]]
+    for term in range(start + 1, stop):
+        if values[terms[term]].real > top.real:
+            top = values[terms[term]]
+    if top.real == -np.inf:
         return top
-    total = 0.0
-    for term in range(start, stop):
+    total = np.exp(values[terms[start]] - top)
+    for term in range(start + 1, stop):
         total += np.exp(values[terms[term]] - top)
     return top + np.log(total)
 

@@ -1,0 +1,372 @@
+"""Derivatives of expected counts along a direction of the weights: kernels on dual numbers, for chains and segments."""
+
+import math
+
+import numpy as np
+import oracle
+import pytest
+import segment_oracle as so
+from cases import EXTREME, Case, cases, golden_case, is_possible, random_case, to_batch, to_chain_model
+from hypothesis import given, settings
+from scipy import sparse
+from segment_cases import (
+    CHANNELS,
+    LENGTHS,
+    WholeMaker,
+    random_segment_case,
+    segment_cases,
+    to_segment_model,
+    token_block,
+)
+from segment_cases import is_possible as has_segmentation
+
+from sklearn_hocrf import _inference, _segment_inference
+from sklearn_hocrf._inference import ChainModel, Plan
+from sklearn_hocrf._kernels import chain, chain_log, rows, segments, semi, semi_log
+from sklearn_hocrf._segment_inference import SegmentModel, SegmentPlan
+from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock
+
+PLANS = {ChainModel: Plan, SegmentModel: SegmentPlan}
+FEATURES = {
+    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
+    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
+    "whole": (RowBlock(WholeMaker(), {}),),
+    "plain": None,
+    "all": (
+        token_block(BAG, [0]),
+        token_block(BEGIN, [0, 1]),
+        token_block(INSIDE, [1]),
+        LENGTHS[2],
+        RowBlock(WholeMaker(), {}),
+    ),
+}
+PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0)]
+CHAINS = {  # orders of the features' patterns
+    "order_0": [(0,), (0,)],
+    "conjoined": [(0,), (0, 1), (2,)],
+    "conjoined_only": [(1, 2)],
+    "no_features": [],
+}
+SEGMENTS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),), "conjoined_only": ((1, 2),)}
+
+
+def chain_model(seed, lengths, orders="conjoined", scale=0.7, **options):
+    rng = np.random.default_rng(seed)
+    return to_chain_model(random_case(rng, 3, lengths, 3, 12, scale, CHAINS[orders], **options))
+
+
+def segment_model(seed, lengths, features="all", orders="conjoined", **options):
+    repeats = options.get("repeats", True)
+    patterns = [*PATTERNS, (2, 2, 1)] if repeats else PATTERNS
+    options = {"longest": (5, 3, 1), "scale": 0.7, "patterns": patterns, **options}
+    rng = np.random.default_rng(seed)
+    return to_segment_model(random_segment_case(rng, lengths, FEATURES[features], SEGMENTS[orders], **options))
+
+
+def plan_of(model, batch):
+    return PLANS[type(model)](model.layout, batch)
+
+
+def some_direction(model, seed=0):
+    return np.random.default_rng(seed).normal(size=model.layout.n_weights)
+
+
+def differences(model, plan, direction, step=1e-3):
+    """Return the derivative of the expected counts by differences; the error is of the order of step**6."""
+
+    def counts(distance):
+        return type(model)(model.layout, model.weights + distance * direction).expectations(plan).counts
+
+    slopes = [(counts(k * step) - counts(-k * step)) / (2 * k * step) for k in (1, 2, 3)]
+    return 1.5 * slopes[0] - 0.6 * slopes[1] + 0.1 * slopes[2]
+
+
+def assert_close(found, expected, rtol=1e-8):
+    """Compare vectors to a precision relative to the largest component."""
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * max(np.abs(expected).max(initial=0.0), 1e-3))
+
+
+def assert_derivative(model, batch, rtol=1e-8):
+    plan, direction = plan_of(model, batch), some_direction(model)
+    expected = differences(model, plan, direction)
+    assert np.abs(expected).max() > 1e-3
+    assert_close(model.expectation_slopes(plan, direction), expected, rtol)
+
+
+# --------------------------------------------------------------------------------------------------------- enumeration
+
+
+def to_vector(layout, of_patterns, of_features):
+    """Return counts by pattern, and by feature and pattern, as the layout's vector."""
+    row_of = {z: i for i, z in enumerate(layout.patterns.tuples())}
+    pattern_coef, coef = np.zeros(len(row_of)), np.zeros((len(row_of), layout.n_features))
+    for z, count in of_patterns.items():
+        pattern_coef[row_of[z]] = count
+    for (feature, z), count in of_features.items():
+        coef[row_of[z], feature] = count
+    return layout.weights(pattern_coef, sparse.csr_array(coef))
+
+
+def covariance(layout, module, model, sequence):
+    """Return the covariance matrix of the counts of one sequence."""
+    probability = module.distribution(model, sequence)
+    counts = np.array([to_vector(layout, *module.counts(model, sequence, one)) for one in probability])
+    p = np.array([*probability.values()])
+    counts -= p @ counts
+    return counts.T @ (p[:, None] * counts)
+
+
+def assert_enumerated(model, batch, module, case, rtol):
+    """Compare the derivatives along some directions with the covariance; each sequence has a weight of its own."""
+    sequence_weight = 1.0 + 0.5 * np.arange(len(case.sequences))
+    matrix = sum(
+        weight * covariance(model.layout, module, case.model, sequence)
+        for weight, sequence in zip(sequence_weight, case.sequences, strict=True)
+    )
+    plan = plan_of(model, batch)
+    for seed in range(2):
+        direction = some_direction(model, seed)
+        found = model.expectation_slopes(plan, direction, sequence_weight)
+        assert found.shape == (model.layout.n_weights,)
+        np.testing.assert_allclose(found, matrix @ direction, rtol=rtol, atol=rtol * max(np.abs(matrix).max(), 1.0))
+
+
+@given(cases(forbid=True).filter(is_possible))
+def test_chains_equal_enumeration(case):
+    assert_enumerated(*to_chain_model(case), oracle, case, 1e-10)
+
+
+@given(segment_cases(forbid=True).filter(has_segmentation))
+def test_segments_equal_enumeration(case):
+    assert_enumerated(*to_segment_model(case), so, case, 1e-10)
+
+
+@settings(max_examples=20)
+@given(cases(EXTREME, forbid=True).filter(is_possible))
+def test_chains_of_extreme_weights_equal_enumeration(case):
+    """Some are done in log space."""
+    assert_enumerated(*to_chain_model(case), oracle, case, 1e-8)
+
+
+@settings(max_examples=20)
+@given(segment_cases(EXTREME, forbid=True).filter(has_segmentation))
+def test_segments_of_extreme_weights_equal_enumeration(case):
+    assert_enumerated(*to_segment_model(case), so, case, 1e-8)
+
+
+# --------------------------------------------------------------------------------------------------------- differences
+
+
+@pytest.mark.parametrize("orders", CHAINS)
+@pytest.mark.parametrize("forbidden", [0.0, 0.3])
+def test_chains_equal_differences(orders, forbidden):
+    lengths = np.random.default_rng(0).integers(0, 40, chain.LANES + 5)
+    assert_derivative(*chain_model(0, lengths, orders, forbidden=forbidden))
+
+
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("orders", SEGMENTS)
+def test_segments_equal_differences(features, orders):
+    lengths = np.random.default_rng(1).integers(0, 30, chain.LANES + 3)
+    assert_derivative(*segment_model(1, lengths, features, orders))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"repeats": False},
+        {"longest": (1, 1, 1)},
+        {"longest": (math.inf, 2, math.inf)},
+        {"forbidden": 0.3},
+        {"patterns": []},
+    ],
+    ids=lambda options: next(iter(options)) + "_" + str(next(iter(options.values()))),
+)
+def test_segmentations_of_all_kinds_equal_differences(options):
+    assert_derivative(*segment_model(2, [13, 0, 5, 1, 9, 17], **options))
+
+
+@pytest.mark.parametrize("long_numbers", [1, 3000])
+def test_sequences_cut_by_position(long_numbers, monkeypatch):
+    model, batch = chain_model(3, [*np.random.default_rng(3).integers(0, 50, 21), 120, 1, 97])
+    direction = some_direction(model)
+    expected = model.expectation_slopes(Plan(model.layout, batch), direction)
+    monkeypatch.setattr(_inference, "_LONG_NUMBERS", long_numbers)
+    plan = Plan(model.layout, batch)
+    assert max(len(piece.slabs) for chunk in plan.chunks for piece in chunk) > 1
+    assert_close(model.expectation_slopes(plan, direction), expected, 1e-11)
+
+
+@pytest.mark.parametrize("module", [_inference, _segment_inference])
+def test_slopes_do_not_depend_on_the_size_of_slabs(module, monkeypatch):
+    lengths = np.random.default_rng(4).integers(0, 30, 2 * chain.LANES + 5)
+    model, batch = (chain_model if module is _inference else segment_model)(4, lengths)
+    direction = some_direction(model)
+    expected = model.expectation_slopes(plan_of(model, batch), direction)
+    monkeypatch.setattr(module, "_SLAB_NUMBERS", 0)
+    assert_close(model.expectation_slopes(plan_of(model, batch), direction), expected, 1e-11)
+
+
+@pytest.mark.parametrize("features", ["plain", "all"])
+def test_segmented_sequences_alone(features, monkeypatch):
+    """Sequences too long for a block run alone, on kernels of another width."""
+    model, batch = segment_model(5, np.random.default_rng(5).integers(0, 40, 21), features)
+    direction = some_direction(model)
+    expected = model.expectation_slopes(SegmentPlan(model.layout, batch), direction)
+    monkeypatch.setattr(_segment_inference, "_MOST_NUMBERS", 0)
+    plan = SegmentPlan(model.layout, batch)
+    assert {piece.sequences.shape[1] for chunk in plan.chunks for piece in chunk} == {1}
+    assert_close(model.expectation_slopes(plan, direction), expected, 1e-11)
+
+
+def test_a_long_chain_alone():
+    """It is far longer than the others, so that a block of its own has one lane."""
+    model, batch = chain_model(6, [1500, 3, 2])
+    plan = Plan(model.layout, batch)
+    assert {piece.sequences.shape[1] for chunk in plan.chunks for piece in chunk} == {1, chain.LANES}
+    expected = differences(model, plan, direction := some_direction(model) / 10)
+    assert_close(model.expectation_slopes(plan, direction), expected)
+
+
+# ----------------------------------------------------------------------------------------------------------- log space
+
+
+class Counter:
+    """Counts the calls of a function that it stands in for."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.function(*args)
+
+
+@pytest.mark.parametrize("module", [chain_log, semi_log])
+def test_sequences_that_need_log_space(module, monkeypatch):
+    counter = Counter(module.forward_log)
+    monkeypatch.setattr(module, "forward_log", counter)
+    lengths = np.random.default_rng(7).integers(2, 30, 12)
+    model, batch = (chain_model if module is chain_log else segment_model)(7, lengths, scale=1.0)
+    plan, direction = plan_of(model, batch), some_direction(model)
+    expected = model.expectation_slopes(plan, direction)
+    assert counter.calls == 0
+    model.scales = False  # every sequence is suspect
+    assert_close(model.expectation_slopes(plan, direction), expected, 1e-10)
+    assert counter.calls > 0
+
+
+def test_underflow_is_seen():
+    _, case = golden_case("underflow")
+    calm = [[{}] * 6] * 5
+    case = Case(case.model, case.feature_orders, calm + case.sequences, [(0,) * 6] * 6)
+    model, batch = to_chain_model(case)
+    plan, direction = Plan(model.layout, batch), some_direction(model)
+    matrix = sum(covariance(model.layout, oracle, case.model, sequence) for sequence in case.sequences)
+    assert_close(model.expectation_slopes(plan, direction), matrix @ direction, 1e-9)
+
+
+def test_large_weights_keep_their_digits():
+    """The direction may be as large as the weights: what it adds to all scores of a row must cancel."""
+    model, batch = chain_model(8, [30, 12, 25], "order_0")
+    plan, direction = Plan(model.layout, batch), some_direction(model)
+    labels = model.layout.weights(
+        np.where(model.layout.patterns.lengths == 1, 1e6, 0.0),
+        sparse.csr_array((len(model.layout.patterns.lengths), model.layout.n_features)),
+    )
+    assert np.abs(model.expectation_slopes(plan, labels)).max() < 1e-6  # every position has one label
+    found = model.expectation_slopes(plan, direction + labels)
+    assert_close(found, model.expectation_slopes(plan, direction), 1e-7)
+
+
+# ---------------------------------------------------------------------------------------------------------------- laws
+
+
+MODELS = {
+    "chain": lambda: chain_model(9, np.random.default_rng(9).integers(0, 40, 50)),
+    "segments": lambda: segment_model(9, np.random.default_rng(9).integers(0, 30, 50)),
+    "runs": lambda: segment_model(9, np.random.default_rng(9).integers(0, 30, 50), orders="order_0", repeats=False),
+}
+
+
+@pytest.fixture(params=MODELS)
+def bound(request):
+    """Return a function of the direction, and a direction."""
+    model, batch = MODELS[request.param]()
+    plan = plan_of(model, batch)
+    return lambda v, **options: model.expectation_slopes(plan, v, **options), some_direction(model)
+
+
+def test_symmetric_and_semidefinite(bound):
+    slopes, u = bound
+    v = np.random.default_rng(1).normal(size=len(u))
+    along_u, along_v = slopes(u), slopes(v)
+    assert v @ along_u == pytest.approx(u @ along_v, rel=1e-10)
+    assert u @ along_u > 0
+    for number in np.random.default_rng(2).choice(len(u), 10):
+        one = np.zeros(len(u))
+        one[number] = 1.0
+        assert one @ slopes(one) >= -1e-12
+
+
+def test_linear_in_the_direction(bound):
+    slopes, u = bound
+    v = np.random.default_rng(3).normal(size=len(u))
+    assert_close(slopes(2 * u - 3 * v), 2 * slopes(u) - 3 * slopes(v), 1e-11)
+    assert not slopes(np.zeros(len(u))).any()
+
+
+def test_any_number_of_threads_gives_the_same_bits(bound):
+    slopes, v = bound
+    expected = slopes(v)
+    for n_jobs in (1, 2, 3):
+        np.testing.assert_array_equal(slopes(v, n_jobs=n_jobs), expected)
+
+
+@pytest.mark.parametrize("make", [chain_model, segment_model])
+def test_weights_of_sequences(make):
+    model, batch = make(10, [9, 3, 14, 1, 6])
+    weight, direction = np.array([1.0, 0.0, 2.0, 0.0, 0.5]), some_direction(model)
+    found = model.expectation_slopes(plan_of(model, batch), direction, weight)
+    parts = [model.expectation_slopes(plan_of(model, one), direction) for one in batch]
+    assert_close(found, sum(c * part for c, part in zip(weight, parts, strict=True)), 1e-11)
+
+
+@pytest.mark.parametrize("make", [chain_model, segment_model])
+def test_no_data(make):
+    model, _ = make(11, [3])
+    empty = to_batch([[], []], 2)
+    if make is segment_model:
+        model, empty = make(11, [0, 0], "plain")
+    assert not model.expectation_slopes(plan_of(model, empty), some_direction(model)).any()
+
+
+def test_nothing_is_changed():
+    model, batch = segment_model(12, [5, 12, 3])
+    direction = some_direction(model)
+    kept = direction.copy(), model.weights.copy()
+    model.expectation_slopes(plan_of(model, batch), direction)
+    np.testing.assert_array_equal(direction, kept[0])
+    np.testing.assert_array_equal(model.weights, kept[1])
+
+
+@pytest.mark.needs_jit
+def test_no_kernel_is_compiled_again_for_other_data():
+    def signatures():
+        kernels = [k for module in (chain, rows, segments, semi) for k in vars(module).values()]
+        return [len(kernel.signatures) for kernel in kernels if hasattr(kernel, "signatures")]
+
+    def everything(seed, lengths, **options):
+        for make in (chain_model, segment_model):
+            model, batch = make(seed, lengths, **options)
+            model.expectations(plan_of(model, batch))
+            model.expectation_slopes(plan_of(model, batch), some_direction(model))
+
+    everything(13, [1500, 4, 3])
+    everything(13, [5, 9, 0])
+    segment_model(13, [5, 2], "plain", "order_0")
+    before = signatures()
+    assert sum(before) > 10
+    everything(14, [2, 30] * 12, orders="order_0", scale=0.1)
+    everything(15, [7, 1300], orders="conjoined_only")
+    assert signatures() == before
