@@ -154,7 +154,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
         # an idle BLAS thread spins for a while after each vector operation, on a core that our own threads need
         with _get_threadpool_controller().limit(limits=1, user_api="blas"):
-            report = solver.solve(objective.bind(problem), penalty, self._starting_weights(layout, data))
+            report = self._minimise(solver, objective, penalty, problem, self._starting_weights(layout, data))
         weights = report.w
         if getattr(penalty, "strength", None) is not None:
             layout, weights = layout.pruned(weights)
@@ -287,6 +287,13 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         rows = _matching(_pattern_labels(layout.patterns, data.targets.labels), self.patterns_)
         columns = _matching(*_feature_keys(data.features, self._features))
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
+
+    def _minimise(self, solver, objective, penalty, problem, start):
+        """Return the solver's report; where the objective starts from weights of another one, that comes first."""
+        first = getattr(objective, "starting_objective", lambda: None)()
+        if first is not None and not (self.warm_start and hasattr(self, "coef_")):
+            start = self._minimise(solver, first, penalty, problem, start).w
+        return solver.solve(objective.bind(problem), penalty, start)
 
     def _write_progress(self, progress):
         distance = f", at most {progress.gap:.3g} above the optimum" if np.isfinite(progress.gap) else ""

@@ -25,10 +25,12 @@ from ._patterns import given_patterns
 from ._potentials import WeightLayout, build_lattice, label_arcs
 
 __all__ = [
+    "BackwardRun",
     "BasePlan",
     "BaseRun",
     "ChainModel",
     "DecodeRun",
+    "DerivativeRun",
     "Expectations",
     "Plan",
     "Tables",
@@ -156,7 +158,7 @@ class ChainModel:
                     run.backward(piece)
                 return run.sums()
 
-        return Expectations(log_z, self._counts(add_up(in_order(work, plan, n_jobs))))
+        return Expectations(log_z, self.counts(add_up(in_order(work, plan, n_jobs))))
 
     def add_expectations(self, plan: Plan, sequences, sequence_weight, gradient, log_z) -> tuple:
         """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
@@ -198,14 +200,14 @@ class ChainModel:
 
         def work(chunk):
             with plan.tables() as tables:
-                run = _DerivativeRun(tables, self, slope, plan, log_z, weight)
+                run = DerivativeRun(tables, self, slope, plan, log_z, weight)
                 for piece in chunk:
                     run.backward(piece)
                 return run.sums()
 
-        return self._counts(add_up(in_order(work, plan, n_jobs))) / SMALL_STEP
+        return self.counts(add_up(in_order(work, plan, n_jobs))) / SMALL_STEP
 
-    def _counts(self, sums):
+    def counts(self, sums):
         """Return the counts of all weights' features, given those of pairs, dense features and arcs."""
         if sums is None:  # there is no data
             return np.zeros(self.layout.n_weights)
@@ -536,7 +538,7 @@ class _Run(BaseRun):
         return scores, dynamic, alpha, chain_log.forward_log(self.log_lattice, scores, dynamic, alpha)
 
 
-class _BackwardRun(_Run):
+class BackwardRun(_Run):
     """Forward and backward passes of one chunk."""
 
     def backward(self, piece: Piece):
@@ -577,7 +579,7 @@ class _BackwardRun(_Run):
         return self._sum("arcs", self.layout.automaton.n_arcs, columns)
 
 
-class _ExpectationRun(_BackwardRun):
+class _ExpectationRun(BackwardRun):
     """Sums up expected counts."""
 
     def __init__(self, tables, model, plan, log_z, sequence_weight, gradient=None):
@@ -594,7 +596,7 @@ class _ExpectationRun(_BackwardRun):
         return self.gradient, self.dense, self._total("arcs", self.layout.automaton.n_arcs)
 
 
-class _DerivativeRun(_ExpectationRun):
+class DerivativeRun(_ExpectationRun):
     """Sums up the derivatives of expected counts along a direction of the weights, on dual numbers."""
 
     parts = 2
@@ -604,7 +606,7 @@ class _DerivativeRun(_ExpectationRun):
         self._use_slope(slope)
 
 
-class _MarginalRun(_BackwardRun):
+class _MarginalRun(BackwardRun):
     """Writes marginals to a table of one row per token."""
 
     def __init__(self, tables, model, plan, table, log_z):

@@ -2,14 +2,15 @@
 
 The estimators pick them by name, or take instances: those here with other settings, or a user's own.
 
-* An objective has ``bind(problem)``, which returns a function of the weights; :class:`Objective` is a base for it.
+* An objective has ``bind(problem)``, which returns a function of the weights; :class:`Objective` is a base for it. One
+  with ``starting_objective()`` starts from the trained weights of that.
 * A penalty is a function of the weights with ``value(w)``, ``value_gradient(w)``, ``gap(gradient_norm)`` and
   ``strength`` (None, or those of the absolute values).
 * A solver has ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`; its ``needs`` names the methods
   it calls of the other two, and ``fit`` refuses what does not go together before any work.
 """
 
-from ._objectives import Hinge, NegativeLogLikelihood, Objective, Perceptron, Problem
+from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem
 from ._penalties import L2, ElasticNet
 from ._solvers import LBFGS, OWLQN, AveragedPerceptron, FrankWolfe, NewtonCG, Progress, SolverReport
 
@@ -20,6 +21,7 @@ __all__ = [
     "Hinge",
     "L2",
     "LBFGS",
+    "LocalFeatureMatching",
     "NegativeLogLikelihood",
     "NewtonCG",
     "OWLQN",
@@ -30,7 +32,12 @@ __all__ = [
     "SolverReport",
 ]
 
-OBJECTIVES = {"hinge": Hinge, "likelihood": NegativeLogLikelihood, "perceptron": Perceptron}
+OBJECTIVES = {
+    "hinge": Hinge,
+    "likelihood": NegativeLogLikelihood,
+    "local_feature_matching": LocalFeatureMatching,
+    "perceptron": Perceptron,
+}
 SOLVERS = {
     "bcfw": FrankWolfe,
     "lbfgs": LBFGS,

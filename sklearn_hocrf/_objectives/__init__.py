@@ -2,7 +2,17 @@
 
 from ._base import Objective
 from ._likelihood import NegativeLogLikelihood
+from ._local_feature_matching import LocalFeatureMatching
 from ._margin import Hinge, Perceptron
 from ._problem import ChainProblem, Problem, SegmentProblem
 
-__all__ = ["ChainProblem", "Hinge", "NegativeLogLikelihood", "Objective", "Perceptron", "Problem", "SegmentProblem"]
+__all__ = [
+    "ChainProblem",
+    "Hinge",
+    "LocalFeatureMatching",
+    "NegativeLogLikelihood",
+    "Objective",
+    "Perceptron",
+    "Problem",
+    "SegmentProblem",
+]

@@ -39,5 +39,9 @@ class Objective:
         bound._prepare()
         return bound
 
+    def starting_objective(self) -> Objective | None:
+        """Return the criterion whose trained weights this one starts from; None: it starts from 0."""
+        return None
+
     def _prepare(self):
         """Compute what does not depend on the weights."""

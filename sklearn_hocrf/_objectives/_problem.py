@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from .._inference import ChainModel, Plan
 from .._margins import ChainMargins, Margins, SegmentMargins
+from .._matching import ChainMatching
 from .._segment_inference import SegmentModel, SegmentPlan
 
 __all__ = ["ChainProblem", "Problem", "SegmentProblem"]
@@ -37,6 +40,7 @@ class Problem:
     _model_class: type
     _plan_class: type
     _margins_class: type
+    _matching_class: type
 
     def __init__(self, layout, batch, truth, *, sequence_weight=None, n_jobs=None):
         self.layout, self.batch, self.truth, self.n_jobs = layout, batch, truth, n_jobs
@@ -53,6 +57,11 @@ class Problem:
         """Return what finds the labellings of highest score plus ``cost`` times the number of wrong tokens."""
         return self._margins_class(self.plan, self.truth, cost)
 
+    @cached_property
+    def matching(self) -> ChainMatching:
+        """What compares each position with what a model expects there."""
+        return self._matching_class(self.layout, self.batch, self.truth, self.sequence_weight)
+
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,)."""
         raise NotImplementedError
@@ -62,6 +71,7 @@ class ChainProblem(Problem):
     """Sequences with one label per token, under a high-order CRF."""
 
     _model_class, _plan_class, _margins_class = ChainModel, Plan, ChainMargins
+    _matching_class = ChainMatching
 
     def empirical_counts(self):
         return self.layout.empirical_counts(self.plan.rows, self.batch.offsets, self.truth, self.sequence_weight)

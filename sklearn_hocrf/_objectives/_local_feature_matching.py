@@ -1,0 +1,36 @@
+"""Local feature matching."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._base import Objective
+from ._likelihood import NegativeLogLikelihood
+
+__all__ = ["LocalFeatureMatching"]
+
+
+class LocalFeatureMatching(Objective):
+    """Squared distances between feature vectors and their expectations, position by position.   K weights.
+
+        f(w) = sum_n c_n sum_t norm( phi_t(y_n) - E[phi_t(y) given x_n; w] )^2
+
+    phi_t has one component for each weight: what it counts at position t of a sequence (for segments: in a candidate
+    segment). The likelihood's gradient is 0 where these differences add up to 0 over the whole data, but for the
+    penalty; here each of them is to be small by itself. c_n are the sequences' weights. The function is not convex:
+    training starts from the weights of maximum likelihood.
+
+    References
+    ----------
+    .. [1] Kim, "Local feature matching for conditional random fields", 2014.
+    """
+
+    is_convex = False
+
+    def starting_objective(self):
+        """Return the criterion whose trained weights this one starts from."""
+        return NegativeLogLikelihood()
+
+    def value_gradient(self, w) -> tuple[float, np.ndarray]:
+        """Return f(w) and its gradient, by a plain forward and backward pass and one on dual numbers."""
+        return self.problem.matching.value_gradient(w, self.problem.n_jobs)

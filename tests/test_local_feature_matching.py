@@ -1,0 +1,282 @@
+"""Local feature matching: value against enumeration, gradient against differences, and training."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import oracle
+import pytest
+from cases import cases, random_case, to_batch, to_codes
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._objectives import ChainProblem
+from sklearn_hocrf._patterns import given_patterns
+from sklearn_hocrf._potentials import build_layout
+from sklearn_hocrf.datasets import make_markov_sequences
+from sklearn_hocrf.training import LBFGS, OWLQN, LocalFeatureMatching, NegativeLogLikelihood
+
+X, Y = make_markov_sequences(12, length=9, n_labels=3, random_state=0)
+WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
+
+
+def prepare(case, sequence_weight=None, n_jobs=None, **options):
+    """Return the layout and the objective of a case's data."""
+    batch, codes = to_batch(case.sequences, len(case.feature_orders)), to_codes(case.labels)
+    patterns = given_patterns(case.model.patterns, case.model.n_labels)
+    orders = {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
+    layout = build_layout(batch, codes, patterns, **orders, **options)
+    problem = ChainProblem(layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs)
+    return layout, LocalFeatureMatching().bind(problem)
+
+
+def weights_in_words(layout, w):
+    """Return the weights as ({pattern: value}, {(feature, pattern): value}), of all that there are."""
+    patterns = layout.patterns.tuples()
+    biases = zip(layout.bias_pattern.tolist(), w[layout.n_pairs :].tolist(), strict=True)
+    pairs = zip(layout.pair_feature.tolist(), layout.pair_pattern.tolist(), w[: layout.n_pairs].tolist(), strict=True)
+    return {patterns[z]: x for z, x in biases}, {(f, patterns[z]): x for f, z, x in pairs}
+
+
+def naive_value(layout, w, case, sequence_weight):
+    """Return the objective by its definition: weight by weight, position by position, over all labellings."""
+    biases, pairs = weights_in_words(layout, w)
+    model = oracle.Model(case.model.n_labels, biases, pairs)
+    terms = []
+    for rows, labels, weight in zip(case.sequences, case.labels, sequence_weight, strict=True):
+        if not rows:
+            continue
+        probability = oracle.distribution(model, rows)
+        for t, row in enumerate(rows):
+            features = [(z, 1.0) for z in biases] + [(z, row.get(f, 0.0)) for f, z in pairs]
+            for z, value in features:
+                expected = math.fsum(p * value for other, p in probability.items() if oracle.occurs(z, other, t))
+                terms.append(weight * (value * oracle.occurs(z, labels, t) - expected) ** 2)
+    return math.fsum(terms)
+
+
+@st.composite
+def training_data(draw):
+    case = draw(cases(n_sequences=2))
+    weights = draw(st.lists(WEIGHTS, min_size=len(case.labels), max_size=len(case.labels)))
+    options = {"unsupported": draw(st.booleans()), "fit_intercept": draw(st.booleans())}
+    return case, np.array(weights), options
+
+
+def training_case(feature_orders=((0,), (0, 1), (2,)), lengths=(7, 1, 5, 0, 9, 4), seed=0):
+    return random_case(np.random.default_rng(seed), 3, lengths, 2, 8, 1.0, list(feature_orders))
+
+
+ORDERS = {"order_0": ((0,), (0,)), "conjoined": ((0,), (0, 1), (2,))}
+every_order = pytest.mark.parametrize("feature_orders", ORDERS.values(), ids=ORDERS)
+
+# --- the function -----------------------------------------------------------------------------------------------------
+
+
+@given(training_data())
+def test_value_equals_enumeration(drawn):
+    case, weights, options = drawn
+    layout, objective = prepare(case, weights, **options)
+    w = np.random.default_rng(0).normal(size=layout.n_weights)
+    before = w.copy()
+    value, gradient = objective.value_gradient(w)
+    np.testing.assert_array_equal(w, before)
+    assert gradient.shape == w.shape
+    assert gradient.dtype == np.float64
+    assert value == pytest.approx(naive_value(layout, w, case, weights), rel=1e-10, abs=1e-11)
+
+
+@every_order
+@pytest.mark.parametrize("unsupported", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 4.0])
+def test_gradient_equals_central_differences(feature_orders, unsupported, fit_intercept, scale):
+    weights = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0])
+    case = training_case(feature_orders)
+    layout, objective = prepare(case, weights, unsupported=unsupported, fit_intercept=fit_intercept)
+    w = scale * np.random.default_rng(1).normal(size=layout.n_weights)
+    assert_gradient(objective, w)
+
+
+def assert_gradient(objective, w, step=1e-5, tolerance=1e-6):
+    _, gradient = objective.value_gradient(w)
+    numeric = np.empty_like(w)
+    for k, unit in enumerate(step * np.eye(len(w))):
+        numeric[k] = (objective.value_gradient(w + unit)[0] - objective.value_gradient(w - unit)[0]) / (2 * step)
+    assert np.linalg.norm(gradient) > 0
+    assert np.linalg.norm(gradient - numeric) < tolerance * np.linalg.norm(gradient)
+
+
+def test_gradient_of_nested_patterns_of_one_label():
+    # (0), (0, 0), (0, 0, 0): each is a suffix of the next
+    model = oracle.Model(2, dict.fromkeys([(0,), (1,), (0, 0), (0, 0, 0)], 0.0), {})
+    rows = [[{0: 2.0}, {0: -1.0}, {}, {0: 0.5}], [{}, {0: 1.0}]]
+    case = training_case()._replace(
+        model=model, feature_orders=[(0, 1, 2)], sequences=rows, labels=[(0, 0, 0, 1), (1, 0)]
+    )
+    layout, objective = prepare(case, unsupported=True)
+    w = np.random.default_rng(2).normal(size=layout.n_weights)
+    assert objective.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0, 1.0]), rel=1e-12)
+    assert_gradient(objective, w)
+
+
+@every_order
+def test_gradient_of_sequences_done_in_log_space(feature_orders):
+    case = training_case(feature_orders, lengths=(40, 3, 17))
+    layout, objective = prepare(case)
+    w = np.random.default_rng(6).choice([-400.0, 400.0, 0.0, 0.3, -0.7], size=layout.n_weights)
+    value, gradient = objective.value_gradient(w)
+    assert np.isfinite(value)
+    direction = np.random.default_rng(7).normal(size=len(w))
+    step = 1e-6
+    ends = [objective.value_gradient(w + sign * step * direction)[0] for sign in (1, -1)]
+    slope = (ends[0] - ends[1]) / (2 * step)
+    assert gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+def test_features_given_twice_count_as_their_sum():
+    sequences, labels = [[["a", "a", "b"], ["b"]], [["a"], ["b", "b", "b"]]], [["L", "R"], ["R", "L"]]
+    summed = [[{"a": 2, "b": 1}, {"b": 1}], [{"a": 1}, {"b": 3}]]
+    settings = {"objective": "local_feature_matching", "tol": 1e-8}
+    one, other = (HighOrderCRF(**settings).fit(data, labels) for data in (sequences, summed))
+    np.testing.assert_allclose(one.coef_.toarray(), other.coef_.toarray(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(one.objective_history_, other.objective_history_, rtol=1e-9)
+
+
+def test_perfect_predictions_leave_nothing():
+    layout, objective = prepare(training_case(ORDERS["order_0"]))
+    value = objective.value_gradient(np.zeros(layout.n_weights))[0]
+    assert value > 1
+    model = oracle.Model(2, {(0,): 0.0, (1,): 0.0}, {})
+    case = training_case()._replace(
+        model=model, feature_orders=[(0,)], sequences=[[{0: 1.0}, {0: -1.0}]], labels=[(0, 1)]
+    )
+    layout, objective = prepare(case, unsupported=True)
+    patterns = layout.patterns.tuples()
+    w = np.where(np.array([patterns[z] for z in layout.pair_pattern]).ravel() == 0, 30.0, -30.0)
+    value, gradient = objective.value_gradient(np.concatenate([w, [0.0, 0.0]]))
+    assert 0 <= value < 1e-20
+    assert np.linalg.norm(gradient) < 1e-20
+
+
+@every_order
+def test_every_n_jobs_gives_the_same_bits(feature_orders):
+    lengths = np.random.default_rng(4).integers(0, 25, 90)
+    found = []
+    for n_jobs in (1, 2, 3):
+        layout, objective = prepare(training_case(feature_orders, lengths), n_jobs=n_jobs)
+        found.append(objective.value_gradient(np.random.default_rng(5).normal(size=layout.n_weights)))
+    for value, gradient in found[1:]:
+        assert value == found[0][0]
+        np.testing.assert_array_equal(gradient, found[0][1])
+
+
+@every_order
+def test_long_sequences_are_cut_by_position(feature_orders, monkeypatch):
+    case = training_case(feature_orders, lengths=(150, 9, 133))
+    layout, objective = prepare(case)
+    w = np.random.default_rng(8).normal(size=layout.n_weights)
+    value, gradient = objective.value_gradient(w)
+    monkeypatch.setattr("sklearn_hocrf._inference._LONG_NUMBERS", 5000)
+    _, in_parts = prepare(case)
+    pieces = [piece for chunk in in_parts.problem.matching.plan.chunks for piece in chunk]
+    assert max(len(piece.slabs) for piece in pieces) > 2
+    found = in_parts.value_gradient(w)
+    assert found[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-11)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def fitted(**parameters):
+    parameters = {"max_order": 2, "objective": "local_feature_matching", **parameters}
+    return HighOrderCRF(**parameters).fit(X, Y)
+
+
+def bound(crf, objective):
+    """Return an objective of the training data at a fitted model's weights."""
+    codes = np.searchsorted(crf.classes_, np.concatenate(Y)).astype(np.int32)
+    batch = to_batch([[dict(enumerate(row)) for row in rows.tolist()] for rows in X], X[0].shape[1])
+    return objective.bind(ChainProblem(crf._layout, batch, codes))
+
+
+def test_it_starts_from_maximum_likelihood_and_gets_better():
+    likelihood = HighOrderCRF(max_order=2, tol=1e-6).fit(X, Y)
+    crf = fitted(tol=1e-6)
+    penalty = 0.5 * (np.sum(likelihood._weights**2))
+    start = bound(likelihood, LocalFeatureMatching()).value_gradient(likelihood._weights)[0] + penalty
+    assert crf.objective_history_[0] == pytest.approx(start, rel=1e-5)
+    assert crf.objective_history_[-1] < 0.95 * start
+    assert len(crf.objective_history_) == crf.n_iter_ + 1
+    gradient = bound(crf, LocalFeatureMatching()).value_gradient(crf._weights)[1] + crf._weights
+    assert np.linalg.norm(gradient) <= 1e-6 * max(1.0, np.linalg.norm(crf._weights))
+    assert crf.score(X, Y) > likelihood.score(X, Y) - 0.1
+
+
+def test_nothing_is_said_about_the_distance_from_an_optimum(capsys):
+    with pytest.warns(ConvergenceWarning, match="did not converge in 2 iterations") as caught:
+        crf = fitted(max_iter=2, verbose=1)
+    assert crf.optimality_gap_ == np.inf
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == 1
+    assert "inf" not in texts[0]
+    assert "optimum" not in texts[0]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert ["above the optimum" in line for line in lines] == [True, True, False, False]
+    assert caught[0].filename == __file__
+
+
+def test_a_warm_start_goes_on_where_it_ended():
+    crf = fitted(warm_start=True)
+    end = crf.objective_history_[-1]
+    crf.fit(X, Y)
+    assert crf.n_iter_ == 0
+    np.testing.assert_allclose(crf.objective_history_, [end], rtol=1e-12)
+
+
+def test_sequence_weights_stand_for_repeats():
+    weight = np.resize([1.0, 2.0, 0.0], len(X))
+    chosen = np.repeat(np.arange(len(X)), weight.astype(int))
+    settings = {"objective": "local_feature_matching", "tol": 1e-7}
+    weighted = HighOrderCRF(**settings).fit(X, Y, sample_weight=weight)
+    repeated = HighOrderCRF(**settings).fit([X[n] for n in chosen], [Y[n] for n in chosen])
+    np.testing.assert_allclose(weighted.coef_.toarray(), repeated.coef_.toarray(), rtol=0, atol=1e-5)
+
+
+def test_clones_pickles_and_instances_are_the_same():
+    crf = fitted()
+    again = pickle.loads(pickle.dumps(crf))
+    np.testing.assert_array_equal(again.coef_.toarray(), crf.coef_.toarray())
+    np.testing.assert_array_equal(clone(crf).fit(X, Y).coef_.toarray(), crf.coef_.toarray())
+    own = clone(fitted(objective=LocalFeatureMatching(), solver=LBFGS()))
+    np.testing.assert_array_equal(own.fit(X, Y).coef_.toarray(), crf.coef_.toarray())
+    for one, other in zip(again.predict_marginals(X), crf.predict_marginals(X), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_grid_search_and_order_0():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settings = {"objective": ["likelihood", "local_feature_matching"], "max_order": [0, 1]}
+        search = GridSearchCV(HighOrderCRF(), settings, cv=2, error_score="raise").fit(X, Y)
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+
+
+def test_absolute_values_make_it_sparse():
+    crf = fitted(l1_reg=0.5, tol=1e-3)
+    assert np.count_nonzero(crf.coef_.toarray()) < np.count_nonzero(fitted(tol=1e-3).coef_.toarray())
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="NewtonCG needs hessp of the objective, which LocalFeatureMatching"):
+        HighOrderCRF(objective="local_feature_matching", solver="newton-cg").fit(None, None)
+    assert LocalFeatureMatching().starting_objective().__class__ is NegativeLogLikelihood
+    assert NegativeLogLikelihood().starting_objective() is None
+    assert OWLQN.needs["objective"] == ("value_gradient",)
