@@ -98,6 +98,11 @@ def test_segmentations_are_measured(load, task):
     assert min(found) > 0
 
 
+def test_derivatives_are_measured(load, capsys):
+    load("bench_derivatives").main(["--quick", "--rounds", "1"])
+    assert "median ratios up to" in capsys.readouterr().out
+
+
 def test_runs_are_cut(load):
     segments = load("bench_segments").cut([["a", "a", "a", "b"], ["b"]], 2)
     assert segments == [[(0, 2, "a"), (2, 3, "a"), (3, 4, "b")], [(0, 1, "b")]]
