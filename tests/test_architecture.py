@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "_matching": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference"},
     "_objectives": LAYERS_1_TO_3,
     "_penalties": set(),
-    "_solvers": set(),
+    "_solvers": {"_kernels"},  # convex combinations of vectors, which are no more of a CRF than BLAS
     **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
     "feature_extraction": LAYERS_1_TO_3 | {"_validation"},  # some extractors learn from y, too
     "training": LAYER_4,

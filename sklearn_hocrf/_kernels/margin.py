@@ -54,14 +54,14 @@ def add_segment_costs(tables, slab, truth, begins, cost, table):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def move(indices, steps, factor, cell_row, cell_column, w, dense):
-    """Add ``factor * steps`` to the weights ``indices``, in ``w`` (K,) and in the dense table of those that are there.
+def move(indices, steps, cell_row, cell_column, w, dense):
+    """Add ``steps`` to the weights ``indices``, in ``w`` (K,) and in the dense table of those that are there.
 
-    indices : (n,) int64, ascending or not, no two equal        steps : (n,)
+    indices : (n,) int32, some may be equal        steps : (n,)
     cell_row, cell_column : the dense table's cells of the first weights
     """
     for i in range(len(indices)):
-        weight, change = indices[i], factor * steps[i]
+        weight, change = indices[i], steps[i]
         w[weight] += change
         if weight < len(cell_row):
             dense[cell_row[weight], cell_column[weight]] += change
@@ -133,7 +133,7 @@ def compare_labels(rows, pairs, arc_columns, arc_up, weight_of_arc, first, truth
 
     first : the sequence's first token        truth, arcs : (T,) int32   the arcs that the two labellings use
     totals : (K,) zeros, noted : (K,) False   left as they were
-    indices : (K,) int64, values : (K,)   out: the number of entries is returned
+    indices : (K,) int32, values : (K,)   out: the number of entries is returned
     """
     n_found = 0
     line = np.zeros(pairs.n_columns)

@@ -14,7 +14,6 @@ class _MarginObjective(Objective):
     gives_probabilities = False
 
     def _prepare(self):
-        self.n_sequences = self.problem.n_sequences
         self._margins = self.problem.margins(getattr(self, "cost", 0.0))
         self._empirical = self.problem.empirical_counts()
 
@@ -25,12 +24,12 @@ class _MarginObjective(Objective):
         return float(problem.sequence_weight @ best - self._empirical @ w)
 
     def oracle(self, w) -> Oracle:
-        """Return what finds the terms' maxima one by one, for weights that begin with ``w`` and move.
+        """Return what finds the terms' maxima, for weights that begin with ``w`` and move.
 
-        It has ``w``; ``violation(n)``, which returns the cost c_n cost(y_n, y) of a labelling y that attains the
-        maximum, and c_n (features of y_n - features of y) as indices of weights and values; and
-        ``move(indices, steps, factor)``, which adds to the weights. Both take time in proportion to what the sequence
-        has, not to the number of weights.
+        It has ``w``; ``violations(sequences)``, a list with, for each of the given sequences, the cost c_n cost(y_n, y)
+        of a labelling y that attains the maximum, and c_n (features of y_n - features of y) as indices of weights and
+        values; and ``move(indices, steps)``, which adds to the weights. Both take time in proportion to what the
+        sequences have, not to the number of weights.
         """
         return Oracle(self._margins, self.problem.sequence_weight, w)
 

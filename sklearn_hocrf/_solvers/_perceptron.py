@@ -53,8 +53,8 @@ class AveragedPerceptron:
         history = [objective.value(w)]
         while not separated and len(history) <= self.max_iter:
             separated = True
-            for sequence in random.permutation(objective.n_sequences).tolist():
-                found = oracle.violation(sequence)
+            for sequence in random.permutation(objective.n_sequences):
+                (found,) = oracle.violations(np.array([sequence]))
                 if len(found.indices):
                     separated = False
                     oracle.move(found.indices, found.difference)
