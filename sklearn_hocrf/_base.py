@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import _get_threadpool_controller
 from sklearn.utils.validation import check_is_fitted
 
@@ -296,11 +297,12 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         return solver.solve(objective.bind(problem), penalty, start)
 
     def _write_progress(self, progress):
-        distance = f", at most {progress.gap:.3g} above the optimum" if np.isfinite(progress.gap) else ""
-        sys.stderr.write(
-            f"{type(self).__name__}: iteration {progress.n_iter}, objective {progress.value:.6f}, gradient norm "
-            f"{progress.gradient_norm:.3g}{distance}\n"
-        )
+        known = [f"iteration {progress.n_iter}", f"objective {progress.value:.6f}"]
+        if np.isfinite(progress.gradient_norm):
+            known.append(f"gradient norm {progress.gradient_norm:.3g}")
+        if np.isfinite(progress.gap):
+            known.append(f"at most {progress.gap:.3g} above the optimum")
+        sys.stderr.write(f"{type(self).__name__}: {', '.join(known)}\n")
 
     def _store(self, data, layout, weights, report):
         patterns = _pattern_labels(layout.patterns, data.targets.labels)
@@ -315,6 +317,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         self.n_passes_ = getattr(report, "n_passes", np.nan)  # a user's solver may not count them
         self.objective_history_ = report.history
         self.optimality_gap_ = report.gap
+        self._gives_probabilities = bool(getattr(self._choose_objective(), "gives_probabilities", True))
         self._features = data.features
         self._labels = data.targets.labels
         self._labels_as_lists = data.targets.as_lists
@@ -322,18 +325,33 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         self._weights = weights
 
     def _warn_not_converged(self, solver, report):
-        distance = f", the objective at most {report.gap:.3g} above the optimum" if np.isfinite(report.gap) else ""
+        known = [f"{type(self).__name__} did not converge in {report.n_iter} iterations"]
+        if np.isfinite(report.gradient_norm):
+            known.append(f"the gradient norm is {report.gradient_norm:.3g}")
+        if np.isfinite(report.gap):
+            known.append(f"the objective is at most {report.gap:.3g} above the optimum")
         remedy = f"Increase max_iter (now {report.n_iter})"
         if report.n_iter < getattr(solver, "max_iter", np.inf):  # the line search found nothing better: rounding errors
             remedy = "It can get no closer to the optimum: increase tol"
             remedy += f" (now {solver.tol:g})" if hasattr(solver, "tol") else ""
+        if len(known) > 1:  # there is a minimum to come near to
+            remedy += ", scale numeric features, or choose a smaller sigma_reg"
         warnings.warn(
-            f"{type(self).__name__} did not converge in {report.n_iter} iterations: the gradient norm is "
-            f"{report.gradient_norm:.3g}{distance}. {remedy}, scale numeric features, or choose a smaller sigma_reg. "
-            f"(Solver: {report.message})",
+            f"{'; '.join(known)}. {remedy}. (Solver: {report.message})",
             ConvergenceWarning,
             stacklevel=4,
         )
+
+    def _has_probabilities(self):
+        """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
+        fitted = getattr(self, "_gives_probabilities", None)
+        gives = getattr(self._choose_objective(), "gives_probabilities", True) if fitted is None else fitted
+        if not gives:
+            raise AttributeError(
+                f"objective={self.objective!r} trains scores that are no logarithms of probabilities; "
+                "objective='likelihood' does"
+            )
+        return True
 
     @property
     def feature_names_in_(self):
@@ -381,6 +399,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             return self._reshape(self.classes_[codes], batch, form)
         return decode_labels(codes, self.classes_, batch.offsets, as_lists=self._labels_as_lists)
 
+    @available_if(_has_probabilities)
     def predict_marginals(self, X):
         """Return the probability of each label at each token, given the whole sequence.
 
@@ -407,6 +426,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         batch, form = read_sequences(self, X)
         return self._reshape(self._class_marginals(batch), batch, form)
 
+    @available_if(_has_probabilities)
     def predict_proba(self, X):
         """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators know.
 
@@ -428,6 +448,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         """
         return self.predict_marginals(X)
 
+    @available_if(_has_probabilities)
     def pattern_marginals(self, X, patterns):
         """Return the probability that an occurrence of a label pattern ends at a token.
 
@@ -510,6 +531,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         decoded = self._build_model().decode(batch, n_jobs=self.n_jobs)
         return float(np.average(self._are_right(decoded, truth), weights=token_weight))
 
+    @available_if(_has_probabilities)
     def log_likelihood(self, X, y):
         """Return log P(y given x) of each sequence, without the penalty.
 

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import BaseSequenceLabeler
@@ -423,6 +424,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         segments = self._without_outside(self._build_model().decode(batch, n_jobs=self.n_jobs))
         return segment_lists(segments, batch.offsets, self.segment_labels_.tolist())
 
+    @available_if(BaseSequenceLabeler._has_probabilities)
     def predict_marginals(self, X):
         """Return the probability of each class at each token, given the whole sequence.
 
@@ -451,6 +453,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         """
         return super().predict_marginals(X)
 
+    @available_if(BaseSequenceLabeler._has_probabilities)
     def segment_marginals(self, X, threshold=1e-6):
         """Return the segments that are probable enough, each with its probability.
 
@@ -501,6 +504,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         table["label"], table["probability"] = self.segment_labels_[segments.codes], probability
         return np.split(table, segments.offsets[1:-1]) if len(batch) else []
 
+    @available_if(BaseSequenceLabeler._has_probabilities)
     def pattern_marginals(self, X, patterns):
         """Return the probability that an occurrence of a pattern of segment labels ends at a token.
 
@@ -585,6 +589,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         """
         return super().score(X, y, sample_weight)
 
+    @available_if(BaseSequenceLabeler._has_probabilities)
     def log_likelihood(self, X, y):
         """Return log P(y given x) of each sequence, without the penalty.
 
