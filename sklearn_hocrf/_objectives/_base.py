@@ -35,7 +35,7 @@ class Objective:
         """Return this criterion of labelled data; the unbound one stays as it is."""
         bound = copy.copy(self)
         bound.problem = problem
-        bound.n_weights = problem.n_weights
+        bound.n_weights, bound.n_sequences = problem.n_weights, problem.n_sequences
         bound._prepare()
         return bound
 
