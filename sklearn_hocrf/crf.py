@@ -60,22 +60,29 @@ class HighOrderCRF(BaseSequenceLabeler):
         (n_classes * n_label), where n and n_label count tokens, weighted by ``sample_weight``. Unlike ``sample_weight``
         it has no say in what occurs often enough to have a weight: a count is a property of the data, and a rare label
         should not need fewer occurrences because its errors cost more.
-    objective : {"likelihood"} or object, default="likelihood"
+    objective : {"likelihood", "hinge", "perceptron"} or object, default="likelihood"
         What is minimised, without the penalty; or an object with a method ``bind(problem)``, see
-        :mod:`sklearn_hocrf.training`.
+        :mod:`sklearn_hocrf.training`. "hinge" is the loss of the structured support vector machine: by how much the
+        best labelling scores higher than the true one, with 1 added for each wrong token. "perceptron" is that without
+        the 1, for the averaged perceptron, which uses no penalty: ``sigma_reg`` is without effect. Both sum over
+        sequences, by their weights. "hinge" and "perceptron" train no probabilities: methods
+        that return some do not exist then.
     penalty : object or None, default=None
         A penalty to use in place of that of ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
-    solver : {"auto", "lbfgs", "newton-cg", "owlqn"} or object, default="auto"
-        What minimises. "auto" is what suits the objective. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN. An
+    solver : {"auto", "lbfgs", "newton-cg", "owlqn", "bcfw", "perceptron"} or object, default="auto"
+        What minimises. "auto" is what suits the objective. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN;
+        "bcfw" is block-coordinate Frank-Wolfe, for "hinge"; "perceptron" the averaged perceptron, for "perceptron". An
         object has a method ``solve(objective, penalty, w0)``, see :mod:`sklearn_hocrf.training`; ``max_iter``, ``tol``
         and ``verbose`` are its own affair.
     max_iter : int, default=500
         Highest number of iterations of the solver.
     tol : float, default=1e-4
         The solver stops when the norm of the gradient is at most ``tol * max(1, norm of the weights)``; with ``l1_reg``
-        that of the shortest subgradient.
+        that of the shortest subgradient. "bcfw" stops when the duality gap, which bounds the distance from the optimum,
+        is at most ``100 * tol`` of the objective: 1 % by default. "perceptron" stops after an epoch without mistakes.
     warm_start : bool, default=False
         Whether fit starts from the weights of the fit before, matched by pattern and feature; new ones start at 0.
+        "bcfw" always starts from 0.
     n_jobs : int or None, default=None
         Number of threads; None means 1 unless in a :obj:`joblib.parallel_config` context, -1 all processors. Results
         do not depend on it.
@@ -83,7 +90,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         Whether each iteration writes a line to stderr: objective, norm of the gradient, bound on the distance from the
         optimum.
     random_state : int, RandomState instance or None, default=None
-        Not used: the solver is deterministic. It is there for meta-estimators that set it.
+        For the order of the sequences in "bcfw" and "perceptron"; the other solvers are deterministic.
 
     Attributes
     ----------
@@ -106,13 +113,15 @@ class HighOrderCRF(BaseSequenceLabeler):
         Number of iterations.
     n_passes_ : int or float
         Number of passes over the data that the solver counts: each evaluation of the objective, its gradient or both is
-        one, and so is each product of the Hessian with a vector; nan where an own solver does not count them.
+        one, and so is each product of the Hessian with a vector, and each pass of steps from sequence to sequence; nan
+        where an own solver does not count them.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
-        The minimised function, from the start to the fitted weights: negative log-likelihood in nats, summed over
-        sequences, plus penalty.
+        The minimised function, from the start to the fitted weights: negative log-likelihood in nats, or what other
+        ``objective`` there is, summed over sequences, plus penalty.
     optimality_gap_ : float
         Upper bound on how far the last value is above the optimum: max(sigma)^2 * norm(gradient)^2 / 2; inf where some
-        sigma is inf. With ``l1_reg`` the shortest subgradient takes the gradient's place.
+        sigma is inf. With ``l1_reg`` the shortest subgradient takes the gradient's place. For "hinge" it is the duality
+        gap; for "perceptron", which need not approach an optimum, it is inf.
 
     See Also
     --------

@@ -80,6 +80,8 @@ def gap_above_minimum(objective, penalty, gradient_norm) -> float:
     return penalty.gap(gradient_norm) if getattr(objective, "is_convex", True) else np.inf
 
 
-def generator(random_state):
-    """Return what has ``permutation``: the given one, or a new one from a seed; None stands for an unknown seed."""
-    return random_state if hasattr(random_state, "permutation") else np.random.default_rng(random_state)
+def generator(random_state) -> np.random.RandomState:
+    """Return the generator that a ``random_state`` stands for, as scikit-learn has it."""
+    if random_state is None:
+        return np.random.mtrand._rand
+    return random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
