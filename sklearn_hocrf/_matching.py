@@ -19,7 +19,7 @@ from ._inference import SMALL_STEP, BackwardRun, ChainModel, DerivativeRun, Plan
 from ._kernels import matching, rows
 from ._potentials import build_lattice, label_arcs
 
-__all__ = ["ChainMatching", "label_gradient"]
+__all__ = ["ChainMatching", "label_gradient", "places", "squared_rows"]
 
 
 class ChainMatching:
@@ -47,7 +47,7 @@ class ChainMatching:
         self.squares = squared_rows(self.layout, batch)
         self.ones = freeze(np.ones(self.layout.n_pairs), np.float64)
         self.dense_ones = freeze(self.layout.dense_table(self.ones), np.float64)
-        self.place, self.n_places = _places(self.plan, batch.n_tokens)
+        self.place, self.n_places = places(self.plan, batch.n_tokens)
 
     def value_gradient(self, w, n_jobs=None) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient; shape (n_weights,)."""
@@ -72,24 +72,22 @@ class ChainMatching:
 
 
 def label_gradient(model: ChainModel, batch, token, label) -> np.ndarray:
-    """Return the gradient of P(a token of a batch has a label) with respect to the weights; shape (n_weights,).
+    """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
 
     It is the covariance of the label's indicator with all counts: the derivative of the expected counts when the
-    score of the label moves at that one position.
+    score of the label moves at that one position. ``token`` is its number in the batch.
     """
+    sequence = int(np.searchsorted(batch.offsets, token, side="right")) - 1
+    position, batch = token - int(batch.offsets[sequence]), batch[[sequence]]
     plan, layout = Plan(model.layout, batch), model.layout
     table = np.zeros((batch.n_tokens, layout.pairs.n_columns))
-    table[token, label] = 1.0
-    still, place = ChainModel(layout, np.zeros(layout.n_weights)), np.arange(batch.n_tokens)
-
-    def work(chunk):
-        with plan.tables() as tables:
-            run = _PositionRun(tables, model, still, plan, np.ones(len(batch)), place, table)
-            for piece in chunk:
-                run.backward(piece)
-            return run.sums()
-
-    return model.counts(add_up(in_order(work, plan, 1))) / SMALL_STEP
+    table[position, label] = 1.0
+    still = ChainModel(layout, np.zeros(layout.n_weights))
+    with plan.tables() as tables:
+        run = _PositionRun(tables, model, still, plan, np.ones(1), np.arange(batch.n_tokens), table)
+        for piece in plan.cut(np.arange(1)):
+            run.backward(piece)
+        return model.counts(run.sums()) / SMALL_STEP
 
 
 def squared_rows(layout, batch):
@@ -100,7 +98,7 @@ def squared_rows(layout, batch):
     return Rows(*layout.entries(matrix.indptr, matrix.indices, values))
 
 
-def _places(plan, n_tokens):
+def places(plan, n_tokens):
     """Return the place of each token among those of its piece, and the highest number of places."""
     place, most = np.zeros(n_tokens, np.int64), 0
     for piece in (piece for chunk in plan.chunks for piece in chunk):

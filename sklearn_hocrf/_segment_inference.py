@@ -25,7 +25,7 @@ from ._potentials import build_lattice
 from ._segment_potentials import SegmentLayout
 from ._segments import BAG, END_OF_SEGMENT, Segments
 
-__all__ = ["SegmentDecodeRun", "SegmentModel", "SegmentPlan"]
+__all__ = ["SegmentBackwardRun", "SegmentDecodeRun", "SegmentDerivativeRun", "SegmentModel", "SegmentPlan"]
 
 _SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles
 _MOST_NUMBERS = 1 << 26  # 512 MiB: a block of sequences so long that it would need more runs lane by lane
@@ -99,7 +99,7 @@ class SegmentModel:
                     run.backward(piece)
                 return run.sums()
 
-        return Expectations(log_z, self._counts(plan, add_up(in_order(work, plan, n_jobs))))
+        return Expectations(log_z, self.counts(plan, add_up(in_order(work, plan, n_jobs))))
 
     def add_expectations(self, plan: SegmentPlan, sequences, sequence_weight, gradient, log_z) -> tuple:
         """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
@@ -123,14 +123,14 @@ class SegmentModel:
 
         def work(chunk):
             with plan.tables() as tables:
-                run = _DerivativeRun(tables, self, slope, plan, log_z, weight)
+                run = SegmentDerivativeRun(tables, self, slope, plan, log_z, weight)
                 for piece in chunk:
                     run.backward(piece)
                 return run.sums()
 
-        return self._counts(plan, add_up(in_order(work, plan, n_jobs))) / SMALL_STEP
+        return self.counts(plan, add_up(in_order(work, plan, n_jobs))) / SMALL_STEP
 
-    def _counts(self, plan, sums):
+    def counts(self, plan, sums):
         """Return the counts of all weights' features, given those of pairs, dense features, arcs and lengths."""
         if sums is None:  # there is no data
             return np.zeros(self.layout.n_weights)
@@ -319,7 +319,7 @@ class _Run(BaseRun):
         return self.tables("scratch", size, self._columns(slab))
 
 
-class _BackwardRun(_Run):
+class SegmentBackwardRun(_Run):
     """Forward and backward passes of one chunk."""
 
     def backward(self, piece: Piece):
@@ -365,7 +365,7 @@ class _BackwardRun(_Run):
         self._receive(slab, scores, table, weight)
 
 
-class _ExpectationRun(_BackwardRun):
+class _ExpectationRun(SegmentBackwardRun):
     """Sums up expected counts."""
 
     def __init__(self, tables, model, plan, log_z, sequence_weight, gradient=None):
@@ -385,7 +385,7 @@ class _ExpectationRun(_BackwardRun):
         return self.gradient, self.dense, arcs, self._total("lengths", n_lengths)
 
 
-class _DerivativeRun(_ExpectationRun):
+class SegmentDerivativeRun(_ExpectationRun):
     """Sums up the derivatives of expected counts along a direction of the weights, on dual numbers."""
 
     parts = 2
@@ -396,7 +396,7 @@ class _DerivativeRun(_ExpectationRun):
         self.length_scores = self._length_scores(model.pair_weights, slope.pair_weights)
 
 
-class _MarginalRun(_BackwardRun):
+class _MarginalRun(SegmentBackwardRun):
     """Writes the marginals of all score columns to a table of one row per token."""
 
     def __init__(self, tables, model, plan, log_z, table):
@@ -407,7 +407,7 @@ class _MarginalRun(_BackwardRun):
         rows.gather(slab, self.layout.pairs.n_columns, marginals, weight, self.table)
 
 
-class _SegmentRun(_BackwardRun):
+class _SegmentRun(SegmentBackwardRun):
     """Lists segments of at least a probability."""
 
     def __init__(self, tables, model, plan, log_z, threshold, found):

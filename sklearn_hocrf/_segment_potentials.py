@@ -30,6 +30,7 @@ from ._segments import (
     AS_A_WHOLE,
     BAG,
     BEGIN,
+    RANGE,
     WHOLE,
     Channel,
     LengthBlock,
@@ -41,7 +42,7 @@ from ._segments import (
     segment_features,
 )
 
-__all__ = ["CandidateRows", "SegmentLayout", "SegmentTables", "build_segment_layout"]
+__all__ = ["CandidateRows", "SegmentLayout", "SegmentTables", "SharedRows", "build_segment_layout"]
 
 _CHUNK = 1 << 18  # candidate segments whose features are computed at a time
 
@@ -80,6 +81,17 @@ class CandidateRows(NamedTuple):
     first: np.ndarray  # the other fields of Rows
     stop: np.ndarray
     values: np.ndarray
+
+
+class SharedRows(NamedTuple):
+    """Attributes of tokens that columns of ranges count, for kernels.   A attributes, G such columns."""
+
+    indptr: np.ndarray  # (N + 1,) int64
+    attribute: np.ndarray  # (nnz,) int32
+    values: np.ndarray  # (nnz,) float64
+    starts: np.ndarray  # (A + 1,) int64   each attribute's pairs
+    pair_range: np.ndarray  # int32   range of the pair
+    ranges: np.ndarray  # (G, 3) int64   target, tokens left out at the segment's start, and at its end
 
 
 class SegmentLayout(WeightLayout):
@@ -181,10 +193,14 @@ class SegmentLayout(WeightLayout):
         known = wider.column_channel.astype(np.int64) * len(row) + wider.column_pattern
         return wider, np.searchsorted(known, keys)
 
-    def tables(self, longest_sequence) -> SegmentTables:
-        """Return the kernels' tables for sequences of at most ``longest_sequence`` tokens."""
+    def tables(self, longest_sequence, arcs_move=True) -> SegmentTables:
+        """Return the kernels' tables for sequences of at most ``longest_sequence`` tokens.
+
+        Without ``arcs_move``, columns that move arcs add to the scores of segments instead.
+        """
         automaton, n_labels = self.automaton, self.automaton.n_labels
-        moves_arcs = (self.column_channel == self.channels.index(BEGIN)) & (self.column_pattern >= n_labels)
+        begins = self.column_channel == self.channels.index(BEGIN)
+        moves_arcs = begins & (self.column_pattern >= n_labels) & arcs_move
         whole_patterns = self.column_pattern[~moves_arcs]
         targets = np.unique(np.concatenate([np.arange(n_labels), whole_patterns]))  # patterns, labels first
         column_target = np.where(moves_arcs, -1, np.searchsorted(targets, self.column_pattern))
@@ -251,6 +267,27 @@ class SegmentLayout(WeightLayout):
             *entries[1:],
         )
 
+    def shared_rows(self, batch: SequenceBatch, tables: SegmentTables) -> SharedRows:
+        """Return the attributes of a batch's tokens that columns of ranges count."""
+        channels = np.array(self.channels)[self.column_channel]
+        ranged = channels[:, 0] == RANGE
+        trim = channels[:, 2] - 1 - channels[:, 1]
+        ranges = np.stack([tables.column_target, channels[:, 1], trim], axis=1)[ranged]
+        pairs = np.flatnonzero(ranged[self.pairs.columns])
+        starts = np.searchsorted(pairs, self.pairs.starts)
+        matrix = batch.tocsr().copy()
+        matrix.sum_duplicates()
+        rank = self._rank[matrix.indices]
+        kept = (rank >= 0) & (np.append(np.diff(starts), 0)[rank] > 0)
+        return SharedRows(
+            freeze(np.concatenate([[0], np.cumsum(kept)])[matrix.indptr], np.int64),
+            freeze(rank[kept], np.int32),
+            freeze(matrix.data[kept], np.float64),
+            freeze(starts, np.int64),
+            freeze((np.cumsum(ranged) - 1)[self.pairs.columns[pairs]], np.int32),
+            freeze(ranges, np.int64),
+        )
+
     def _chunks(self, batch):
         """Return ranges of tokens whose candidates are looked at together."""
         tokens = max(_CHUNK // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
@@ -265,6 +302,7 @@ class SegmentLayout(WeightLayout):
         length = 1 + np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
         found = [(first, block.rows(batch, last + 1 - length, last + 1)) for first, block in blocks]
         matrix = sparse.csr_array(sparse.hstack([rows for _, rows in found], format="csr"))
+        matrix.sum_duplicates()
         feature = np.concatenate([first + np.arange(rows.shape[1]) for first, rows in found])
         attributes = self.features.attribute[feature][matrix.indices]
         return last, length, np.diff(matrix.indptr), attributes, matrix.data

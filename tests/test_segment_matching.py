@@ -1,0 +1,282 @@
+"""Local feature matching of segments: value against enumeration, gradient against differences."""
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+import segment_oracle as so
+from cases import random_case, to_batch, to_codes
+from cases import to_layout as to_chain_layout
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from segment_cases import (
+    CHANNELS,
+    LENGTHS,
+    WholeMaker,
+    random_segment_case,
+    segment_cases,
+    to_segment_batch,
+    to_segment_layout,
+    to_segment_model,
+    to_segments,
+    token_block,
+)
+
+from sklearn_hocrf import _segment_inference
+from sklearn_hocrf._kernels import semi_log
+from sklearn_hocrf._matching import ChainMatching
+from sklearn_hocrf._segment_inference import SegmentModel
+from sklearn_hocrf._segment_matching import SegmentMatching, segment_label_gradient
+from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock
+
+FEATURES = {
+    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
+    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
+    "whole": (RowBlock(WholeMaker(), {}),),
+    "plain": None,
+    "twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])),
+    "all": (
+        token_block(BAG, [0, 1]),
+        token_block(BEGIN, [0, 1]),
+        token_block(INSIDE, [1]),
+        LENGTHS[2],
+        RowBlock(WholeMaker(), {}),
+    ),
+}
+PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0)]
+ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
+WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
+
+
+def prepare(case, sequence_weight=None, **options):
+    """Return layout and criterion of a case's data."""
+    batch = to_segment_batch(case)
+    layout = to_segment_layout(case, batch, sequence_weight=sequence_weight, **options)
+    truth = to_segments(case.segmentations, batch.offsets)
+    sequence_weight = np.ones(len(batch)) if sequence_weight is None else sequence_weight
+    return layout, SegmentMatching(layout, batch, truth, sequence_weight)
+
+
+def make_case(seed, lengths, features="all", orders="conjoined", **options):
+    patterns = [*PATTERNS, (2, 2, 1)] if options.get("repeats", True) else PATTERNS
+    options = {"longest": (5, 3, 1), "scale": 0.7, "patterns": patterns, **options}
+    rng = np.random.default_rng(seed)
+    return random_segment_case(rng, lengths, FEATURES[features], ORDERS[orders], **options)
+
+
+def some_weights(layout, seed=0, scale=1.0):
+    return scale * np.random.default_rng(seed).normal(size=layout.n_weights)
+
+
+def weights_in_words(layout, w):
+    """Return the weights as [(pattern, value)] and [(feature, pattern, value)], of all that there are."""
+    patterns = layout.patterns.tuples()
+    biases = zip(layout.bias_pattern.tolist(), w[layout.n_pairs :].tolist(), strict=True)
+    pairs = zip(layout.pair_feature.tolist(), layout.pair_pattern.tolist(), w[: layout.n_pairs].tolist(), strict=True)
+    return [(patterns[z], x) for z, x in biases], [(f, patterns[z], x) for f, z, x in pairs]
+
+
+def ends(segmentation, u, v, pattern):
+    """Say whether [u, v) is a segment and ends the pattern."""
+    numbers = [i for i, segment in enumerate(segmentation) if segment[:2] == (u, v)]
+    return any(pattern in so.patterns_ending(segmentation, i) for i in numbers)
+
+
+def naive_value(layout, w, case, sequence_weight):
+    """Return the criterion by its definition: weight by weight, candidate by candidate, over all segmentations."""
+    biases, pairs = weights_in_words(layout, w)
+    model = case.model._replace(patterns=dict(biases), features={(f, z): x for f, z, x in pairs})
+    terms = []
+    for sequence, truth, weight in zip(case.sequences, case.segmentations, sequence_weight, strict=True):
+        probability = so.distribution(model, sequence)
+        for u in range(sequence.length):
+            for v in range(u + 1, sequence.length + 1):
+                features = [(z, 1.0) for z, _ in biases] + [(z, sequence.value(f, u, v)) for f, z, _ in pairs]
+                mu = {
+                    z: math.fsum(p for other, p in probability.items() if ends(other, u, v, z))
+                    for z in {z for z, _ in features}
+                }
+                terms += [weight * (value * (ends(truth, u, v, z) - mu[z])) ** 2 for z, value in features]
+    return math.fsum(terms)
+
+
+# ------------------------------------------------------------------------------------------------------------ function
+
+
+@st.composite
+def training_data(draw):
+    case = draw(segment_cases(n_sequences=2))
+    weights = draw(st.lists(WEIGHTS, min_size=len(case.rows), max_size=len(case.rows)))
+    return case, np.array(weights), {"unsupported": draw(st.booleans()), "fit_intercept": draw(st.booleans())}
+
+
+@settings(max_examples=30)
+@given(training_data())
+def test_value_equals_enumeration(drawn):
+    case, weights, options = drawn
+    layout, matching = prepare(case, weights, **options)
+    w = some_weights(layout)
+    before = w.copy()
+    value, gradient = matching.value_gradient(w)
+    np.testing.assert_array_equal(w, before)
+    assert gradient.shape == w.shape
+    assert value == pytest.approx(naive_value(layout, w, case, weights), rel=1e-10, abs=1e-11)
+
+
+def assert_gradient(matching, w, directions=4, step=1e-4):
+    """Compare the gradient with central differences of fourth order along some directions."""
+    _, gradient = matching.value_gradient(w)
+    rng = np.random.default_rng(3)
+    for direction in rng.normal(size=(directions, len(w))):
+        slopes = [
+            (matching.value_gradient(w + d * direction)[0] - matching.value_gradient(w - d * direction)[0]) / (2 * d)
+            for d in (step, 2 * step)
+        ]
+        scale = np.linalg.norm(gradient) * np.linalg.norm(direction)
+        assert scale > 1e-3
+        assert gradient @ direction == pytest.approx((4 * slopes[0] - slopes[1]) / 3, rel=0, abs=1e-9 * scale)
+
+
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("orders", ORDERS)
+def test_gradient_equals_differences(features, orders):
+    case = make_case(0, [9, 0, 5, 12, 1, 3], features, orders)
+    layout, matching = prepare(case, np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0]))
+    assert_gradient(matching, some_weights(layout, scale=0.5))
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_value_of_all_features_equals_enumeration(features):
+    case = make_case(1, [4, 5, 3], features, n_attributes=2)
+    layout, matching = prepare(case, unsupported=False)
+    w = some_weights(layout)
+    assert matching.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0] * 3), rel=1e-11)
+
+
+@pytest.mark.parametrize("options", [{"repeats": False}, {"longest": (math.inf, 2, math.inf)}, {"patterns": []}])
+def test_gradient_of_segmentations_of_all_kinds(options):
+    layout, matching = prepare(make_case(2, [13, 5, 9], **options))
+    assert_gradient(matching, some_weights(layout, scale=0.5))
+
+
+def test_every_weight_moves_the_value_as_the_gradient_says():
+    case = make_case(3, [6, 4], "all", "conjoined")
+    layout, matching = prepare(case, unsupported=False)
+    w, step = some_weights(layout), 1e-5
+    gradient = matching.value_gradient(w)[1]
+    found = [
+        (matching.value_gradient(w + unit)[0] - matching.value_gradient(w - unit)[0]) / (2 * step)
+        for unit in step * np.eye(len(w))
+    ]
+    assert np.linalg.norm(gradient - found) < 1e-7 * np.linalg.norm(gradient)
+
+
+def test_sequences_that_need_log_space(monkeypatch):
+    calls = []
+    forward_log = semi_log.forward_log
+    monkeypatch.setattr(semi_log, "forward_log", lambda *args: calls.append(1) or forward_log(*args))
+    layout, matching = prepare(make_case(4, [14, 3, 9]))
+    rng = np.random.default_rng(4)
+    w = rng.choice([-400.0, 400.0, 0.0, 0.3, -0.7], size=layout.n_weights)
+    direction = rng.normal(size=len(w))
+    value, gradient = matching.value_gradient(w)
+    assert calls
+    assert np.isfinite(value)
+    step = 1e-5
+    slope = matching.value_gradient(w + step * direction)[0] - matching.value_gradient(w - step * direction)[0]
+    assert gradient @ direction == pytest.approx(slope / (2 * step), rel=1e-5, abs=1e-5)
+
+
+def test_segments_of_one_token_equal_the_chain():
+    chain_case = random_case(np.random.default_rng(5), 3, [7, 1, 12, 4], 2, 8, 1.0, [(0, 1), (0, 1)])
+    longer = [z for z in chain_case.model.patterns if len(z) > 1]
+    case = make_case(5, [7, 1, 12, 4], "plain", longest=(1, 1, 1), patterns=longer)
+    case = case._replace(
+        rows=chain_case.sequences,
+        feature_orders=chain_case.feature_orders,
+        segmentations=[tuple((t, t + 1, y) for t, y in enumerate(labels)) for labels in chain_case.labels],
+    )
+    weight = np.array([1.0, 0.5, 2.0, 1.0])
+    layout, matching = prepare(case, weight)
+    chain_layout, _ = to_chain_layout(chain_case)
+    assert chain_layout.patterns.tuples() == layout.patterns.tuples()
+    chain = ChainMatching(chain_layout, to_batch(chain_case.sequences, 2), to_codes(chain_case.labels), weight)
+    w = some_weights(chain_layout)
+    coefficients = chain_layout.pattern_coef(w), chain_layout.coef(w)
+    expected = chain.value_gradient(w)
+    found = matching.value_gradient(layout.weights(*coefficients))
+    assert found[0] == pytest.approx(expected[0], rel=1e-12)
+    gradient = layout.weights(chain_layout.pattern_coef(expected[1]), chain_layout.coef(expected[1]))
+    np.testing.assert_allclose(found[1], gradient, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("features", ["plain", "all"])
+def test_any_number_of_threads_gives_the_same_bits(features):
+    layout, matching = prepare(make_case(6, np.random.default_rng(6).integers(0, 15, 70), features))
+    w = some_weights(layout)
+    value, gradient = matching.value_gradient(w, 1)
+    for n_jobs in (2, 3):
+        found = matching.value_gradient(w, n_jobs)
+        assert found[0] == value
+        np.testing.assert_array_equal(found[1], gradient)
+
+
+def test_sequences_alone(monkeypatch):
+    case = make_case(7, [9, 20, 3])
+    layout, matching = prepare(case)
+    w = some_weights(layout)
+    value, gradient = matching.value_gradient(w)
+    monkeypatch.setattr(_segment_inference, "_MOST_NUMBERS", 0)
+    found = prepare(case)[1].value_gradient(w)
+    assert found[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-11)
+
+
+def test_no_data():
+    layout, matching = prepare(make_case(8, [0, 0], "plain"))
+    value, gradient = matching.value_gradient(np.zeros(layout.n_weights))
+    assert value == 0
+    assert not gradient.any()
+
+
+@pytest.mark.needs_jit
+def test_memory_does_not_grow_with_the_data():
+    def peak(n_sequences):
+        layout, matching = prepare(make_case(9, [20] * n_sequences, "plain"))
+        w = some_weights(layout)
+        matching.value_gradient(w)
+        tracemalloc.start()
+        matching.value_gradient(w)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    few, many = peak(60), peak(360)
+    assert many - few < 8 * 300 * 20  # less than one number per token
+
+
+# ----------------------------------------------------------------------------------------------- probability of a label
+
+
+def assert_label_gradient(gradient, probability, w, step=1e-5):
+    direction = np.random.default_rng(10).normal(size=len(w))
+    slope = (probability(w + step * direction) - probability(w - step * direction)) / (2 * step)
+    assert abs(slope) > 1e-3
+    assert gradient @ direction == pytest.approx(slope, rel=1e-6)
+
+
+@pytest.mark.parametrize("token", [0, 8, 12, 20])
+@pytest.mark.parametrize("label", [0, 1])
+def test_gradient_of_the_probability_of_a_label(token, label):
+    model, batch = to_segment_model(make_case(10, [7, 0, 13, 3]))
+    gradient = segment_label_gradient(model, batch, token, label)
+    assert_label_gradient(
+        gradient, lambda w: SegmentModel(model.layout, w).marginals(batch)[token, label], model.weights
+    )
+
+
+def test_gradients_of_the_probabilities_of_all_labels_cancel():
+    model, batch = to_segment_model(make_case(11, [7, 5]))
+    total = sum(segment_label_gradient(model, batch, 8, label) for label in range(3))
+    assert np.abs(total).max() < 1e-12
