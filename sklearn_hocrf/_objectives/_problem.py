@@ -10,6 +10,7 @@ from .._inference import ChainModel, Plan
 from .._margins import ChainMargins, Margins, SegmentMargins
 from .._matching import ChainMatching
 from .._segment_inference import SegmentModel, SegmentPlan
+from .._segment_matching import SegmentMatching
 
 __all__ = ["ChainProblem", "Problem", "SegmentProblem"]
 
@@ -58,8 +59,8 @@ class Problem:
         return self._margins_class(self.plan, self.truth, cost)
 
     @cached_property
-    def matching(self) -> ChainMatching:
-        """What compares each position with what a model expects there."""
+    def matching(self) -> ChainMatching | SegmentMatching:
+        """What compares each position, or candidate segment, with what a model expects there."""
         return self._matching_class(self.layout, self.batch, self.truth, self.sequence_weight)
 
     def empirical_counts(self) -> np.ndarray:
@@ -81,6 +82,7 @@ class SegmentProblem(Problem):
     """Segmented sequences, under a high-order semi-Markov CRF."""
 
     _model_class, _plan_class, _margins_class = SegmentModel, SegmentPlan, SegmentMargins
+    _matching_class = SegmentMatching
 
     def empirical_counts(self):
         return self.layout.segment_empirical_counts(self.batch, self.truth, self.sequence_weight)
