@@ -103,6 +103,12 @@ def test_derivatives_are_measured(load, capsys):
     assert "median ratios up to" in capsys.readouterr().out
 
 
+def test_growth_is_measured(load):
+    n_weights, data, seconds, gradients, peak = load("bench_scale").measure(2_500, max_iter=2, n_rounds=1)
+    assert min(n_weights, data, seconds, *gradients, peak) > 0
+    assert peak >= data
+
+
 def test_runs_are_cut(load):
     segments = load("bench_segments").cut([["a", "a", "a", "b"], ["b"]], 2)
     assert segments == [[(0, 2, "a"), (2, 3, "a"), (3, 4, "b")], [(0, 1, "b")]]
