@@ -119,7 +119,7 @@ class _Dual:
     def ask(self, terms):
         """Find the maxima of some terms, and move shares to them."""
         for term, found in zip(terms.tolist(), self._oracle.violations(terms), strict=True):
-            if len(found.indices):
+            if found.cost > 0 or len(found.indices):
                 self._terms[term].add(found, self._precision, self._scaled)
             self.exchange(term)
 
