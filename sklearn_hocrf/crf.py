@@ -60,13 +60,16 @@ class HighOrderCRF(BaseSequenceLabeler):
         (n_classes * n_label), where n and n_label count tokens, weighted by ``sample_weight``. Unlike ``sample_weight``
         it has no say in what occurs often enough to have a weight: a count is a property of the data, and a rare label
         should not need fewer occurrences because its errors cost more.
-    objective : {"likelihood", "hinge", "perceptron"} or object, default="likelihood"
+    objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
         What is minimised, without the penalty; or an object with a method ``bind(problem)``, see
-        :mod:`sklearn_hocrf.training`. "hinge" is the loss of the structured support vector machine: by how much the
-        best labelling scores higher than the true one, with 1 added for each wrong token. "perceptron" is that without
-        the 1, for the averaged perceptron, which uses no penalty: ``sigma_reg`` is without effect. Both sum over
-        sequences, by their weights. "hinge" and "perceptron" train no probabilities: methods
-        that return some do not exist then.
+        :mod:`sklearn_hocrf.training`. "local_feature_matching" is the squared distance between the features of each
+        position and what the model expects there. It is not convex, and starts from the weights of maximum likelihood,
+        which are trained first, with the same penalty and solver; what is said of iterations and passes is about what
+        comes then. With ``warm_start`` a later fit starts from the weights of the fit before. "hinge" is the loss of
+        the structured support vector machine: by how much the best labelling scores higher than the true one, with 1
+        added for each wrong token. "perceptron" is that without the 1, for the averaged perceptron, which uses no
+        penalty: ``sigma_reg`` is without effect. Both sum over sequences, by their weights. "hinge" and "perceptron"
+        train no probabilities: methods that return some do not exist then.
     penalty : object or None, default=None
         A penalty to use in place of that of ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
     solver : {"auto", "lbfgs", "newton-cg", "owlqn", "bcfw", "perceptron"} or object, default="auto"
@@ -121,7 +124,7 @@ class HighOrderCRF(BaseSequenceLabeler):
     optimality_gap_ : float
         Upper bound on how far the last value is above the optimum: max(sigma)^2 * norm(gradient)^2 / 2; inf where some
         sigma is inf. With ``l1_reg`` the shortest subgradient takes the gradient's place. For "hinge" it is the duality
-        gap; for "perceptron", which need not approach an optimum, it is inf.
+        gap; for "perceptron", which need not approach an optimum, and for "local_feature_matching", it is inf.
 
     See Also
     --------

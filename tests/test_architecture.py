@@ -45,6 +45,7 @@ MAY_IMPORT = {
     "_solvers": {"_kernels"},  # convex combinations of vectors, which are no more of a CRF than BLAS
     **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
     "feature_extraction": LAYERS_1_TO_3 | {"_validation"},  # some extractors learn from y, too
+    "inspection": LAYERS_1_TO_3 | {"_validation", "_objectives"},
     "training": LAYER_4,
     "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training"},
     **{unit: LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_base"} for unit in ("crf", "semicrf")},

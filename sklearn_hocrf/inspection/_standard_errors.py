@@ -1,0 +1,238 @@
+"""Standard errors by the Laplace approximation.
+
+The covariance of the weights is the inverse of A = (Hessian of the negative log-likelihood) + (precision of the prior).
+A is never there: conjugate gradients solve A x = g by products with vectors, each a pass over the training data on dual
+numbers. The variance of a weight, or of a function of the weights with gradient g, is g' x (delta method).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from numbers import Integral
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+from sklearn.utils.validation import check_is_fitted
+
+from .._encodings import token_labels
+from .._inference import Plan
+from .._matching import label_gradient
+from .._objectives import NegativeLogLikelihood
+from .._segment_inference import SegmentModel, SegmentPlan
+from .._segment_matching import segment_label_gradient
+from .._validation import check_sequence_weight, read_sequences
+
+__all__ = ["log_odds_standard_errors", "weight_standard_errors"]
+
+
+def weight_standard_errors(estimator, X, weights, *, sample_weight=None, tol=1e-6, max_iter=1000) -> np.ndarray:
+    """Return standard errors of weights of a fitted model, by the Laplace approximation.
+
+    Parameters
+    ----------
+    estimator : HighOrderCRF or HighOrderSemiCRF
+        A fitted model of ``objective="likelihood"`` with a Gaussian prior (no L1 penalty).
+    X : list of sequences, SequenceBatch, array-like or sparse matrix
+        The training data, as in ``fit``. Their labels do not matter: the curvature of the likelihood does not depend
+        on them.
+    weights : list of tuples (pattern, feature)
+        Which weights: a pattern is a tuple of labels, as in ``patterns_``; a feature is a name, as in
+        ``feature_names_in_``, or a column of ``coef_``, or None for the weight of the pattern itself.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        As in ``fit``. For a model with ``class_weight``, the weights of the sequences in the objective.
+    tol : float, default=1e-6
+        Relative error of the residual at which conjugate gradients stop.
+    max_iter : int, default=1000
+        Most iterations for each weight, each a pass over X.
+
+    Returns
+    -------
+    errors : ndarray of shape (n_weights,), float64
+
+    Raises
+    ------
+    ValueError
+        If the model was trained otherwise, or has no such weight.
+    numpy.linalg.LinAlgError
+        If conjugate gradients do not converge, as they cannot where neither data nor prior say anything of a weight.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.inspection import weight_standard_errors
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF().fit(X, y)
+    >>> weight_standard_errors(crf, X, [(("DET",), "the"), (("DET", "NOUN"), None)]).round(3)
+    array([0.874, 0.876])
+    """
+    laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
+    names = _FeatureNumbers(estimator)
+    numbers = [_weight_number(estimator, names, weight) for weight in weights]
+    errors = np.empty(len(numbers))
+    for row, (number, weight) in enumerate(zip(numbers, weights, strict=True)):
+        gradient = np.zeros(laplace.n_weights)
+        gradient[number] = 1.0
+        errors[row] = laplace.standard_error(gradient, f"the weight of {weight!r}")
+    return errors
+
+
+def log_odds_standard_errors(
+    estimator, X, X_new, positions, *, sample_weight=None, tol=1e-6, max_iter=1000
+) -> np.ndarray:
+    """Return standard errors of the log-odds of predicted labels, by the Laplace approximation and the delta method.
+
+    Parameters
+    ----------
+    estimator, X, sample_weight, tol, max_iter
+        As in :func:`weight_standard_errors`: the fitted model and its training data.
+    X_new : as in :meth:`~sklearn_hocrf.HighOrderCRF.predict`
+        Sequences to predict.
+    positions : list of tuples (sequence, token)
+        Which tokens: number of the sequence in ``X_new`` and of the token in it, from 0.
+
+    Returns
+    -------
+    table : structured ndarray of shape (n_positions,)
+        Fields ``label``, the label in the most probable labelling (for :class:`~sklearn_hocrf.HighOrderSemiCRF` that of
+        the segment in which the token is, of ``segment_labels_``), ``log_odds``, log P / (1 - P) of the token having
+        it, and ``standard_error``. Where P is 1 to the last digit, they are inf and nan.
+
+    Raises
+    ------
+    ValueError
+        If the model was trained otherwise, or there is no such position.
+    numpy.linalg.LinAlgError
+        If conjugate gradients do not converge.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.inspection import log_odds_standard_errors
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF().fit(X, y)
+    >>> for label, log_odds, error in log_odds_standard_errors(crf, X, X, [(0, 0), (0, 1)]).tolist():
+    ...     print(f"{label} {log_odds:.2f} +- {error:.2f}")
+    DET 0.48 +- 1.03
+    ADJ -0.16 +- 1.20
+    """
+    laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
+    model, labels = laplace.model, estimator._labels
+    batch, _ = read_sequences(estimator, X_new)
+    tokens = [_token_number(batch, position) for position in positions]
+    decoded, marginals = model.decode(batch, n_jobs=estimator.n_jobs), model.marginals(batch, n_jobs=estimator.n_jobs)
+    is_segmental = isinstance(model, SegmentModel)
+    codes = token_labels(decoded) if is_segmental else decoded
+    gradient_of = segment_label_gradient if is_segmental else label_gradient
+    fields = [("label", labels.dtype), ("log_odds", np.float64), ("standard_error", np.float64)]
+    table = np.empty(len(tokens), dtype=fields)
+    for row, (token, position) in enumerate(zip(tokens, positions, strict=True)):
+        code = int(codes[token])
+        yes, no = marginals[token, code], np.delete(marginals[token], code).sum()
+        table[row] = labels[code], np.inf, np.nan
+        if no > 0:
+            gradient = gradient_of(model, batch, token, code) / (yes * no)
+            table["log_odds"][row] = np.log(yes) - np.log(no)
+            table["standard_error"][row] = laplace.standard_error(gradient, f"the log-odds at {position!r}")
+    return table
+
+
+class _Laplace:
+    """The Gaussian approximation of the weights' posterior."""
+
+    def __init__(self, estimator, X, sample_weight, tol, max_iter):
+        check_is_fitted(estimator)
+        self.precision = _precision(estimator)
+        if estimator.class_weight is not None and sample_weight is None:
+            raise ValueError(
+                f"class_weight={estimator.class_weight!r} makes the weights of sequences depend on their labels: give "
+                "them as sample_weight"
+            )
+        batch, _ = read_sequences(estimator, X)
+        self.weight = check_sequence_weight(sample_weight, len(batch))
+        self.model, self.n_jobs = estimator._build_model(), estimator.n_jobs
+        plan_class = SegmentPlan if isinstance(self.model, SegmentModel) else Plan
+        self.plan = plan_class(self.model.layout, batch)
+        self.n_weights, self.tol, self.max_iter = self.model.layout.n_weights, tol, max_iter
+
+    def standard_error(self, gradient, name):
+        """Return the standard error of a function of the weights; ``name`` is for errors."""
+        operator = LinearOperator((self.n_weights,) * 2, matvec=self._product, dtype=np.float64)
+        solution, failed = cg(operator, gradient, rtol=self.tol, maxiter=self.max_iter)
+        if failed:
+            residual = np.linalg.norm(self._product(solution) - gradient) / np.linalg.norm(gradient)
+            raise np.linalg.LinAlgError(
+                f"conjugate gradients did not converge for {name}: after {self.max_iter} iterations the relative "
+                f"residual is {residual:.1e}, and tol={self.tol:g}. Increase max_iter or tol; with sigma_reg=inf the "
+                "data may leave the weights undetermined"
+            )
+        return float(np.sqrt(gradient @ solution))
+
+    def _product(self, v):
+        v = np.asarray(v, np.float64).ravel()
+        return self.model.expectation_slopes(self.plan, v, self.weight, self.n_jobs) + self.precision * v
+
+
+def _precision(estimator):
+    """Return the precision of the prior of each weight; raise unless the model is one of likelihood and Gaussians."""
+    name = type(estimator).__name__
+    objective, penalty = estimator._choose_objective(), estimator.penalty
+    if type(objective) is not NegativeLogLikelihood:
+        raise ValueError(
+            f"standard errors are those of maximum likelihood, but {name} has objective={estimator.objective!r}: fit "
+            "one with objective='likelihood'"
+        )
+    if np.any(estimator.l1_reg) or getattr(penalty, "strength", None) is not None:
+        raise ValueError(
+            f"the Laplace approximation needs a penalty with second derivatives, but that of {name} has absolute "
+            "values: fit with l1_reg=0, and sigma_reg"
+        )
+    if penalty is None:
+        return estimator._strengths_of_weights(estimator._layout.order_of_weight)[0]
+    if not hasattr(penalty, "precision"):
+        raise ValueError(f"the penalty {penalty!r} has no precision, which the Laplace approximation needs: use an L2")
+    return penalty.precision
+
+
+class _FeatureNumbers:
+    """The numbers of features, by name or as they are."""
+
+    def __init__(self, estimator):
+        names = getattr(estimator, "feature_names_in_", None)
+        self.n_features = estimator.n_features_in_
+        self.by_name = {} if names is None else {name: number for number, name in enumerate(names)}
+
+    def __getitem__(self, feature):
+        if isinstance(feature, Hashable) and feature in self.by_name:
+            return self.by_name[feature]
+        if isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < self.n_features:
+            return int(feature)
+        raise ValueError(f"the model has no feature {feature!r}")
+
+
+def _weight_number(estimator, features, weight):
+    """Return the place of a weight, given as (pattern, feature)."""
+    if not isinstance(weight, tuple) or len(weight) != 2:
+        raise ValueError(f"a weight is a tuple (pattern, feature), got {weight!r}")
+    pattern, feature = weight
+    pattern = tuple(pattern) if isinstance(pattern, (tuple, list)) else pattern
+    if pattern not in estimator.patterns_:
+        raise ValueError(f"the model has no pattern {pattern!r}; patterns are tuples of labels, see patterns_")
+    row, layout = estimator.patterns_.index(pattern), estimator._layout
+    if feature is None:
+        found = layout.n_pairs + np.flatnonzero(layout.bias_pattern == row)
+    else:
+        found = np.flatnonzero((layout.pair_pattern == row) & (layout.pair_feature == features[feature]))
+    if not len(found):
+        what = "a weight of its own" if feature is None else f"a weight with the feature {feature!r}"
+        raise ValueError(f"the pattern {pattern!r} does not have {what}")
+    return int(found[0])
+
+
+def _token_number(batch, position):
+    """Return the number in a batch of the token at (sequence, token)."""
+    valid = isinstance(position, tuple) and len(position) == 2 and all(isinstance(n, Integral) for n in position)
+    if not valid or not 0 <= position[0] < len(batch) or not 0 <= position[1] < batch.lengths[position[0]]:
+        raise ValueError(f"positions are tuples (sequence, token) of numbers from 0, in X_new; got {position!r}")
+    return int(batch.offsets[position[0]]) + int(position[1])

@@ -1,0 +1,231 @@
+"""Laplace standard errors against the explicit Hessian, from differences of gradients."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._inference import Plan
+from sklearn_hocrf._segment_inference import SegmentModel, SegmentPlan
+from sklearn_hocrf._validation import read_sequences
+from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors
+from sklearn_hocrf.training import L2, ElasticNet
+
+RNG = np.random.default_rng(0)
+LENGTHS = (6, 3, 8, 1, 5)
+X = [[{"a": 1.0, "b": float(RNG.normal())} if RNG.random() < 0.7 else {"a": 0.5} for _ in range(n)] for n in LENGTHS]
+Y = [["L", "L", "R", "M", "R", "R"], ["M", "L", "L"], ["R", "R", "R", "M", "L", "L", "R", "M"], ["R"], list("LRRLL")]
+X_NEW = [X[2][:5], [], X[0]]
+POSITIONS = [(0, 0), (0, 4), (2, 3)]
+MODELS = {
+    "chain": HighOrderCRF(2, sigma_reg=[1.5, 0.8], feature_order=1),
+    "order 0, without intercept": HighOrderCRF(0, fit_intercept=False),
+    "segments": HighOrderSemiCRF(2, sigma_reg=[1.5, 0.8]),
+    "tags": HighOrderSemiCRF(1, encoding="bio", feature_order=1),
+}
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def labels_of(name):
+    return [[f"I-{label}" if label != "M" else "O" for label in labels] for labels in Y] if name == "tags" else Y
+
+
+def fitted(name, **parameters):
+    crf = MODELS[name]
+    return type(crf)(**{**crf.get_params(), "tol": 1e-6, **parameters}).fit(X, labels_of(name))
+
+
+def with_weights(crf, w):
+    """Return the model's answers at other weights."""
+    model = crf._build_model()
+    return type(model)(model.layout, w)
+
+
+def covariance_of(crf, precision, sequence_weight=None):
+    """Return the inverse of the Hessian that differences of expected counts give."""
+    batch, _ = read_sequences(crf, X)
+    weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, float)
+    w, step = crf._weights, 1e-5
+    hessian = np.diag(precision)
+
+    def counts(w):
+        model = with_weights(crf, w)
+        plan = SegmentPlan(model.layout, batch) if isinstance(model, SegmentModel) else Plan(model.layout, batch)
+        return model.expectations(plan, weight).counts
+
+    for k, unit in enumerate(step * np.eye(len(w))):
+        hessian[k] += (counts(w + unit) - counts(w - unit)) / (2 * step)
+    return np.linalg.inv((hessian + hessian.T) / 2)
+
+
+def precision_of(crf):
+    sigma = np.atleast_1d(crf.sigma_reg).astype(float)
+    orders = np.minimum(crf._layout.order_of_weight, len(sigma) - 1)
+    return 1 / sigma[orders] ** 2
+
+
+def all_weights(crf):
+    """Return (pattern, feature) of all weights, in the order of the weight vector."""
+    layout, names = crf._layout, crf.feature_names_in_
+    pairs = [(crf.patterns_[z], names[f]) for z, f in zip(layout.pair_pattern, layout.pair_feature, strict=True)]
+    return pairs + [(crf.patterns_[z], None) for z in layout.bias_pattern]
+
+
+@every_model
+def test_weights_against_the_explicit_hessian(name):
+    crf = fitted(name)
+    expected = np.sqrt(np.diag(covariance_of(crf, precision_of(crf))))
+    before = dict(vars(crf))
+    found = weight_standard_errors(crf, X, all_weights(crf), tol=1e-9)
+    assert found.shape == expected.shape
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert (found < 1 / np.sqrt(precision_of(crf)) * (1 + 1e-9)).all()  # data make it no less sure
+    assert found.max() > 1.05 * found.min()
+    assert vars(crf) == before
+
+
+@every_model
+def test_log_odds_against_the_explicit_hessian(name):
+    crf = fitted(name)
+    covariance, labels = covariance_of(crf, precision_of(crf)), crf._labels.tolist()
+    batch, _ = read_sequences(crf, X_NEW)
+    table = log_odds_standard_errors(crf, X, X_NEW, POSITIONS, tol=1e-9)
+    assert table.dtype.names == ("label", "log_odds", "standard_error")
+    predicted = [crf.predict(X_NEW)[sequence][token] for sequence, token in POSITIONS]
+    assert [label.removeprefix("B-").removeprefix("I-") for label in predicted] == table["label"].tolist()
+
+    def log_odds(w, row):
+        sequence, token = POSITIONS[row]
+        p = with_weights(crf, w).marginals(batch)[batch.offsets[sequence] + token]
+        code = labels.index(table["label"][row])
+        return np.log(p[code]) - np.log(np.delete(p, code).sum())
+
+    for row in range(len(POSITIONS)):
+        assert table["log_odds"][row] == pytest.approx(log_odds(crf._weights, row), rel=1e-9)
+        gradient = np.array(
+            [
+                (log_odds(crf._weights + unit, row) - log_odds(crf._weights - unit, row)) / 2e-5
+                for unit in 1e-5 * np.eye(len(crf._weights))
+            ]
+        )
+        expected = np.sqrt(gradient @ covariance @ gradient)
+        assert table["standard_error"][row] == pytest.approx(expected, rel=1e-5)
+
+
+def test_weights_of_sequences():
+    weight = [1.0, 0.0, 2.5, 1.0, 0.5]
+    crf = HighOrderCRF(1).fit(X, Y, sample_weight=weight)
+    expected = np.sqrt(np.diag(covariance_of(crf, precision_of(crf), weight)))
+    found = weight_standard_errors(crf, X, all_weights(crf), sample_weight=weight, tol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="class_weight='balanced'.*give them as sample_weight"):
+        weight_standard_errors(HighOrderCRF(class_weight="balanced").fit(X, Y), X, [])
+    balanced = HighOrderCRF(class_weight={"L": 1.0}).fit(X, Y)
+    assert weight_standard_errors(balanced, X, [(("L",), "a")], sample_weight=np.ones(5)) > 0
+
+
+def test_given_penalties_and_features_by_number():
+    crf = HighOrderCRF(penalty=L2(2.0)).fit(X, Y)
+    expected = np.sqrt(np.diag(covariance_of(crf, np.full(crf._layout.n_weights, 2.0))))
+    np.testing.assert_allclose(weight_standard_errors(crf, X, all_weights(crf), tol=1e-9), expected, rtol=1e-6)
+    by_number = weight_standard_errors(crf, X, [(("L",), 0), (("L",), np.int64(1)), (["L", "R"], None)])
+    np.testing.assert_array_equal(
+        by_number, weight_standard_errors(crf, X, [(("L",), "a"), (("L",), "b"), (("L", "R"), None)])
+    )
+    rows = [np.array([[1.0, 0.5], [0.0, 2.0]]), np.array([[-1.0, 0.3]])]
+    plain = HighOrderCRF().fit(rows, [["L", "R"], ["L"]])
+    assert weight_standard_errors(plain, rows, [(("L",), 1)]) < 1
+
+
+def test_frequent_features_are_surer():
+    few, many = HighOrderCRF(1).fit(X, Y), HighOrderCRF(1).fit(X * 10, Y * 10)
+    asked = [(("L",), "a"), (("R", "R"), None)]
+    assert (weight_standard_errors(many, X * 10, asked) < 0.9 * weight_standard_errors(few, X, asked)).all()
+
+
+def test_a_certain_label_has_no_log_odds():
+    crf = HighOrderCRF(0).fit(X, Y)
+    crf._weights = 1e4 * crf._weights
+    table = log_odds_standard_errors(crf, X, X, [(0, 0)])
+    assert table["log_odds"][0] == np.inf
+    assert np.isnan(table["standard_error"][0])
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"objective": "local_feature_matching"}, "standard errors are those of maximum likelihood"),
+        ({"l1_reg": 0.1}, "absolute values: fit with l1_reg=0"),
+        ({"penalty": ElasticNet(1.0, 0.1)}, "absolute values"),
+    ],
+)
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_models_trained_otherwise(estimator, parameters, message):
+    crf = estimator(**parameters, tol=1e-2).fit(X, Y)
+    with pytest.raises(ValueError, match=message):
+        weight_standard_errors(crf, X, [(("L",), "a")])
+    with pytest.raises(ValueError, match=message):
+        log_odds_standard_errors(crf, X, X, [(0, 0)])
+
+
+def test_penalties_without_precision():
+    class Own(L2):
+        def __init__(self):
+            super().__init__(1.0)
+
+    crf = HighOrderCRF(penalty=Own()).fit(X, Y)
+    del crf.penalty.precision
+    with pytest.raises(ValueError, match="has no precision"):
+        weight_standard_errors(crf, X, [(("L",), "a")])
+
+
+def test_unfitted_models():
+    with pytest.raises(NotFittedError):
+        weight_standard_errors(HighOrderCRF(), X, [])
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ((("Q",), "a"), "no pattern"),
+        (("L", "a"), "patterns are tuples"),
+        ((("L",), "zzz"), "no feature 'zzz'"),
+        ((("L",), 2), "no feature 2"),
+        ((("L",), True), "no feature True"),
+        ((("L", "R"), "a"), "a weight with the feature 'a'"),
+        ((("L",), None), "a weight of its own"),
+        (("L",), "is a tuple"),
+        ("a", "is a tuple"),
+    ],
+)
+def test_weights_that_are_not_there(weight, message):
+    crf = HighOrderCRF(fit_intercept=False).fit(X, Y)
+    with pytest.raises(ValueError, match=message):
+        weight_standard_errors(crf, X, [weight])
+
+
+@pytest.mark.parametrize("position", [(0, 5), (1, 0), (3, 0), (-1, 0), (0, -1), 0, (0,), (0.0, 1)])
+def test_positions_that_are_not_there(position):
+    with pytest.raises(ValueError, match="tuples \\(sequence, token\\)"):
+        log_odds_standard_errors(fitted("chain"), X, X_NEW, [position])
+
+
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_conjugate_gradients_that_do_not_converge(estimator):
+    crf = estimator(2).fit(X, Y)
+    with pytest.raises(np.linalg.LinAlgError, match=r"for the weight of \(\('L',\), 'a'\): after 1 iterations"):
+        weight_standard_errors(crf, X, [(("L",), "a")], max_iter=1)
+    with pytest.raises(np.linalg.LinAlgError, match=r"the log-odds at \(0, 1\)"):
+        log_odds_standard_errors(crf, X, X, [(0, 1)], max_iter=1)
+
+
+def test_weights_that_nothing_determines():
+    crf = HighOrderCRF(0, sigma_reg=np.inf, tol=1e-2).fit(X * 3, Y * 3)
+    with pytest.raises(np.linalg.LinAlgError, match="undetermined"):
+        weight_standard_errors(crf, X * 3, [(("L",), None)], max_iter=200)  # the labels' weights may all rise together
+    check_is_fitted(crf)
