@@ -1,7 +1,7 @@
 """Convex combinations of sparse vectors, for solvers of dual problems.
 
 The corners of a term are sparse vectors d_i with costs. Their entries lie one after the other: those of corner i are
-``starts[i] .. starts[i + 1]`` of ``indices`` and ``values``. Products of corners are taken with 1 / ``precision``.
+``starts[i] .. starts[i + 1]`` of ``indices`` and ``values``. Products of corners are weighted by ``variance``.
 
 Shapes: M corners, E entries of all of them, K weights.
 """
@@ -11,13 +11,13 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def multiply_corners(indices, values, starts, new_indices, new_values, precision, scaled, products):
+def multiply_corners(indices, values, starts, new_indices, new_values, variance, scaled, products):
     """Write the products of a vector with each corner, and with itself: ``products`` (M + 1,) out.
 
     scaled : (K,)   zeros, left as they were
     """
     for entry in range(len(new_indices)):
-        scaled[new_indices[entry]] = new_values[entry] / precision[new_indices[entry]]
+        scaled[new_indices[entry]] = new_values[entry] * variance[new_indices[entry]]
     for corner in range(len(starts) - 1):
         total = 0.0
         for entry in range(starts[corner], starts[corner + 1]):
@@ -32,11 +32,11 @@ def multiply_corners(indices, values, starts, new_indices, new_values, precision
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def exchange_shares(indices, values, starts, costs, products, shares, w, precision, n_steps, steps):
+def exchange_shares(indices, values, starts, costs, products, shares, w, variance, n_steps, steps):
     """Take pairwise Frank-Wolfe steps: move a share from the worst corner that has any to the best one.
 
     products : (M, M)   of the corners        shares : (M,)   in and out; at least 0, their sum is 1
-    w : (K,)   sum over all terms of share * corner / precision, as it was before
+    w : (K,)   sum over all terms of share * corner * variance, as it was before
     n_steps : most steps        steps : (E,)   out: what the steps add to ``w[indices]``
     Returns whether there were any, and what they add to the sum of share * cost.
     """
@@ -76,5 +76,5 @@ def exchange_shares(indices, values, starts, costs, products, shares, w, precisi
         change = shares[corner] - before[corner]
         cost += change * costs[corner]
         for entry in range(starts[corner], starts[corner + 1]):
-            steps[entry] = change * values[entry] / precision[indices[entry]]
+            steps[entry] = change * values[entry] * variance[indices[entry]]
     return moved, cost

@@ -53,7 +53,8 @@ class FrankWolfe:
     instead = "l1_reg does not go with objective='hinge': use sigma_reg alone, or objective='likelihood'"
     group = 64  # terms that ask at a time, but at most a tenth of all
     n_steps = 10  # pairwise steps of a term in a row
-    n_rounds = 10  # passes over the corners after each over the data
+    n_rounds = 50  # most passes over the corners after each over the data
+    worth = 0.5  # they end with one that gains at most this share of what the pass over the data has gained
 
     def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None, random_state=None):
         self.tol, self.max_iter, self.callback, self.random_state = tol, max_iter, callback, random_state
@@ -89,11 +90,18 @@ class FrankWolfe:
         """Go through all terms once with data, and then without."""
         group = max(min(self.group, dual.n_terms // 10), 1)
         order = random.permutation(dual.n_terms)
+        before = dual.value()
         for first in range(0, dual.n_terms, group):
             dual.ask(order[first : first + group])
+        value = dual.value()
+        least = self.worth * (value - before)
         for _ in range(self.n_rounds):
+            before = value
             for term in random.permutation(dual.n_terms).tolist():
                 dual.exchange(term)
+            value = dual.value()
+            if value - before <= least:
+                break
         dual.forget()
 
 
@@ -104,7 +112,7 @@ class _Dual:
         n_weights = len(precision)
         self.n_terms = objective.n_sequences
         self._oracle = objective.oracle(np.zeros(n_weights))
-        self._precision, self._n_steps = np.ascontiguousarray(precision), n_steps
+        self._precision, self._variance, self._n_steps = precision, 1.0 / precision, n_steps
         self._terms = [_Term() for _ in range(self.n_terms)]
         self._cost, self._scaled = 0.0, np.zeros(n_weights)
 
@@ -120,7 +128,7 @@ class _Dual:
         """Find the maxima of some terms, and move shares to them."""
         for term, found in zip(terms.tolist(), self._oracle.violations(terms), strict=True):
             if found.cost > 0 or len(found.indices):
-                self._terms[term].add(found, self._precision, self._scaled)
+                self._terms[term].add(found, self._variance, self._scaled)
             self.exchange(term)
 
     def exchange(self, term):
@@ -129,7 +137,7 @@ class _Dual:
         if len(term.costs) > 1:
             steps = np.empty(len(term.indices))
             known = term.indices, term.values, term.starts, term.costs, term.products, term.shares
-            moved, cost = corners.exchange_shares(*known, self.w, self._precision, self._n_steps, steps)
+            moved, cost = corners.exchange_shares(*known, self.w, self._variance, self._n_steps, steps)
             if moved:
                 self._cost += cost
                 self._oracle.move(term.indices, steps)
@@ -149,13 +157,13 @@ class _Term:
         self.indices, self.values = np.empty(0, np.int32), np.empty(0)  # (E,)
         self.starts = np.zeros(2, np.int64)  # (M + 1,)   range of each corner's entries
         self.costs, self.shares = np.zeros(1), np.ones(1)  # (M,)
-        self.products = np.zeros((1, 1))  # (M, M)   d_i . d_j / precision
+        self.products = np.zeros((1, 1))  # (M, M)   of corners, weighted by the variance
 
-    def add(self, found, precision, scaled):
+    def add(self, found, variance, scaled):
         """Add a corner without a share, unless it is there already."""
         count, products = len(self.costs), np.empty(len(self.costs) + 1)
         new = found.indices, found.difference
-        corners.multiply_corners(self.indices, self.values, self.starts, *new, precision, scaled, products)
+        corners.multiply_corners(self.indices, self.values, self.starts, *new, variance, scaled, products)
         distances = self.products.diagonal() + products[-1] - 2 * products[:-1]
         same = (distances <= 1e-9 * products[-1]) & (np.abs(self.costs - found.cost) <= 1e-9 * found.cost)
         if same.any():
