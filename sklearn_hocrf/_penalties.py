@@ -14,6 +14,8 @@ __all__ = ["L2", "ElasticNet"]
 class _Penalty:
     """A sum of ``precision * w**2 / 2``, and what follows from it.   K weights."""
 
+    strength: np.ndarray | None
+
     def __init__(self, precision):
         self.precision = np.atleast_1d(np.asarray(precision, dtype=np.float64))
 
@@ -21,6 +23,34 @@ class _Penalty:
         """Return the smooth part's value and gradient at ``w``."""
         gradient = self.precision * w
         return 0.5 * float(gradient @ w), gradient
+
+    def precisions(self, n_weights) -> np.ndarray:
+        """Return the precision of each weight; shape (n_weights,)."""
+        return np.broadcast_to(self.precision, n_weights)
+
+    def prox(self, x, step, chosen=slice(None), times=1.0) -> np.ndarray:
+        """Return the minimisers u of ``penalty(u) + (u - x)**2 / (2 step)``, taken for each weight alone.
+
+        Parameters
+        ----------
+        x : ndarray of shape (M,)
+            Values of some weights.
+        step : float or ndarray of shape (M,)
+            Step sizes.
+        chosen : index
+            Which weights they are.
+        times : float or ndarray of shape (M,)
+            How often the minimiser takes the place of x: a closed form, whatever the number.
+        """
+        scaled = step * _of(self.precision, chosen)
+        logarithm = times * np.log1p(scaled)
+        if self.strength is None:
+            return x * np.exp(-logarithm)
+        # once: max(|x| - step * strength, 0) / (1 + scaled); the shares of the strength add up to a geometric series
+        with np.errstate(divide="ignore", invalid="ignore"):
+            series = np.where(scaled > 0, -np.expm1(-logarithm) / scaled, times)
+        lost = step * _of(self.strength, chosen) * series
+        return np.sign(x) * np.maximum(np.abs(x) * np.exp(-logarithm) - lost, 0.0)
 
     def gap(self, gradient_norm) -> float:
         """Bound how far a convex objective plus this penalty lies above its minimum.
@@ -51,10 +81,6 @@ class L2(_Penalty):
         """Return the penalty of ``w`` and its gradient."""
         return self.smooth_value_gradient(w)
 
-    def precisions(self, n_weights) -> np.ndarray:
-        """Return the precision of each weight; shape (n_weights,)."""
-        return np.broadcast_to(self.precision, n_weights)
-
     def hessp(self, w, v) -> np.ndarray:
         """Return the product of the Hessian at ``w`` and a vector."""
         return self.precision * v
@@ -78,3 +104,8 @@ class ElasticNet(_Penalty):
     def value(self, w) -> float:
         """Return the penalty of ``w``."""
         return self.smooth_value_gradient(w)[0] + float(np.sum(self.strength * np.abs(w)))
+
+
+def _of(values, chosen):
+    """Return the values of some weights; a single one is that of all."""
+    return values if len(values) == 1 else values[chosen]

@@ -12,9 +12,10 @@ The estimators pick them by name, or take instances: those here with other setti
 
 from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem
 from ._penalties import L2, ElasticNet
-from ._solvers import LBFGS, OWLQN, AveragedPerceptron, FrankWolfe, NewtonCG, Progress, SolverReport
+from ._solvers import LBFGS, OWLQN, SGD, AdaGrad, AveragedPerceptron, FrankWolfe, NewtonCG, Progress, SolverReport
 
 __all__ = [
+    "AdaGrad",
     "AveragedPerceptron",
     "ElasticNet",
     "FrankWolfe",
@@ -29,6 +30,7 @@ __all__ = [
     "Perceptron",
     "Problem",
     "Progress",
+    "SGD",
     "SolverReport",
 ]
 
@@ -39,9 +41,11 @@ OBJECTIVES = {
     "perceptron": Perceptron,
 }
 SOLVERS = {
+    "adagrad": AdaGrad,
     "bcfw": FrankWolfe,
     "lbfgs": LBFGS,
     "newton-cg": NewtonCG,
     "owlqn": OWLQN,
     "perceptron": AveragedPerceptron,
+    "sgd": SGD,
 }

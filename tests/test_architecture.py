@@ -24,7 +24,8 @@ KERNELS = {name: source for name, source in SOURCES.items() if name.startswith("
 # each may build on those before it
 LAYER_1 = ("_batch", "_labels", "_patterns", "_automaton", "_sumnet", "_segments", "_encodings")
 LAYER_2 = {"_potentials", "_segment_potentials"}
-LAYERS_1_TO_3 = {*LAYER_1, *LAYER_2, "_inference", "_segment_inference", "_margins", "_matching", "_segment_matching"}
+INFERENCE = {"_inference", "_segment_inference", "_margins", "_matching", "_segment_matching", "_minibatches"}
+LAYERS_1_TO_3 = {*LAYER_1, *LAYER_2, *INFERENCE}
 LAYER_4 = {"_objectives", "_penalties", "_solvers"}
 ESTIMATORS = {"_base", "crf", "semicrf"}
 LAYER_5 = {"_validation", "feature_extraction", "metrics", "datasets", "inspection"}
@@ -38,6 +39,7 @@ MAY_IMPORT = {
     "_inference": {"_kernels", *LAYER_1, "_potentials"},
     "_segment_inference": {"_kernels", *LAYER_1, *LAYER_2, "_inference"},
     "_margins": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference"},
+    "_minibatches": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference"},
     "_matching": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference"},
     "_segment_matching": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference", "_matching"},
     "_objectives": LAYERS_1_TO_3,

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 
+from .._minibatches import Minibatches, shuffled_minibatches
 from ._base import Objective
 
-__all__ = ["NegativeLogLikelihood"]
+__all__ = ["Minibatch", "NegativeLogLikelihood"]
+
+
+class Minibatch(NamedTuple):
+    """A few sequences, and the negative log-likelihood of their labels.   M weights touched."""
+
+    source: Minibatches
+    sequences: np.ndarray  # int64
+    weights: np.ndarray  # (M,) int64   the weights that the function depends on, each once
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.sequences)
+
+    def value_gradient(self, w) -> tuple[float, np.ndarray]:
+        """Return the value and the derivatives by the M weights; of ``w``, shape (K,), no other weights are read."""
+        return self.source.value_gradient(w, self.sequences, self.weights)
 
 
 class NegativeLogLikelihood(Objective):
@@ -41,6 +61,22 @@ class NegativeLogLikelihood(Objective):
         """
         problem = self.problem
         return problem.model(w).expectation_slopes(problem.plan, v, problem.sequence_weight, problem.n_jobs)
+
+    def part(self, sequences):
+        """Return the objective of some sequences alone; ``sequences`` is an array of their numbers."""
+        return self.bind(self.problem.part(sequences))
+
+    def minibatches(self, batch_size, rng) -> Iterator[Minibatch]:
+        """Yield all sequences once, in random order and at most ``batch_size`` at a time.
+
+        Parameters
+        ----------
+        batch_size : int
+        rng : numpy.random.RandomState
+        """
+        source = self.problem.minibatches
+        for sequences in shuffled_minibatches(self.problem.batch.lengths, batch_size, rng):
+            yield Minibatch(source, sequences, source.weights(sequences))
 
     def _value(self, log_z, w):
         return float(self.problem.sequence_weight @ log_z - self._empirical @ w)

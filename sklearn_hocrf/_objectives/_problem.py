@@ -9,8 +9,10 @@ import numpy as np
 from .._inference import ChainModel, Plan
 from .._margins import ChainMargins, Margins, SegmentMargins
 from .._matching import ChainMatching
+from .._minibatches import ChainMinibatches, Minibatches, SegmentMinibatches
 from .._segment_inference import SegmentModel, SegmentPlan
 from .._segment_matching import SegmentMatching
+from .._segments import Segments
 
 __all__ = ["ChainProblem", "Problem", "SegmentProblem"]
 
@@ -42,6 +44,7 @@ class Problem:
     _plan_class: type
     _margins_class: type
     _matching_class: type
+    _minibatches_class: type
 
     def __init__(self, layout, batch, truth, *, sequence_weight=None, n_jobs=None):
         self.layout, self.batch, self.truth, self.n_jobs = layout, batch, truth, n_jobs
@@ -53,6 +56,20 @@ class Problem:
     def model(self, w):
         """Return the model with the weights ``w``."""
         return self._model_class(self.layout, w)
+
+    @cached_property
+    def minibatches(self) -> Minibatches:
+        """What gives values and gradients of a few sequences."""
+        return self._minibatches_class(self.plan, self.batch, self.truth, self.sequence_weight)
+
+    def part(self, sequences) -> Problem:
+        """Return the problem of some of the sequences."""
+        truth, weight = self._truth_of(sequences), self.sequence_weight[sequences]
+        return type(self)(self.layout, self.batch[sequences], truth, sequence_weight=weight, n_jobs=self.n_jobs)
+
+    def _truth_of(self, sequences):
+        """Return the labelling of some of the sequences."""
+        raise NotImplementedError
 
     def margins(self, cost) -> Margins:
         """Return what finds the labellings of highest score plus ``cost`` times the number of wrong tokens."""
@@ -73,6 +90,10 @@ class ChainProblem(Problem):
 
     _model_class, _plan_class, _margins_class = ChainModel, Plan, ChainMargins
     _matching_class = ChainMatching
+    _minibatches_class = ChainMinibatches
+
+    def _truth_of(self, sequences):
+        return np.concatenate([self.truth[:0], *(self.truth[i:j] for i, j in _ranges(self.batch.offsets, sequences))])
 
     def empirical_counts(self):
         return self.layout.empirical_counts(self.plan.rows, self.batch.offsets, self.truth, self.sequence_weight)
@@ -83,6 +104,21 @@ class SegmentProblem(Problem):
 
     _model_class, _plan_class, _margins_class = SegmentModel, SegmentPlan, SegmentMargins
     _matching_class = SegmentMatching
+    _minibatches_class = SegmentMinibatches
+
+    def _truth_of(self, sequences):
+        truth, lengths = self.truth, self.batch.lengths[sequences]
+        chosen = np.concatenate([np.arange(0), *(np.arange(i, j) for i, j in _ranges(truth.offsets, sequences))])
+        counts = np.diff(truth.offsets)[sequences]
+        # tokens are numbered anew
+        moved = np.repeat(np.cumsum(lengths) - lengths - self.batch.offsets[sequences], counts)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return Segments(offsets, truth.start[chosen] + moved, truth.stop[chosen] + moved, truth.codes[chosen])
 
     def empirical_counts(self):
         return self.layout.segment_empirical_counts(self.batch, self.truth, self.sequence_weight)
+
+
+def _ranges(offsets, sequences):
+    """Yield the range of each of some sequences."""
+    return zip(offsets[sequences].tolist(), offsets[sequences + 1].tolist(), strict=True)

@@ -10,14 +10,17 @@ from ._lbfgs import LBFGS
 from ._newton import NewtonCG
 from ._owlqn import OWLQN, shortest_subgradient
 from ._perceptron import AveragedPerceptron
+from ._stochastic import SGD, AdaGrad
 
 __all__ = [
+    "AdaGrad",
     "AveragedPerceptron",
     "FrankWolfe",
     "LBFGS",
     "NewtonCG",
     "OWLQN",
     "Progress",
+    "SGD",
     "SolverReport",
     "check_needs",
     "shortest_subgradient",

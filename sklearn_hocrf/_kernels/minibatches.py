@@ -1,0 +1,68 @@
+"""What a few sequences touch: the weights of their features, and what their labels count.
+
+Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its feature rows. An entry says where the pairs
+of its feature are: ``first .. stop``, whether other kernels keep the weights in a dense table or not.
+
+Shapes: n sequences of the batch, N tokens, K pairs, A arcs, C score columns.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_pairs(first, stop, starts, sequences, seen, found, count):
+    """List the pairs of the features of some sequences, each once, and return how many there are.
+
+    first, stop : (nnz,)        starts : (n + 1,)        sequences : numbers of some sequences
+    seen : (K,)   True at the first pair of each feature listed, in and out        found : (K,)   out, from ``count`` on
+    """
+    for sequence in sequences:
+        for entry in range(starts[sequence], starts[sequence + 1]):
+            if stop[entry] > first[entry] and not seen[first[entry]]:
+                seen[first[entry]] = True
+                for pair in range(first[entry], stop[entry]):
+                    found[count] = pair
+                    count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def subtract_labels(rows, pairs, offsets, sequences, sequence_weight, arcs, arc_columns, weights, gradient):
+    """Subtract the pairs that occur with the labels of some sequences, and return the sum of their weights.
+
+    arcs : (N,)   that the labels use        weights : (K,)        gradient : (K,)   in and out
+    All by ``sequence_weight`` (n,).
+    """
+    active = np.zeros(pairs.n_columns, dtype=np.bool_)
+    score = 0.0
+    for sequence in sequences:
+        for token in range(offsets[sequence], offsets[sequence + 1]):
+            first_column, last_column = arc_columns.starts[arcs[token]], arc_columns.starts[arcs[token] + 1]
+            for index in range(first_column, last_column):
+                active[arc_columns.columns[index]] = True
+            for entry in range(rows.indptr[token], rows.indptr[token + 1]):
+                value = rows.values[entry] if len(rows.values) else 1.0
+                for pair in range(rows.first[entry], rows.stop[entry]):
+                    if active[pairs.columns[pair]]:
+                        score += value * weights[pair] * sequence_weight[sequence]
+                        gradient[pair] -= value * sequence_weight[sequence]
+            for index in range(first_column, last_column):
+                active[arc_columns.columns[index]] = False
+    return score
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def subtract_entries(starts, numbers, values, sequences, sequence_weight, weights, gradient):
+    """Subtract what some sequences count, and return the sum of the weights.
+
+    starts : (n + 1,)        numbers : (nnz,)   what is counted        values : (nnz,), or empty where all are 1
+    weights, gradient : by number, gradient in and out        all by ``sequence_weight`` (n,)
+    """
+    score = 0.0
+    for sequence in sequences:
+        for entry in range(starts[sequence], starts[sequence + 1]):
+            value = values[entry] if len(values) else 1.0
+            score += value * weights[numbers[entry]] * sequence_weight[sequence]
+            gradient[numbers[entry]] -= value * sequence_weight[sequence]
+    return score

@@ -1,0 +1,490 @@
+"""Stochastic solvers: many cheap steps, each on a few sequences, at the cost of the weights that these touch.
+
+The objective is a sum over sequences. One of its minibatches has ``weights``, the numbers of the weights that its
+function depends on, and ``value_gradient(w)``, which returns derivatives by these alone. What the penalty does to the
+other weights meanwhile is made good when they are touched next, in closed form.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ._common import Progress, SolverReport, gap_above_minimum
+from ._owlqn import shortest_subgradient
+
+__all__ = ["SGD", "AdaGrad", "StochasticSolver", "TrainingState"]
+
+_SAMPLE = 1000  # sequences on which step sizes are tried
+_FIRST_TRIED = 0.1
+_MOST_TRIED = 100
+_SMALLEST_SCALE = 1e-100
+_SMALLEST_ROOT = 1e-8  # of a sum of squared gradients
+
+
+@dataclass
+class TrainingState:
+    """Where a training stands between two epochs.   K weights."""
+
+    w: np.ndarray  # (K,)
+    second: np.ndarray  # (K,)   SGD: sum over steps of the weights times the sequences seen; AdaGrad: of g^2
+    step: float  # step size
+    rng: np.random.RandomState
+    n_seen: int = 0  # sequences
+    mass: float = 0.0  # of the weights in ``second``
+
+    def copy(self) -> TrainingState:
+        """Return a state whose epochs leave this one as it is."""
+        rng = np.random.RandomState()
+        rng.set_state(self.rng.get_state())
+        return replace(self, w=self.w.copy(), second=self.second.copy(), rng=rng)
+
+    def moved(self, places, n_weights) -> TrainingState:
+        """Return the state for more weights: the old ones are at ``places`` (K,), new ones start at 0."""
+        arrays = {}
+        for name in ("w", "second"):
+            arrays[name] = np.zeros(n_weights)
+            arrays[name][places] = getattr(self, name)
+        return replace(self, **arrays)
+
+
+class StochasticSolver(metaclass=ABCMeta):
+    """What stochastic solvers share: epochs, calibration of the step size, stopping rules, streams.
+
+    See :class:`SGD` for the parameters.
+    """
+
+    def __init__(
+        self,
+        tol=1e-4,
+        max_iter=100,
+        callback: Callable[[Progress], None] | None = None,
+        random_state=None,
+        *,
+        batch_size=8,
+        step_size=None,
+        validation_fraction=0.0,
+        n_iter_no_change=5,
+        n_sequences=None,
+    ):
+        _check(batch_size >= 1, "batch_size", "an integer >= 1", batch_size)
+        _check(step_size is None or 0 < step_size < np.inf, "step_size", "None or a number > 0", step_size)
+        _check(0 <= validation_fraction < 1, "validation_fraction", "a number in [0, 1)", validation_fraction)
+        _check(n_iter_no_change >= 1, "n_iter_no_change", "an integer >= 1", n_iter_no_change)
+        _check(n_sequences is None or 0 < n_sequences < np.inf, "n_sequences", "None or a number > 0", n_sequences)
+        self.tol, self.max_iter, self.callback, self.random_state = tol, max_iter, callback, random_state
+        self.batch_size, self.step_size = batch_size, step_size
+        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
+        self.n_sequences = n_sequences
+
+    @abstractmethod
+    def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
+        """Take the steps of some minibatches, and change the state.
+
+        ``n_sequences`` sequences share the penalty. ``constant`` steps do not fall with the sequences seen.
+        """
+
+    def _weights(self, state) -> np.ndarray:
+        """Return the weights that a state comes to, in an array that later epochs leave alone."""
+        return state.w.copy()
+
+    def solve(self, objective, penalty, w0) -> SolverReport:
+        """Minimise ``objective + penalty`` from ``w0``.
+
+        Raises
+        ------
+        ValueError
+            If the objective leaves the range of floating point numbers, or if all sequences would be held out.
+        """
+        rng = _generator(self.random_state)
+        train, held_out = self._split(objective, rng)
+        n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
+        state, n_visited = self._start(train, penalty, w0, n_train, rng)
+        w = best = state.w.copy()
+        history, watch = [_total(train, penalty, w)], _Watch(self.tol)
+        n_visited += n_train
+        converged, message = False, "no epoch is allowed"
+        while len(history) <= self.max_iter and not converged:
+            self._epoch(train.minibatches(self.batch_size, state.rng), penalty, state, n_train)
+            w = self._weights(state)
+            history.append(_total(train, penalty, w))
+            n_visited += 2 * n_train + n_held_out
+            if watch.sees(history[-1] if held_out is None else _finite(held_out.value(w))):
+                best, n_best = w, len(history) - 1
+            if self.callback is not None:
+                self.callback(Progress(len(history) - 1, history[-1], np.nan, np.inf))
+            converged = watch.n_since >= self.n_iter_no_change
+            message = "converged" if converged else "the number of epochs has reached its limit"
+        if held_out is not None and len(history) > 1:
+            message += f"; of {len(history) - 1} epochs, epoch {n_best} was best for the validation sequences"
+            w, history = best, history[: n_best + 1]
+        norm = _gradient_norm(train, penalty, w)
+        gap, n_passes = gap_above_minimum(train, penalty, norm), (n_visited + n_train) / objective.n_sequences
+        return SolverReport(w, len(history) - 1, np.array(history), norm, gap, converged, message, n_passes)
+
+    def partial_solve(self, objective, penalty, w0, state=None) -> tuple[SolverReport, TrainingState]:
+        """Take one pass over the sequences of an objective, which are the next ones of a stream.
+
+        Parameters
+        ----------
+        objective, penalty
+            As in :meth:`solve`.
+        w0 : ndarray of shape (n_weights,)
+            Weights to start from where there is no state.
+        state : TrainingState or None
+            What an earlier call returned; it stays as it was.
+
+        Returns
+        -------
+        report : SolverReport
+            Its history has two values, before and after: objective of these sequences plus their share of the penalty.
+        state : TrainingState
+            For the next call.
+        """
+        n_here = objective.n_sequences
+        n_sequences = self.n_sequences
+        if n_sequences is None:
+            n_sequences = n_here + (0 if state is None else state.n_seen)
+        if state is None:
+            state, n_visited = self._start(objective, penalty, w0, n_sequences, _generator(self.random_state))
+        else:
+            state, n_visited = state.copy(), 0
+        share = n_here / n_sequences
+        history = [_total(objective, penalty, self._weights(state), share)]
+        self._epoch(objective.minibatches(self.batch_size, state.rng), penalty, state, n_sequences)
+        w = self._weights(state)
+        history.append(_total(objective, penalty, w, share))
+        n_passes, message = (n_visited + 3 * n_here) / n_here, "a pass over a part of a stream"
+        return SolverReport(w, 1, np.array(history), np.nan, np.inf, True, message, n_passes), state
+
+    def _split(self, objective, rng):
+        """Return the objectives of the training and of the validation sequences, the latter None without them."""
+        if self.validation_fraction == 0:
+            return objective, None
+        n_sequences = objective.n_sequences
+        n_held_out = int(np.ceil(self.validation_fraction * n_sequences))
+        if n_held_out >= n_sequences:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} of {n_sequences} sequences leaves none for training"
+            )
+        shuffled = rng.permutation(n_sequences)
+        return objective.part(np.sort(shuffled[n_held_out:])), objective.part(np.sort(shuffled[:n_held_out]))
+
+    def _start(self, objective, penalty, w0, n_sequences, rng):
+        """Return the first state, and how many sequences were visited to find the step size.
+
+        The step size is that whose one pass over a sample, with steps that do not fall, ends with the lowest value.
+        """
+        w0 = np.array(w0, dtype=np.float64)
+        own = np.random.RandomState(rng.randint(2**31 - 1))
+        state = TrainingState(w0, np.zeros(len(w0)), 0.0, own)
+        if self.step_size is not None:
+            return replace(state, step=self.step_size), 0
+        sample, n_sample = objective, objective.n_sequences
+        if n_sample > _SAMPLE:
+            sample, n_sample = objective.part(np.sort(rng.permutation(n_sample)[:_SAMPLE])), _SAMPLE
+
+        def after_one_pass(step):
+            tried = replace(state.copy(), step=step)  # in the same order each time
+            try:
+                self._epoch(sample.minibatches(self.batch_size, tried.rng), penalty, tried, n_sequences, constant=True)
+                return _total(sample, penalty, tried.w, n_sample / n_sequences)
+            except ValueError:  # scores are beyond floating point numbers
+                return np.inf
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            step, n_tried = _best_by_factors(after_one_pass)
+        return replace(state, step=step), 2 * n_tried * n_sample
+
+
+class SGD(StochasticSolver):
+    """Stochastic gradient descent with steps that fall as 1 / (number of sequences seen), for L2 penalties.
+
+    With N sequences, precision 1 / sigma^2 and lambda = 1 / (N sigma^2), the function is N times the mean over
+    sequences of f_n(w) + lambda / 2 norm(w)^2. After m sequences a step is alpha_m = 1 / (lambda (m_0 + m)) times the
+    gradients of its sequences. m_0 = 1 / (lambda alpha), where alpha is the best fixed step of one pass over a sample
+    of up to 1000 sequences. Where precisions differ, lambda is the smallest that is not 0. The penalty is taken
+    implicitly, which is stable for any precision; it shrinks all weights of one precision by one factor, kept apart.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        Stop when in ``n_iter_no_change`` consecutive epochs what is watched did not fall by more than ``tol`` times
+        its lowest value: objective plus penalty, or the objective of the validation sequences.
+    max_iter : int, default=100
+        Most epochs, which are passes over the training sequences.
+    callback : callable or None
+        Called with a :class:`Progress` after each epoch; norm of the gradient and gap are not known then.
+    random_state : int, RandomState instance or None, default=None
+        Order of the sequences, sample, and validation sequences. The same number gives the same weights.
+    batch_size : int, default=8
+        Sequences of a step. Kernels take 8 side by side.
+    step_size : float or None, default=None
+        The alpha of m_0; None for the best one of one pass over a sample.
+    average : bool, default=True
+        Whether the weights are the mean over all steps, weighted by the number of sequences seen at each [3]_.
+    validation_fraction : float, default=0.0
+        Part of the sequences that are held out; the weights are those of the epoch that is best for them.
+    n_iter_no_change : int, default=5
+        See ``tol``.
+    n_sequences : float or None, default=None
+        Only for streams (``partial_fit``): how many sequences share the penalty, the N above; None for those seen so
+        far, those of the present call included. The steps fall if it is given, and stay about as they are otherwise.
+
+    Raises
+    ------
+    ValueError
+        For settings that are out of range.
+
+    Notes
+    -----
+    History has the exact objective plus penalty after each epoch, which costs a forward pass. Passes are counted in
+    sequences visited: by steps, by these forward passes, by the calibration, and by the gradient at the end, which
+    bounds the distance from the optimum.
+
+    References
+    ----------
+    .. [1] Bottou, "Stochastic gradient descent tricks", Neural Networks: Tricks of the Trade, 2012.
+    .. [2] Sutton and McCallum, "An introduction to conditional random fields", 2012, section 5.2.
+    .. [3] Lacoste-Julien, Schmidt and Bach, "A simpler approach to obtaining an O(1/t) convergence rate for the
+       projected stochastic subgradient method", 2012.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import SGD
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(solver=SGD(random_state=0)).fit(X, y)
+    >>> crf.predict(X)
+    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
+    """
+
+    needs = {
+        "objective": ("minibatches", "part", "value", "value_gradient"),
+        "penalty": ("value_gradient", "precisions"),
+    }
+    instead = "solver='adagrad' needs minibatches and knows L1 penalties; solver='auto' suits the objective"
+
+    def __init__(
+        self,
+        tol=1e-4,
+        max_iter=100,
+        callback=None,
+        random_state=None,
+        *,
+        batch_size=8,
+        step_size=None,
+        average=True,
+        validation_fraction=0.0,
+        n_iter_no_change=5,
+        n_sequences=None,
+    ):
+        super().__init__(
+            tol,
+            max_iter,
+            callback,
+            random_state,
+            batch_size=batch_size,
+            step_size=step_size,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            n_sequences=n_sequences,
+        )
+        self.average = average
+
+    def _weights(self, state):
+        return state.second / state.mass if self.average and state.mass else state.w.copy()
+
+    def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
+        groups = _Groups(penalty.precisions(len(state.w)))
+        decay = groups.precision / n_sequences
+        slope = 0.0 if constant else _smallest_positive(decay)  # lambda
+        w = np.empty_like(state.w)  # of the weights that a minibatch touches
+        # The weights are scale * state.w, their sum so far is area * state.w + state.second. A step moves what the
+        # minibatch touches, and the scales.
+        scale, area = np.ones(len(decay)), np.zeros(len(decay))
+        for minibatch in minibatches:
+            touched, n_here = minibatch.weights, minibatch.n_sequences
+            factor = groups.values(scale, touched)
+            w[touched] = factor * state.w[touched]
+            gradient = minibatch.value_gradient(w)[1]
+            step = 1.0 / (1.0 / state.step + slope * state.n_seen)
+            change = -step / factor * gradient
+            state.w[touched] += change
+            scale /= 1.0 + step * n_here * decay
+            state.n_seen += n_here
+            if self.average:
+                state.second[touched] -= groups.values(area, touched) * change
+                area += state.n_seen * scale
+                state.mass += state.n_seen
+            if scale.min() < _SMALLEST_SCALE:
+                groups.settle(state, scale, area)
+        groups.settle(state, scale, area)
+
+
+class _Groups:
+    """Weights of one precision, which the penalty shrinks by one factor.   G groups."""
+
+    def __init__(self, precisions):
+        self._number = None
+        if len(precisions) and (precisions != precisions[0]).any():
+            self.precision, self._number = np.unique(precisions, return_inverse=True)
+        else:
+            self.precision = np.array(precisions[:1])
+
+    def values(self, of_groups, chosen):
+        """Return the value of each chosen weight's group, or that of all."""
+        return of_groups[0] if self._number is None else of_groups[self._number[chosen]]
+
+    def settle(self, state, scale, area):
+        """Multiply scales into the weights, and add up the sums."""
+        state.second += self.values(area, slice(None)) * state.w
+        state.w *= self.values(scale, slice(None))
+        scale[:], area[:] = 1.0, 0.0
+
+
+class AdaGrad(StochasticSolver):
+    """Adaptive subgradient method with a step size for each weight, for L1 and L2 penalties.
+
+    The step of a weight is 1 / (sqrt(G) / step_size + m / (N sigma^2)), where G is the sum of its squared gradients so
+    far and m of N sequences have been seen: AdaGrad [1]_, and beside it the fall of the steps that a strongly convex
+    penalty allows [2]_. Without L2 penalty it is AdaGrad alone. After the step along the gradient of a minibatch comes
+    the proximal step of the minibatch's share of the penalty, so L1 penalties make weights exactly 0. A weight that is
+    not touched misses proximal steps; these have a closed form, and are made good when it is touched again, and at the
+    end of each epoch.
+
+    Parameters
+    ----------
+    tol, max_iter, callback, random_state, batch_size, validation_fraction, n_iter_no_change, n_sequences
+        As in :class:`SGD`.
+    step_size : float or None, default=None
+        None for the best one of one pass over a sample of up to 1000 sequences.
+
+    Raises
+    ------
+    ValueError
+        For settings that are out of range.
+
+    References
+    ----------
+    .. [1] Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization",
+       JMLR 12, 2011.
+    .. [2] Duchi, Shalev-Shwartz, Singer and Tewari, "Composite objective mirror descent", COLT 2010.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import AdaGrad
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(l1_reg=0.2, solver=AdaGrad(random_state=0)).fit(X, y)
+    >>> crf.predict(X)
+    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
+    """
+
+    needs = {
+        "objective": ("minibatches", "part", "value", "value_gradient"),
+        "penalty": ("value", "smooth_value_gradient", "prox", "precisions"),
+    }
+    instead = "Use solver='auto', which suits the objective"
+
+    def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
+        w, squares, precision = state.w, state.second, penalty.precisions(len(state.w))
+        done, share = 0.0, 1.0  # shares of the penalty: of all steps so far, of one step
+        last = np.zeros(len(w))  # those that each weight has had
+
+        def steps(squares, precision):
+            slope = 0.0 if constant else state.n_seen / n_sequences
+            return 1.0 / ((np.sqrt(squares) + _SMALLEST_ROOT) / state.step + slope * precision)
+
+        for minibatch in minibatches:
+            touched, share = minibatch.weights, minibatch.n_sequences / n_sequences
+            here, precision_here = squares[touched], precision[touched]
+            step = steps(here, precision_here)
+            w[touched] = penalty.prox(w[touched], share * step, touched, (done - last[touched]) / share)
+            gradient = minibatch.value_gradient(w)[1]
+            here += gradient**2
+            step = steps(here, precision_here)
+            squares[touched] = here
+            w[touched] = penalty.prox(w[touched] - step * gradient, share * step, touched)
+            done += share
+            last[touched] = done
+            state.n_seen += minibatch.n_sequences
+        w[:] = penalty.prox(w, share * steps(squares, precision), times=(done - last) / share)
+
+
+class _Watch:
+    """Tells when a value no longer falls."""
+
+    def __init__(self, tol):
+        self.tol, self.lowest, self.n_since = tol, np.inf, 0
+
+    def sees(self, value) -> bool:
+        """Take in the next value and return whether it is the lowest; count those since the last good one."""
+        is_lowest = value < self.lowest
+        fell = is_lowest and (np.isinf(self.lowest) or value < self.lowest - self.tol * abs(self.lowest))
+        self.n_since = 0 if fell else self.n_since + 1
+        self.lowest = min(value, self.lowest)
+        return is_lowest
+
+
+def _best_by_factors(function) -> tuple[float, int]:
+    """Return where, among powers of 2 times the first one tried, a function is lowest, and how many were tried."""
+    best, lowest = _FIRST_TRIED, function(_FIRST_TRIED)
+    n_tried = 1
+    for factor in (0.5, 2.0):
+        start = best
+        while n_tried < _MOST_TRIED:
+            value = function(best * factor)
+            n_tried += 1
+            if not (value < lowest or np.isinf(lowest) and factor < 1):
+                break
+            best, lowest = best * factor, value
+        if best != start:  # the other direction is known to be worse
+            break
+    return best, n_tried
+
+
+def _generator(random_state) -> np.random.RandomState:
+    """Return the generator that a ``random_state`` stands for, as scikit-learn has it."""
+    if random_state is None:
+        return np.random.mtrand._rand
+    return random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
+
+
+def _smallest_positive(values):
+    if not (values > 0).any():
+        raise ValueError(
+            "the steps of SGD are 1 / (lambda (m_0 + m)), which needs a penalty: some sigma_reg that is not inf. "
+            "Without one use solver='adagrad'"
+        )
+    return values[values > 0].min()
+
+
+def _total(objective, penalty, w, share=1.0):
+    return _finite(objective.value(w) + share * penalty.value(w))
+
+
+def _finite(value):
+    if not np.isfinite(value):
+        raise ValueError(
+            f"the minimised function is {value:g}, which floating point numbers cannot hold: give a smaller "
+            "step_size, or rescale numeric features, sample weights or the penalty"
+        )
+    return value
+
+
+def _gradient_norm(objective, penalty, w) -> float:
+    """Return the norm of the shortest subgradient."""
+    gradient = objective.value_gradient(w)[1] + penalty.smooth_value_gradient(w)[1]
+    strength = 0.0 if penalty.strength is None else penalty.strength
+    return float(np.linalg.norm(shortest_subgradient(w, gradient, strength)))
+
+
+def _check(valid, name, expected, value):
+    if not valid:
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
