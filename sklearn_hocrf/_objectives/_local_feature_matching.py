@@ -20,9 +20,8 @@ class LocalFeatureMatching(Objective):
     penalty; here each of them is to be small by itself. c_n are the sequences' weights. The function is not convex:
     training starts from the weights of maximum likelihood.
 
-    References
-    ----------
-    .. [1] Kim, "Local feature matching for conditional random fields", 2014.
+    Kim (2014) proposed it for chains of order 1; its gradient there carries a vector of all weights through the
+    recursions, where one pass on dual numbers does, for any order and for segments.
     """
 
     is_convex = False

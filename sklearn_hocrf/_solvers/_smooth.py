@@ -69,7 +69,7 @@ class SmoothSolver(metaclass=ABCMeta):
 
         norm = np.inf
         while not converged and len(history) <= self.max_iter and np.linalg.norm(gradient) < self.progress * norm:
-            norm = np.linalg.norm(gradient)
+            norm = float(np.linalg.norm(gradient))
             change = Change(function, w, 1 / norm)
             settings = self._settings(change, self.max_iter + 1 - len(history))
             result = minimize(change.value_gradient, w, jac=True, callback=after_iteration, **settings)
