@@ -22,13 +22,16 @@ from segment_cases import (
     to_segments,
     token_block,
 )
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_hocrf import _segment_inference
+from sklearn_hocrf import HighOrderSemiCRF, _segment_inference
 from sklearn_hocrf._kernels import semi_log
 from sklearn_hocrf._matching import ChainMatching
 from sklearn_hocrf._segment_inference import SegmentModel
 from sklearn_hocrf._segment_matching import SegmentMatching, segment_label_gradient
 from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf.datasets import make_markov_sequences
 
 FEATURES = {
     **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
@@ -148,10 +151,10 @@ def test_gradient_equals_differences(features, orders):
 
 @pytest.mark.parametrize("features", FEATURES)
 def test_value_of_all_features_equals_enumeration(features):
-    case = make_case(1, [4, 5, 3], features, n_attributes=2)
+    case = make_case(1, [4, 3], features)
     layout, matching = prepare(case, unsupported=False)
     w = some_weights(layout)
-    assert matching.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0] * 3), rel=1e-11)
+    assert matching.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0] * 2), rel=1e-11)
 
 
 @pytest.mark.parametrize("options", [{"repeats": False}, {"longest": (math.inf, 2, math.inf)}, {"patterns": []}])
@@ -254,6 +257,33 @@ def test_memory_does_not_grow_with_the_data():
 
     few, many = peak(60), peak(360)
     assert many - few < 8 * 300 * 20  # less than one number per token
+
+
+# ------------------------------------------------------------------------------------------------------------ training
+
+
+def test_training_starts_from_maximum_likelihood_and_gets_better():
+    X, y = make_markov_sequences(15, length=9, n_labels=3, random_state=0)
+    settings = {"max_order": 2, "feature_order": 1, "tol": 1e-6, "max_segment_length": None}
+    likelihood = HighOrderSemiCRF(**settings).fit(X, y)
+    crf = HighOrderSemiCRF(**settings, objective="local_feature_matching").fit(X, y)
+    assert crf.objective_history_[-1] < 0.95 * crf.objective_history_[0]
+    problem = keep_problem(crf, X, y)
+    for model, expected in (likelihood, crf.objective_history_[0]), (crf, crf.objective_history_[-1]):
+        value = problem.matching.value_gradient(model._weights)[0] + 0.5 * np.sum(model._weights**2)
+        assert value == pytest.approx(expected, rel=1e-5)
+    gradient = problem.matching.value_gradient(crf._weights)[1] + crf._weights
+    assert np.linalg.norm(gradient) <= 1e-6 * max(1.0, np.linalg.norm(crf._weights))
+
+
+def keep_problem(model, X, y):
+    """Return the training problem of a fitted model, by fitting a copy of it that has no time to move."""
+    problems, other = [], clone(model).set_params(max_iter=1)
+    build = other._build_problem
+    other._build_problem = lambda data: problems.append(build(data)) or problems[-1]
+    with pytest.warns(ConvergenceWarning):
+        other.fit(X, y)
+    return problems[0]
 
 
 # ----------------------------------------------------------------------------------------------- probability of a label
