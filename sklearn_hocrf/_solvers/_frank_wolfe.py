@@ -49,7 +49,7 @@ class FrankWolfe:
        of structured SVMs", ICML 2016: pairwise steps, and caching.
     """
 
-    needs = {"objective": ("oracle", "value", "cost"), "penalty": ("value", "precisions")}
+    needs = {"objective": ("oracle", "value", "cost"), "penalty": ("value_gradient", "precisions")}
     instead = "l1_reg does not go with objective='hinge': use sigma_reg alone, or objective='likelihood'"
     group = 64  # terms that ask at a time, but at most a tenth of all
     n_steps = 10  # pairwise steps of a term in a row
