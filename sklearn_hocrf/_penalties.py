@@ -28,7 +28,7 @@ class _Penalty:
         """Return the precision of each weight; shape (n_weights,)."""
         return np.broadcast_to(self.precision, n_weights)
 
-    def prox(self, x, step, chosen=slice(None), times=1.0) -> np.ndarray:
+    def prox(self, x, step, chosen=slice(None)) -> np.ndarray:
         """Return the minimisers u of ``penalty(u) + (u - x)**2 / (2 step)``, taken for each weight alone.
 
         Parameters
@@ -39,18 +39,10 @@ class _Penalty:
             Step sizes.
         chosen : index
             Which weights they are.
-        times : float or ndarray of shape (M,)
-            How often the minimiser takes the place of x: a closed form, whatever the number.
         """
-        scaled = step * _of(self.precision, chosen)
-        logarithm = times * np.log1p(scaled)
-        if self.strength is None:
-            return x * np.exp(-logarithm)
-        # once: max(|x| - step * strength, 0) / (1 + scaled); the shares of the strength add up to a geometric series
-        with np.errstate(divide="ignore", invalid="ignore"):
-            series = np.where(scaled > 0, -np.expm1(-logarithm) / scaled, times)
-        lost = step * _of(self.strength, chosen) * series
-        return np.sign(x) * np.maximum(np.abs(x) * np.exp(-logarithm) - lost, 0.0)
+        if self.strength is not None:
+            x = np.sign(x) * np.maximum(np.abs(x) - step * _of(self.strength, chosen), 0.0)
+        return x / (1.0 + step * _of(self.precision, chosen))
 
     def gap(self, gradient_norm) -> float:
         """Bound how far a convex objective plus this penalty lies above its minimum.

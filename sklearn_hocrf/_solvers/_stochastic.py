@@ -23,6 +23,7 @@ _FIRST_TRIED = 0.1
 _MOST_TRIED = 100
 _SMALLEST_SCALE = 1e-100
 _SMALLEST_ROOT = 1e-8  # of a sum of squared gradients
+_OF_WEIGHTS = ("w", "sums", "squares")
 
 
 @dataclass
@@ -30,24 +31,24 @@ class TrainingState:
     """Where a training stands between two epochs.   K weights."""
 
     w: np.ndarray  # (K,)
-    second: np.ndarray  # (K,)   SGD: sum over steps of the weights times the sequences seen; AdaGrad: of g^2
+    sums: np.ndarray  # (K,)   SGD: of weights times sequences seen; AdaGrad: of gradients, less the pull to old weights
+    squares: np.ndarray  # (K,)   AdaGrad: sums of squared gradients
     step: float  # step size
     rng: np.random.RandomState
     n_seen: int = 0  # sequences
-    mass: float = 0.0  # of the weights in ``second``
+    mass: float = 0.0  # SGD: of the weights in ``sums``; AdaGrad: shares of the penalty so far, 1 for a whole one
 
     def copy(self) -> TrainingState:
         """Return a state whose epochs leave this one as it is."""
         rng = np.random.RandomState()
         rng.set_state(self.rng.get_state())
-        return replace(self, w=self.w.copy(), second=self.second.copy(), rng=rng)
+        return replace(self, **{name: getattr(self, name).copy() for name in _OF_WEIGHTS}, rng=rng)
 
     def moved(self, places, n_weights) -> TrainingState:
-        """Return the state for more weights: the old ones are at ``places`` (K,), new ones start at 0."""
-        arrays = {}
-        for name in ("w", "second"):
-            arrays[name] = np.zeros(n_weights)
-            arrays[name][places] = getattr(self, name)
+        """Return the state for more weights: the old ones are at ``places`` (K,); all of the new ones is 0."""
+        arrays = {name: np.zeros(n_weights) for name in _OF_WEIGHTS}
+        for name, array in arrays.items():
+            array[places] = getattr(self, name)
         return replace(self, **arrays)
 
 
@@ -84,8 +85,14 @@ class StochasticSolver(metaclass=ABCMeta):
     def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
         """Take the steps of some minibatches, and change the state.
 
-        ``n_sequences`` sequences share the penalty. ``constant`` steps do not fall with the sequences seen.
+        ``n_sequences`` sequences share the penalty. ``constant`` asks SGD for steps that do not fall.
         """
+
+    def _first_state(self, w0, step, rng) -> TrainingState:
+        return TrainingState(w0, np.zeros(len(w0)), np.zeros(len(w0)), step, rng)
+
+    def _check_penalty(self, penalty, n_weights):  # noqa: B027
+        """Raise an error if the solver cannot do with a penalty."""
 
     def _weights(self, state) -> np.ndarray:
         """Return the weights that a state comes to, in an array that later epochs leave alone."""
@@ -99,6 +106,7 @@ class StochasticSolver(metaclass=ABCMeta):
         ValueError
             If the objective leaves the range of floating point numbers, or if all sequences would be held out.
         """
+        self._check_penalty(penalty, len(w0))
         rng = _generator(self.random_state)
         train, held_out = self._split(objective, rng)
         n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
@@ -144,6 +152,7 @@ class StochasticSolver(metaclass=ABCMeta):
         state : TrainingState
             For the next call.
         """
+        self._check_penalty(penalty, len(w0))
         n_here = objective.n_sequences
         n_sequences = self.n_sequences
         if n_sequences is None:
@@ -180,15 +189,14 @@ class StochasticSolver(metaclass=ABCMeta):
         """
         w0 = np.array(w0, dtype=np.float64)
         own = np.random.RandomState(rng.randint(2**31 - 1))
-        state = TrainingState(w0, np.zeros(len(w0)), 0.0, own)
         if self.step_size is not None:
-            return replace(state, step=self.step_size), 0
+            return self._first_state(w0, self.step_size, own), 0
         sample, n_sample = objective, objective.n_sequences
         if n_sample > _SAMPLE:
             sample, n_sample = objective.part(np.sort(rng.permutation(n_sample)[:_SAMPLE])), _SAMPLE
 
         def after_one_pass(step):
-            tried = replace(state.copy(), step=step)  # in the same order each time
+            tried = self._first_state(w0.copy(), step, own).copy()  # in the same order each time
             try:
                 self._epoch(sample.minibatches(self.batch_size, tried.rng), penalty, tried, n_sequences, constant=True)
                 return _total(sample, penalty, tried.w, n_sample / n_sequences)
@@ -197,7 +205,7 @@ class StochasticSolver(metaclass=ABCMeta):
 
         with np.errstate(over="ignore", invalid="ignore"):
             step, n_tried = _best_by_factors(after_one_pass)
-        return replace(state, step=step), 2 * n_tried * n_sample
+        return self._first_state(w0, step, own), 2 * n_tried * n_sample
 
 
 class SGD(StochasticSolver):
@@ -296,15 +304,22 @@ class SGD(StochasticSolver):
         )
         self.average = average
 
+    def _check_penalty(self, penalty, n_weights):
+        if not (_Groups(penalty.precisions(n_weights)).precision > 0).any():
+            raise ValueError(
+                "the steps of SGD are 1 / (lambda (m_0 + m)), which needs a penalty: some sigma_reg that is not inf. "
+                "Without one use solver='adagrad'"
+            )
+
     def _weights(self, state):
-        return state.second / state.mass if self.average and state.mass else state.w.copy()
+        return state.sums / state.mass if self.average and state.mass else state.w.copy()
 
     def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
         groups = _Groups(penalty.precisions(len(state.w)))
         decay = groups.precision / n_sequences
-        slope = 0.0 if constant else _smallest_positive(decay)  # lambda
+        slope = 0.0 if constant else decay[decay > 0].min()  # lambda
         w = np.empty_like(state.w)  # of the weights that a minibatch touches
-        # The weights are scale * state.w, their sum so far is area * state.w + state.second. A step moves what the
+        # The weights are scale * state.w, their sum so far is area * state.w + state.sums. A step moves what the
         # minibatch touches, and the scales.
         scale, area = np.ones(len(decay)), np.zeros(len(decay))
         for minibatch in minibatches:
@@ -318,7 +333,7 @@ class SGD(StochasticSolver):
             scale /= 1.0 + step * n_here * decay
             state.n_seen += n_here
             if self.average:
-                state.second[touched] -= groups.values(area, touched) * change
+                state.sums[touched] -= groups.values(area, touched) * change
                 area += state.n_seen * scale
                 state.mass += state.n_seen
             if scale.min() < _SMALLEST_SCALE:
@@ -334,7 +349,7 @@ class _Groups:
         if len(precisions) and (precisions != precisions[0]).any():
             self.precision, self._number = np.unique(precisions, return_inverse=True)
         else:
-            self.precision = np.array(precisions[:1])
+            self.precision = np.array(precisions[:1]) if len(precisions) else np.ones(1)
 
     def values(self, of_groups, chosen):
         """Return the value of each chosen weight's group, or that of all."""
@@ -342,20 +357,22 @@ class _Groups:
 
     def settle(self, state, scale, area):
         """Multiply scales into the weights, and add up the sums."""
-        state.second += self.values(area, slice(None)) * state.w
+        state.sums += self.values(area, slice(None)) * state.w
         state.w *= self.values(scale, slice(None))
         scale[:], area[:] = 1.0, 0.0
 
 
 class AdaGrad(StochasticSolver):
-    """Adaptive subgradient method with a step size for each weight, for L1 and L2 penalties.
+    """Adaptive step sizes, one for each weight [1]_, and a proximal treatment of L1 and L2 penalties [2]_.
 
-    The step of a weight is 1 / (sqrt(G) / step_size + m / (N sigma^2)), where G is the sum of its squared gradients so
-    far and m of N sequences have been seen: AdaGrad [1]_, and beside it the fall of the steps that a strongly convex
-    penalty allows [2]_. Without L2 penalty it is AdaGrad alone. After the step along the gradient of a minibatch comes
-    the proximal step of the minibatch's share of the penalty, so L1 penalties make weights exactly 0. A weight that is
-    not touched misses proximal steps; these have a closed form, and are made good when it is touched again, and at the
-    end of each epoch.
+    Without penalty the step of a weight is step_size / sqrt(G), where G is the sum of its squared gradients g so far.
+    With one, the weights of each step t are those that minimise
+
+        sum of g_s w + sigma_s / 2 (w - w_s)^2 over s < t, plus the penalty's shares so far,
+
+    where sigma_s is by how much sqrt(G) / step_size grew in step s ("follow the regularised leader"). That is a
+    proximal step of all gradients at once, so L1 penalties make weights exactly 0, and 0 they stay until the gradients
+    as a whole say otherwise. It depends on two sums alone, so weights that are not touched need no work.
 
     Parameters
     ----------
@@ -373,7 +390,8 @@ class AdaGrad(StochasticSolver):
     ----------
     .. [1] Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization",
        JMLR 12, 2011.
-    .. [2] Duchi, Shalev-Shwartz, Singer and Tewari, "Composite objective mirror descent", COLT 2010.
+    .. [2] McMahan, "Follow-the-regularized-leader and mirror descent: equivalence theorems and L1 regularization",
+       AISTATS 2011.
 
     Examples
     --------
@@ -388,33 +406,42 @@ class AdaGrad(StochasticSolver):
 
     needs = {
         "objective": ("minibatches", "part", "value", "value_gradient"),
-        "penalty": ("value", "smooth_value_gradient", "prox", "precisions"),
+        "penalty": ("value", "smooth_value_gradient", "prox"),
     }
     instead = "Use solver='auto', which suits the objective"
 
-    def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
-        w, squares, precision = state.w, state.second, penalty.precisions(len(state.w))
-        done, share = 0.0, 1.0  # shares of the penalty: of all steps so far, of one step
-        last = np.zeros(len(w))  # those that each weight has had
+    def _first_state(self, w0, step, rng):
+        # the first gradient alone would throw a weight far from where it starts
+        state = super()._first_state(w0, step, rng)
+        state.squares[w0 != 0] = 1.0
+        state.sums -= w0 * _stiffness(state.squares, step)
+        return state
 
-        def steps(squares, precision):
-            slope = 0.0 if constant else state.n_seen / n_sequences
-            return 1.0 / ((np.sqrt(squares) + _SMALLEST_ROOT) / state.step + slope * precision)
+    def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
+        w, sums, squares = state.w, state.sums, state.squares
+
+        def leader(chosen, stiffness):
+            return penalty.prox(-sums[chosen] / stiffness, state.mass / stiffness, chosen)
 
         for minibatch in minibatches:
-            touched, share = minibatch.weights, minibatch.n_sequences / n_sequences
-            here, precision_here = squares[touched], precision[touched]
-            step = steps(here, precision_here)
-            w[touched] = penalty.prox(w[touched], share * step, touched, (done - last[touched]) / share)
+            touched = minibatch.weights
+            before = squares[touched]
+            stiffness = _stiffness(before, state.step)
+            here = leader(touched, stiffness)
+            w[touched] = here
             gradient = minibatch.value_gradient(w)[1]
-            here += gradient**2
-            step = steps(here, precision_here)
-            squares[touched] = here
-            w[touched] = penalty.prox(w[touched] - step * gradient, share * step, touched)
-            done += share
-            last[touched] = done
+            after = before + gradient**2
+            squares[touched] = after
+            sums[touched] += gradient - (_stiffness(after, state.step) - stiffness) * here
+            state.mass += minibatch.n_sequences / n_sequences
             state.n_seen += minibatch.n_sequences
-        w[:] = penalty.prox(w, share * steps(squares, precision), times=(done - last) / share)
+        every = slice(None)
+        w[:] = leader(every, _stiffness(squares, state.step))
+
+
+def _stiffness(squares, step):
+    """Return how strongly weights are held: the inverse of their steps, without penalty."""
+    return (np.sqrt(squares) + _SMALLEST_ROOT) / step
 
 
 class _Watch:
@@ -454,15 +481,6 @@ def _generator(random_state) -> np.random.RandomState:
     if random_state is None:
         return np.random.mtrand._rand
     return random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
-
-
-def _smallest_positive(values):
-    if not (values > 0).any():
-        raise ValueError(
-            "the steps of SGD are 1 / (lambda (m_0 + m)), which needs a penalty: some sigma_reg that is not inf. "
-            "Without one use solver='adagrad'"
-        )
-    return values[values > 0].min()
 
 
 def _total(objective, penalty, w, share=1.0):

@@ -1,0 +1,567 @@
+"""Stochastic training: minibatches and what they touch, proximal steps, SGD and AdaGrad, and the estimators."""
+
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from cases import cases, random_case, to_batch, to_codes, to_layout
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from segment_cases import (
+    LENGTHS,
+    WholeMaker,
+    random_segment_case,
+    segment_cases,
+    to_segment_batch,
+    to_segment_layout,
+    to_segments,
+    to_weights,
+    token_block,
+)
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._minibatches import shuffled_minibatches
+from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem
+from sklearn_hocrf._patterns import observed_patterns
+from sklearn_hocrf._penalties import L2, ElasticNet
+from sklearn_hocrf._potentials import build_layout
+from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf._solvers import LBFGS, OWLQN, SGD, AdaGrad, check_needs, shortest_subgradient
+from sklearn_hocrf.training import Hinge
+
+BLOCKS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2])
+BLOCKS = (*BLOCKS, RowBlock(WholeMaker(), {}))
+
+
+# --------------------------------------------------------------------------------------------------------- minibatches
+
+
+def chain_objective(case, **options):
+    layout, weights = to_layout(case)
+    batch = to_batch(case.sequences, len(case.feature_orders))
+    return NegativeLogLikelihood().bind(ChainProblem(layout, batch, to_codes(case.labels), **options)), weights
+
+
+def segment_objective(case, **options):
+    batch = to_segment_batch(case)
+    layout = to_segment_layout(case, batch, unsupported=True)
+    truth = to_segments(case.segmentations, batch.offsets)
+    return NegativeLogLikelihood().bind(SegmentProblem(layout, batch, truth, **options)), to_weights(case, layout)
+
+
+def some_objective(kind, seed=0, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 7, 30), **options):
+    rng = np.random.default_rng(seed)
+    options = {"sequence_weight": rng.uniform(0.5, 2, len(lengths)), **options}
+    if kind == "chain":
+        case = random_case(rng, 6, lengths, 2, 12, 0.5, [(0,), (0, 1), (2,), (0,)])
+        return chain_objective(case, **options)
+    case = random_segment_case(
+        rng, lengths, BLOCKS, ((0, 1),), longest=(5, 3, 1), scale=0.5, patterns=[(0, 1), (1, 0), (0, 1, 0), (2, 0)]
+    )
+    return segment_objective(case, **options)
+
+
+def in_full(minibatch, w):
+    """Return the value and the gradient by all weights."""
+    value, derivatives = minibatch.value_gradient(w)
+    gradient = np.zeros(len(w))
+    gradient[minibatch.weights] = derivatives
+    return value, gradient
+
+
+def assert_minibatches(objective, w, batch_size, seed=0):
+    rng = np.random.RandomState(seed)
+    value, gradient = objective.value_gradient(w)
+    total, sum_of_gradients, seen = 0.0, np.zeros(len(w)), []
+    for minibatch in objective.minibatches(batch_size, rng):
+        assert len(np.unique(minibatch.weights)) == len(minibatch.weights)
+        assert 0 < minibatch.n_sequences <= batch_size
+        alone = objective.part(minibatch.sequences)
+        found, expected = in_full(minibatch, w), alone.value_gradient(w)
+        scale = max(1.0, np.abs(expected[1]).max(initial=0.0), abs(expected[0]))
+        assert found[0] == pytest.approx(expected[0], rel=1e-9, abs=1e-11 * scale)
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-9, atol=1e-11 * scale)
+        total, sum_of_gradients = total + found[0], sum_of_gradients + found[1]
+        seen.extend(minibatch.sequences.tolist())
+    scale = max(1.0, np.abs(gradient).max(initial=0.0), abs(value))
+    assert sorted(seen) == list(range(objective.n_sequences))
+    assert total == pytest.approx(value, rel=1e-9, abs=1e-10 * scale)
+    np.testing.assert_allclose(sum_of_gradients, gradient, rtol=1e-9, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("kind", ["chain", "segments"])
+@pytest.mark.parametrize("batch_size", [1, 5, 100])
+def test_minibatches_are_parts_of_the_objective(kind, batch_size):
+    assert_minibatches(*some_objective(kind), batch_size)
+
+
+@settings(max_examples=20)
+@given(cases(min_length=1), st.integers(1, 3))
+def test_minibatches_of_chains(case, batch_size):
+    assert_minibatches(*chain_objective(case), batch_size)
+
+
+@settings(max_examples=15)
+@given(segment_cases(), st.integers(1, 3))
+def test_minibatches_of_segments(case, batch_size):
+    objective, weights = segment_objective(case)
+    assert_minibatches(objective, np.random.default_rng(0).normal(size=len(weights)), batch_size)
+
+
+@pytest.mark.parametrize("kind", ["chain", "segments"])
+def test_minibatches_read_only_what_they_name(kind):
+    objective, w = some_objective(kind)
+    touching = [minibatch for minibatch in objective.minibatches(1, np.random.RandomState(0))]
+    assert min(len(minibatch.weights) for minibatch in touching) < len(w)
+    for minibatch in touching:
+        poisoned = np.full(len(w), np.nan)
+        poisoned[minibatch.weights] = w[minibatch.weights]
+        assert minibatch.value_gradient(poisoned)[0] == minibatch.value_gradient(w)[0]
+
+
+@pytest.mark.parametrize("kind", ["chain", "segments"])
+def test_sequences_in_log_space(kind):
+    objective, w = some_objective(kind)
+    assert_minibatches(objective, 1e3 * w, 3)
+
+
+def test_tables_of_frequent_features_are_not_needed():
+    objective, w = some_objective("chain", lengths=(40, 30, 20))
+    assert objective.problem.layout.pairs.n_dense > 0
+    assert_minibatches(objective, w, 2)
+
+
+def wide_objective(n_others):
+    """Return an objective of 40 short sequences, with so many attributes that only the last sequence has."""
+    rng = np.random.default_rng(0)
+    rows = [np.append(rng.choice(50, 5, replace=False), []) for _ in range(400)] + [50 + np.arange(n_others)]
+    indptr = np.cumsum([0, *map(len, rows)])
+    batch = SequenceBatch(np.append(np.arange(0, 401, 10), 401), indptr, np.concatenate(rows), None, 50 + n_others)
+    codes = rng.integers(0, 5, 401).astype(np.int32)
+    layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 5, 1), unsupported=True)
+    return NegativeLogLikelihood().bind(ChainProblem(layout, batch, codes))
+
+
+def step_of(objective, sequences):
+    """Return a function that takes what one step of training costs."""
+    source, w = objective.problem.minibatches, np.zeros(objective.n_weights)
+
+    def step():
+        touched = source.weights(sequences)
+        return touched, source.value_gradient(w, sequences, touched)
+
+    return step
+
+
+def test_a_step_costs_what_it_touches():
+    sequences, counts, seconds = np.arange(8), [], []
+    steps = [step_of(wide_objective(n_others), sequences) for n_others in (10, 200_000)]
+    results = [step() for step in steps]
+    for touched, _ in results:
+        counts.append(len(touched))
+    for step in steps:
+        tracemalloc.start()
+        step()
+        memory = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert memory < 1_000_000  # the wider one has a million weights: 8 MB for one number each
+        times = []
+        for _ in range(30):
+            start = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - start)
+        seconds.append(min(times))
+    assert counts[0] == counts[1] <= 50 * 5 + 5 + 25
+    assert results[0][1][0] == pytest.approx(results[1][1][0])
+    assert seconds[1] < 3 * seconds[0]
+
+
+@pytest.mark.parametrize(("n_sequences", "batch_size"), [(1, 8), (8, 8), (9, 8), (100, 7), (1000, 8)])
+def test_each_sequence_is_in_one_minibatch(n_sequences, batch_size):
+    lengths = np.random.default_rng(0).integers(1, 50, n_sequences)
+    parts = shuffled_minibatches(lengths, batch_size, np.random.RandomState(0))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(n_sequences))
+    sizes = [len(part) for part in parts]
+    assert len(parts) == -(-n_sequences // batch_size)
+    assert max(sizes) - min(sizes) <= 1
+    if n_sequences == 1000:
+        assert np.mean([np.ptp(lengths[part]) for part in parts]) < 5  # of 50
+        other = shuffled_minibatches(lengths, batch_size, np.random.RandomState(1))
+        assert {tuple(part) for part in parts} != {tuple(part) for part in other}
+        first = [shuffled_minibatches(lengths, batch_size, np.random.RandomState(seed))[0][0] for seed in range(200)]
+        assert np.mean(lengths[first] > np.median(lengths)) == pytest.approx(0.5, abs=0.12)
+
+
+@pytest.mark.parametrize("kind", ["chain", "segments"])
+def test_parts_add_up(kind):
+    objective, w = some_objective(kind)
+    order = np.random.default_rng(1).permutation(objective.n_sequences)
+    parts = [objective.part(order[:5]), objective.part(order[5:])]
+    found = [part.value_gradient(w) for part in parts]
+    value, gradient = objective.value_gradient(w)
+    assert [part.n_sequences for part in parts] == [5, objective.n_sequences - 5]
+    assert found[0][0] + found[1][0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(found[0][1] + found[1][1], gradient, rtol=1e-9, atol=1e-11)
+
+
+# ------------------------------------------------------------------------------------------------------ proximal steps
+
+PENALTIES = {
+    "l2": L2(np.array([2.0, 0.0, 0.5])),
+    "l2 of all": L2(0.7),
+    "l1": ElasticNet(0.0, 0.3),
+    "both": ElasticNet(np.array([2.0, 0.0, 0.5]), np.array([0.2, 0.4, 0.0])),
+}
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_proximal_step_is_the_minimiser(name):
+    penalty, step = PENALTIES[name], np.array([0.1, 0.5, 2.0])
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x = rng.normal(size=3)
+        u = penalty.prox(x, step)
+        lowest = penalty.value(u) + np.sum((u - x) ** 2 / (2 * step))
+        for _ in range(50):
+            other = u + rng.normal(scale=10.0 ** rng.uniform(-6, 0), size=3) * (rng.random(3) < 0.5)
+            assert penalty.value(other) + np.sum((other - x) ** 2 / (2 * step)) >= lowest - 1e-14
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_proximal_step_of_some_weights(name):
+    penalty, step, x, chosen = PENALTIES[name], np.array([0.1, 0.5, 2.0]), np.array([3.0, -2.0, 0.5]), np.array([2, 0])
+    np.testing.assert_array_equal(penalty.prox(x[chosen], step[chosen], chosen), penalty.prox(x, step)[chosen])
+
+
+# ------------------------------------------------------------------------------------------------------------- solvers
+
+
+class Rows:
+    """Sum of ``log(1 + exp(-y x'w))`` over sparse rows: what a stochastic solver needs of an objective."""
+
+    def __init__(self, X, y, order=None):
+        self.signed, self.order = sparse.csr_array(X * y[:, None]), order
+        self.n_sequences = len(y)
+
+    def value(self, w):
+        return float(np.logaddexp(0, -self.signed @ w).sum())
+
+    def value_gradient(self, w):
+        margin = self.signed @ w
+        return self.value(w), -self.signed.T @ (1 / (1 + np.exp(margin)))
+
+    def part(self, sequences):
+        part = Rows(np.empty((0, 1)), np.empty(0))
+        part.signed, part.order, part.n_sequences = self.signed[sequences], None, len(sequences)
+        return part
+
+    def minibatches(self, batch_size, rng):
+        order = rng.permutation(self.n_sequences) if self.order is None else self.order
+        for start in range(0, len(order), batch_size):
+            yield MinibatchOfRows(self.part(order[start : start + batch_size]))
+
+
+class MinibatchOfRows:
+    def __init__(self, rows):
+        self.rows, self.n_sequences = rows, rows.n_sequences
+        self.weights = np.unique(rows.signed.indices).astype(np.int64)
+
+    def value_gradient(self, w):
+        of_touched = np.zeros(len(w))
+        of_touched[self.weights] = w[self.weights]
+        value, gradient = self.rows.value_gradient(of_touched)
+        return value, gradient[self.weights]
+
+
+def rows(n=60, n_weights=25, seed=0, order=False):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_weights)) * (rng.random((n, n_weights)) < 0.15)
+    y = np.where(X[:, :5].sum(axis=1) + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return Rows(X, y, np.arange(n) if order else None)
+
+
+PRECISION = np.where(np.arange(25) % 3 == 0, 0.5, np.where(np.arange(25) % 3 == 1, 40.0, 0.0))
+
+
+@pytest.mark.parametrize("precision", [0.5, PRECISION], ids=["one", "several"])
+@pytest.mark.parametrize("average", [False, True])
+def test_sgd_step_by_step(precision, average):
+    """The same steps on all weights, without any of the shortcuts."""
+    objective, n, step_size, batch_size = rows(order=True), 60, 0.3, 7
+    precision = np.broadcast_to(precision, 25)
+    w, weighted, mass, m = np.ones(25), np.zeros(25), 0.0, 0
+    for _ in range(3):
+        for minibatch in objective.minibatches(batch_size, None):
+            smallest = precision[precision > 0].min() / n  # lambda
+            alpha = 1 / (smallest * (1 / (smallest * step_size) + m))
+            gradient = minibatch.rows.value_gradient(w)[1]
+            w = (w - alpha * gradient) / (1 + alpha * minibatch.n_sequences * precision / n)
+            m += minibatch.n_sequences
+            weighted, mass = weighted + m * w, mass + m
+    solver = SGD(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size, average=average)
+    report = solver.solve(objective, L2(precision.copy()), np.ones(25))
+    np.testing.assert_allclose(report.w, weighted / mass if average else w, rtol=1e-10, atol=1e-12)
+
+
+def test_tiny_scales_are_multiplied_in():
+    objective = rows(order=True)
+    precision = np.where(np.arange(25) % 2, 1e30, 1e-9)
+    report = SGD(tol=0, max_iter=2, batch_size=5, step_size=0.5).solve(objective, L2(precision), np.ones(25))
+    assert np.isfinite(report.w).all()
+    assert np.abs(report.w[1::2]).max() < 1e-20
+
+
+def minimiser(linear, pulls, centres, precision, strength):
+    """Return the w that minimise ``linear w + sum of pulls (w - centres)^2 / 2 + precision w^2 / 2 + strength |w|``."""
+    slope = linear - (pulls * centres).sum(axis=0)
+    return -np.sign(slope) * np.maximum(np.abs(slope) - strength, 0) / (pulls.sum(axis=0) + precision)
+
+
+@pytest.mark.parametrize("strength", [0.0, 2.0])
+def test_adagrad_step_by_step(strength):
+    """The same steps from the definition: all gradients and all weights so far."""
+    objective, n, step_size, batch_size = rows(order=True), 60, 0.5, 6
+    start = np.where(np.arange(25) % 2, 1.0, 0.0)
+    w, m = start, 0
+    gradients, centres = [], [start]
+    pulls = [(np.sqrt(start) + 1e-8) / step_size]
+    for _ in range(3):
+        for minibatch in objective.minibatches(batch_size, None):
+            gradients.append(minibatch.rows.value_gradient(w)[1])
+            centres.append(w)
+            squares = start + np.sum(np.square(gradients), axis=0)
+            pulls.append((np.sqrt(squares) + 1e-8) / step_size - np.sum(pulls, axis=0))
+            m += minibatch.n_sequences
+            share = m / n
+            w = minimiser(np.sum(gradients, axis=0), np.array(pulls), centres, share * PRECISION, share * strength)
+    penalty = ElasticNet(PRECISION, strength) if strength else L2(PRECISION)
+    solver = AdaGrad(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size)
+    report = solver.solve(objective, penalty, start)
+    np.testing.assert_allclose(report.w, w, rtol=1e-9, atol=1e-11)
+    if strength:
+        assert 0 < np.count_nonzero(report.w == 0) < 25
+        np.testing.assert_array_equal(report.w == 0, w == 0)
+
+
+SOLVERS = {
+    "sgd": SGD(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4),
+    "last weights": SGD(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4, average=False),
+    "adagrad": AdaGrad(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solvers_reach_the_minimum(name):
+    objective, penalty = rows(100), L2(0.5)
+    best = LBFGS(tol=1e-10).solve(objective, penalty, np.zeros(25))
+    report = SOLVERS[name].solve(objective, penalty, np.zeros(25))
+    assert best.history[-1] <= report.history[-1] < 1.002 * best.history[-1]
+    assert report.history[-1] == pytest.approx(objective.value(report.w) + penalty.value(report.w), rel=1e-12)
+    assert report.history[0] == pytest.approx(100 * np.log(2))
+    assert report.history[-1] - best.history[-1] <= report.gap
+    norm = np.linalg.norm(objective.value_gradient(report.w)[1] + 0.5 * report.w)
+    assert report.gradient_norm == pytest.approx(norm)
+    assert (report.n_iter, len(report.history)) == (40, 41)
+    assert not report.converged
+
+
+def test_adagrad_makes_weights_zero_where_the_optimum_has_zeros():
+    objective, penalty = rows(200), ElasticNet(0.1, 2.0)
+    best = OWLQN(tol=1e-10).solve(objective, penalty, np.zeros(25))
+    report = AdaGrad(max_iter=60, n_iter_no_change=99, random_state=0).solve(objective, penalty, np.zeros(25))
+    assert 3 < np.count_nonzero(best.w == 0) < 22
+    assert np.mean((best.w == 0) == (report.w == 0)) > 0.9
+    assert report.history[-1] == pytest.approx(best.history[-1], rel=1e-3)
+    gradient = objective.value_gradient(report.w)[1] + 0.1 * report.w
+    assert report.gradient_norm == pytest.approx(np.linalg.norm(shortest_subgradient(report.w, gradient, 2.0)))
+
+
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_same_seed_same_weights(solver):
+    def weights(seed):
+        return solver(max_iter=3, random_state=seed).solve(rows(), L2(0.5), np.zeros(25)).w
+
+    np.testing.assert_array_equal(weights(0), weights(0))
+    np.testing.assert_array_equal(weights(3), weights(np.random.RandomState(3)))
+    assert (weights(0) != weights(1)).any()
+
+
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_calibrated_step_is_the_best_of_its_neighbours(solver):
+    objective, penalty = rows(300), L2(0.5)
+    started = solver()._start(objective, penalty, np.zeros(25), 300, np.random.RandomState(0))
+    state, n_visited = started
+
+    def after_one_pass(step):
+        tried = state.copy()
+        tried.step = step
+        solver()._epoch(objective.minibatches(8, tried.rng), penalty, tried, 300, constant=True)
+        return objective.value(tried.w) + penalty.value(tried.w)
+
+    best, less, more = (after_one_pass(factor * state.step) for factor in (1.0, 0.5, 2.0))
+    assert best < min(less, more)
+    assert n_visited >= 3 * 2 * 300
+    assert (state.w == 0).all()
+    assert state.n_seen == 0
+
+
+def test_calibration_takes_a_sample_and_survives_overflow():
+    objective = rows(1100)
+    objective.signed = objective.signed * 1e4  # where only tiny steps are any good
+    state, n_visited = SGD()._start(objective, L2(1.0), np.zeros(25), 1100, np.random.RandomState(0))
+    assert state.step < 1e-3
+    assert n_visited % 2000 == 0
+
+
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_they_stop_when_the_objective_no_longer_falls(solver):
+    calls = []
+    report = solver(tol=1e-3, max_iter=500, random_state=0, n_iter_no_change=4, callback=calls.append).solve(
+        rows(200), L2(0.5), np.zeros(25)
+    )
+    history = report.history
+    assert report.converged
+    assert 5 <= report.n_iter < 200
+    lowest = np.minimum.accumulate(history)
+    fell = history[1:] < lowest[:-1] - 1e-3 * lowest[:-1]
+    assert not fell[-4:].any()
+    assert [p.n_iter for p in calls] == list(range(1, report.n_iter + 1))
+    np.testing.assert_array_equal([p.value for p in calls], history[1:])
+
+
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_validation_sequences_choose_the_epoch(solver):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 200)) * (rng.random((80, 200)) < 0.3)
+    objective = Rows(X, np.where(X[:, 0] + 2 * rng.normal(size=80) > 0, 1.0, -1.0))  # to be overfitted
+    setting = solver(tol=0, max_iter=60, random_state=0, validation_fraction=0.25, step_size=0.3)
+    report = setting.solve(objective, L2(1e-3), np.zeros(200))
+    train, held_out = setting._split(objective, np.random.RandomState(0))
+    assert (train.n_sequences, held_out.n_sequences) == (60, 20)
+    assert report.converged
+    assert report.n_iter < 55
+    assert f"epoch {report.n_iter} was best" in report.message
+    assert len(report.history) == report.n_iter + 1
+    # the history is that of the training sequences
+    assert report.history[-1] == pytest.approx(train.value(report.w) + 1e-3 * report.w @ report.w / 2)
+    longer = solver(tol=0, max_iter=60, random_state=0, step_size=0.3).solve(train, L2(1e-3), np.zeros(200))
+    assert held_out.value(report.w) < held_out.value(longer.w)
+    assert train.value(longer.w) < train.value(report.w)
+
+
+def test_passes_are_counted():
+    objective, penalty = rows(200), L2(0.5)
+    report = SGD(tol=0, max_iter=4, step_size=0.1).solve(objective, penalty, np.zeros(25))
+    assert report.n_passes == 1 + 4 * 2 + 1  # start, epochs and values after them, last gradient
+    report = SGD(tol=0, max_iter=4, step_size=0.1, validation_fraction=0.2).solve(objective, penalty, np.zeros(25))
+    assert report.n_passes == pytest.approx(0.8 + 4 * 1.8 + 0.8)
+    assert SGD(tol=0, max_iter=4).solve(objective, penalty, np.zeros(25)).n_passes >= 10 + 6
+    assert SGD(max_iter=0, step_size=1.0).solve(objective, penalty, np.ones(25)).w.tolist() == [1.0] * 25
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
+        ({"step_size": 0.0}, "step_size must be None or a number > 0"),
+        ({"step_size": np.inf}, "step_size must be None or a number > 0"),
+        ({"validation_fraction": 1.0}, r"validation_fraction must be a number in \[0, 1\)"),
+        ({"n_iter_no_change": 0}, "n_iter_no_change"),
+        ({"n_sequences": 0}, "n_sequences"),
+    ],
+)
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_settings_out_of_range(solver, settings, message):
+    with pytest.raises(ValueError, match=message):
+        solver(**settings)
+
+
+def test_what_does_not_go_together():
+    with pytest.raises(ValueError, match="SGD needs value_gradient of the penalty, which ElasticNet.*adagrad"):
+        check_needs(SGD(), NegativeLogLikelihood(), ElasticNet)
+    check_needs(AdaGrad(), NegativeLogLikelihood(), ElasticNet)
+    with pytest.raises(ValueError, match="AdaGrad needs minibatches.*Hinge does not have"):
+        check_needs(AdaGrad(), Hinge(), L2)
+    with pytest.raises(ValueError, match="sigma_reg that is not inf.*adagrad"):
+        SGD().solve(rows(), L2(0.0), np.zeros(25))
+    with pytest.raises(ValueError, match="leaves none for training"):
+        SGD(validation_fraction=0.9).solve(rows(1), L2(1.0), np.zeros(25))
+    with pytest.raises(ValueError, match="smaller step_size"), np.errstate(all="ignore"):
+        AdaGrad(step_size=1e308).solve(rows(), L2(0.0), np.zeros(25))
+
+
+# ---------------------------------------------------------------------------------------------------------- estimators
+
+
+@pytest.fixture(scope="module")
+def words():
+    return datasets.make_digit_words(60, 1, random_state=0)[::2]
+
+
+def quietly(crf, X, y):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return crf.fit(X, y)
+
+
+ESTIMATORS = [HighOrderCRF(max_order=2), HighOrderSemiCRF(max_order=2)]
+
+
+@pytest.mark.parametrize("crf", ESTIMATORS, ids=lambda crf: type(crf).__name__)
+@pytest.mark.parametrize("solver", ["sgd", "adagrad"])
+def test_estimators_come_close_to_the_optimum(crf, solver, words):
+    X, y = words
+    best = clone(crf).fit(X, y).objective_history_[-1]
+    crf = quietly(clone(crf).set_params(solver=solver, tol=0, max_iter=100, random_state=0), X, y)
+    assert best <= crf.objective_history_[-1] < 1.01 * best
+    assert crf.n_iter_ <= 100
+    assert crf.n_passes_ > crf.n_iter_
+
+
+@pytest.mark.parametrize("crf", ESTIMATORS, ids=lambda crf: type(crf).__name__)
+@pytest.mark.parametrize("solver", ["sgd", "adagrad"])
+def test_same_seed_same_estimator(crf, solver, words):
+    crf = clone(crf).set_params(solver=solver, max_iter=2)
+    fits = [quietly(clone(crf).set_params(random_state=seed, n_jobs=n), *words) for seed, n in ((0, 1), (0, 2), (1, 1))]
+    np.testing.assert_array_equal(fits[0].coef_.toarray(), fits[1].coef_.toarray())
+    np.testing.assert_array_equal(fits[0].objective_history_, fits[1].objective_history_)
+    assert (fits[0].pattern_coef_ != fits[2].pattern_coef_).any()
+
+
+@pytest.mark.parametrize("crf", ESTIMATORS, ids=lambda crf: type(crf).__name__)
+def test_exact_zeros_leave_the_model(crf, words):
+    crf = clone(crf).set_params(l1_reg=0.5, sigma_reg=10.0)
+    best = clone(crf).fit(*words)
+    crf = quietly(crf.set_params(solver="adagrad", max_iter=60, random_state=0), *words)
+    assert (crf.coef_.data != 0).all()
+    assert crf.objective_history_[-1] == pytest.approx(best.objective_history_[-1], rel=0.02)
+    n_all = quietly(clone(crf).set_params(l1_reg=0.0, max_iter=1), *words).coef_.nnz
+    assert best.coef_.nnz < 0.6 * n_all
+    assert crf.coef_.nnz < 0.7 * n_all
+
+
+def test_instances_with_settings(words):
+    X, y = words
+    solver = SGD(max_iter=30, batch_size=4, validation_fraction=0.2, n_iter_no_change=2, random_state=0)
+    crf = quietly(HighOrderCRF(solver=solver, sigma_reg=[1.0, 3.0]), X, y)
+    assert crf.score(X, y) > 0.9
+    before = clone(crf).get_params()["solver"]
+    assert vars(before) == vars(solver)
+
+
+def test_estimators_say_what_does_not_fit(words):
+    with pytest.raises(ValueError, match="adagrad"):
+        HighOrderCRF(solver="sgd", l1_reg=0.1).fit(*words)
+    with pytest.raises(ValueError, match="minibatches"):
+        HighOrderCRF(solver="sgd", objective="hinge").fit(*words)
+    with pytest.raises(ValueError, match="not inf"):
+        HighOrderCRF(solver="sgd", sigma_reg=np.inf).fit(*words)
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
+        HighOrderCRF(solver="sgd", max_iter=1, random_state=0).fit(*words)
