@@ -1,6 +1,6 @@
 """What all sequence labellers share: parameters, the course of ``fit``, predictions in the caller's shape.
 
-A subclass says what its targets are and how they look per token, how its structure is built (``_build_problem``) and
+A subclass says what its targets are and how they look per token, how its structure is built (``_build_layout``) and
 what answers questions about new sequences (``_build_model``). Everything is computed in local names; the estimator
 changes only at the end of a successful fit.
 """
@@ -64,16 +64,27 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
     # --- hooks --------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _read_training_targets(self, y, lengths, form, name, kept):
+    def _read_training_targets(self, y, lengths, form, name, kept, known=None):
         """Return the targets of fit, with ``labels`` and ``as_lists``; see :func:`read_token_targets`."""
+
+    @abstractmethod
+    def _check_classes(self, classes):
+        """Return the labels of patterns that there are, given by the user as those of y, sorted."""
 
     @abstractmethod
     def _store_targets(self, targets):
         """Set ``classes_`` and whatever else the targets say about the fitted model."""
 
     @abstractmethod
-    def _build_problem(self, data) -> Problem:
-        """Return the weights there are and the labelled data, for validated training data.
+    def _build_layout(self, data, like=None, patterns=None):
+        """Return which weights there are for validated training data.
+
+        With ``like``, a layout, the patterns are those of that; ``patterns`` takes the place of the parameter.
+        """
+
+    @abstractmethod
+    def _pose_problem(self, layout, data) -> Problem:
+        """Return validated training data under a layout.
 
         ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective.
         """
@@ -164,6 +175,10 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
             self._warn_not_converged(solver, report)
         return self
 
+    def _build_problem(self, data) -> Problem:
+        """Return validated training data under the layout of the weights that they call for."""
+        return self._pose_problem(self._build_layout(data), data)
+
     def _check_parameters(self):
         """Check what ``_parameter_constraints`` cannot express."""
         if isinstance(self.max_order, bool):
@@ -181,18 +196,13 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
                 "l1_reg must be a number >= 0, or a sequence of numbers >= 0, one per order; all of them finite. Got "
                 f"{self.l1_reg!r}"
             )
-        if isinstance(self.patterns, str) and self.patterns not in ("observed", "all"):
-            raise ValueError(
-                f'patterns must be "observed", "all" or an iterable of tuples of labels, got {self.patterns!r}'
-            )
+        _check_patterns(self.patterns)
         for name in ("objective", "penalty", "solver"):
             value = getattr(self, name)
             if isinstance(value, type):
                 raise ValueError(f"{name} is the class {value.__name__}: use an instance of it")
         if self.penalty is not None and np.any(self.l1_reg):
             raise ValueError(f"l1_reg={self.l1_reg!r} and penalty={self.penalty!r} exclude each other")
-        if isinstance(self.patterns, Iterator):  # a second fit would find it empty
-            raise ValueError(f"patterns is a {type(self.patterns).__name__}, which can be read only once: use a list")
         for prefix, orders in self.feature_order.items() if isinstance(self.feature_order, dict) else ():
             valid = _is_order(orders) or (isinstance(orders, tuple) and len(orders) > 0 and all(map(_is_order, orders)))
             if not isinstance(prefix, str) or not valid:
@@ -249,22 +259,23 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         }
         for prefix in by_prefix:
             if not any(str(name).startswith(prefix) for name in features.names):
-                warnings.warn(f"feature_order: no feature name begins with {prefix!r}", UserWarning, stacklevel=5)
+                warnings.warn(f"feature_order: no feature name begins with {prefix!r}", UserWarning, stacklevel=6)
         longest_first = sorted(by_prefix, key=len, reverse=True)
         return [
             next((by_prefix[prefix] for prefix in longest_first if str(name).startswith(prefix)), (0,))
             for name in features.names
         ]
 
-    def _select_patterns(self, codes, offsets, labels, sequence_weight) -> PatternTable:
+    def _select_patterns(self, codes, offsets, labels, sequence_weight, patterns=None) -> PatternTable:
         """Return the label patterns of the model, for label codes of tokens or of segments."""
-        if isinstance(self.patterns, str) and self.patterns == "observed":
+        patterns = self.patterns if patterns is None else patterns
+        if isinstance(patterns, str) and patterns == "observed":
             return observed_patterns(
                 codes, offsets, len(labels), self.max_order, self.min_pattern_count, sequence_weight
             )
-        if isinstance(self.patterns, str):
+        if isinstance(patterns, str):
             return all_patterns(len(labels), self.max_order)
-        given = list(self.patterns)
+        given = list(patterns)
         codes_of_given = _pattern_codes(given, labels)
         longest = max(given, key=len, default=())
         if len(longest) > self.max_order + 1:
@@ -321,6 +332,8 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         self._features = data.features
         self._labels = data.targets.labels
         self._labels_as_lists = data.targets.as_lists
+        self._known_targets = data.targets.without_data()
+        self._stream_state = None
         self._layout = layout
         self._weights = weights
 
@@ -573,6 +586,13 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _check_patterns(patterns):
+    if isinstance(patterns, str) and patterns not in ("observed", "all"):
+        raise ValueError(f'patterns must be "observed", "all" or an iterable of tuples of labels, got {patterns!r}')
+    if isinstance(patterns, Iterator):  # a second fit would find it empty
+        raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")
 
 
 def _is_order(value):

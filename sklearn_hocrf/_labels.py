@@ -12,6 +12,7 @@ from itertools import chain
 import numpy as np
 
 __all__ = [
+    "SEEN",
     "check_hashable",
     "decode_labels",
     "encode_labels",
@@ -21,6 +22,7 @@ __all__ = [
     "sorted_labels",
 ]
 
+SEEN = "the labels seen in fit"
 _NATIVE = ((bool, np.bool_), (int, np.integer), (float, np.floating), (str, np.str_))  # types numpy holds unchanged
 
 
@@ -147,7 +149,7 @@ def label_codes(classes) -> dict:
     return {label: code for code, label in enumerate(classes.tolist())}
 
 
-def encode_labels(labels, classes, offsets, *, unknown="raise") -> np.ndarray:
+def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> np.ndarray:
     """Return the code of each token's label.
 
     Parameters
@@ -160,6 +162,8 @@ def encode_labels(labels, classes, offsets, *, unknown="raise") -> np.ndarray:
         Token range of each sequence, for error messages.
     unknown : {"raise", "ignore"}, default="raise"
         What to do about a label that is not in ``classes``; "ignore" codes it as -1.
+    known : str
+        What ``classes`` are, for error messages.
 
     Returns
     -------
@@ -186,7 +190,7 @@ def encode_labels(labels, classes, offsets, *, unknown="raise") -> np.ndarray:
         raise
     if unknown == "raise" and (codes < 0).any():
         t = int(np.flatnonzero(codes < 0)[0])
-        raise ValueError(f"unknown label {flat[t]!r} ({place(offsets, t)}): it is not among the labels seen in fit")
+        raise ValueError(f"unknown label {flat[t]!r} ({place(offsets, t)}): it is not among {known}")
     return codes
 
 

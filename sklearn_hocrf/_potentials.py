@@ -290,6 +290,44 @@ class WeightLayout:
         )
         return layout, layout.weights(self.pattern_coef(weights)[kept], self.coef(weights)[kept])
 
+    def joined(self, other) -> tuple[WeightLayout, np.ndarray | None]:
+        """Return a layout that has the pairs of another one, too, and where the weights of this one are in it.
+
+        The other one has the same patterns, and the same features or these and more. Without anything new this layout
+        is returned, and None.
+        """
+        n_patterns = len(self.patterns.lengths)
+
+        def keys(layout):
+            return layout.pair_feature.astype(np.int64) * n_patterns + layout.pair_pattern
+
+        old = keys(self)
+        new = np.setdiff1d(keys(other), old)
+        if not len(new) and other.n_features == self.n_features:
+            return self, None
+        sort_key = np.array(other.features.sort_key, dtype=np.int64) + len(self.pairs.starts)
+        known = np.flatnonzero(self._rank >= 0)
+        sort_key[known] = self._rank[known]
+        every = np.concatenate([old, new])
+        features = other.features._replace(sort_key=sort_key)
+        layout = self._with_pairs(features, every // n_patterns, every % n_patterns)
+        every = keys(layout)
+        by_key = np.argsort(every, kind="stable")
+        pairs = by_key[np.searchsorted(every, old, sorter=by_key)]
+        return layout, np.concatenate([pairs, layout.n_pairs + np.arange(len(self.bias_pattern))])
+
+    def _with_pairs(self, features, pair_feature, pair_pattern) -> WeightLayout:
+        """Return a layout of the same patterns with other pairs."""
+        return WeightLayout(
+            self.patterns,
+            self.automaton,
+            features,
+            pair_feature,
+            pair_pattern,
+            self.bias_pattern,
+            network=self.network,
+        )
+
     def _with_weights(self, patterns, pair_feature, pair_pattern, bias_pattern) -> WeightLayout:
         """Return a layout of the same features with other weights."""
         features = self.features._replace(sort_key=self._rank)
@@ -325,6 +363,7 @@ def build_layout(
     fit_intercept=True,
     unsupported=False,
     sequence_weight=None,
+    like=None,
 ) -> WeightLayout:
     """Decide which weights the model has.
 
@@ -347,17 +386,20 @@ def build_layout(
         Whether pairs that do not occur get a weight, too.
     sequence_weight : ndarray of shape (n_sequences,) or None
         How often each sequence counts; 0 leaves it out.
+    like : WeightLayout or None
+        A layout of the same patterns, whose automaton is taken.
 
     Returns
     -------
     WeightLayout
     """
     n_labels = int((patterns.lengths == 1).sum())
-    automaton = build_automaton(patterns, n_labels)
+    automaton = build_automaton(patterns, n_labels) if like is None else like.automaton
+    network = None if like is None else like.network
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
     no_pairs = np.empty((2, 0), dtype=np.int64)
-    bare = WeightLayout(patterns, automaton, FeatureMap.of_tokens(np.zeros(0)), *no_pairs, bias_pattern)
+    bare = WeightLayout(patterns, automaton, FeatureMap.of_tokens(np.zeros(0)), *no_pairs, bias_pattern, network=network)
     arcs = label_arcs(build_lattice(bare), batch.offsets, codes)
     token_weight = np.repeat(weight, batch.lengths)
     matrix = batch.tocsr()

@@ -164,6 +164,22 @@ class SegmentLayout(WeightLayout):
             self.repeats,
         )
 
+    def _with_pairs(self, features, pair_feature, pair_pattern) -> SegmentLayout:
+        return SegmentLayout(
+            self.patterns,
+            self.automaton.n_labels,
+            features,
+            pair_feature,
+            pair_pattern,
+            self.bias_pattern,
+            self.channels,
+            self.length_blocks,
+            self.longest,
+            self.repeats,
+            automaton=self.automaton,
+            network=self.network,
+        )
+
     def _with_weights(self, patterns, pair_feature, pair_pattern, bias_pattern) -> SegmentLayout:
         return SegmentLayout(
             patterns,
@@ -352,6 +368,7 @@ def build_segment_layout(
     fit_intercept=True,
     unsupported=False,
     sequence_weight=None,
+    like=None,
 ) -> SegmentLayout:
     """Decide which weights a semi-Markov model has.
 
@@ -367,7 +384,7 @@ def build_segment_layout(
         Highest length of a segment, by label.
     repeats : bool
         Whether neighbouring segments may have one label.
-    feature_orders, min_feature_count, fit_intercept, unsupported, sequence_weight
+    feature_orders, min_feature_count, fit_intercept, unsupported, sequence_weight, like
         As in :func:`~sklearn_hocrf._potentials.build_layout`.
 
     Returns
@@ -380,7 +397,9 @@ def build_segment_layout(
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
     features, channels, length_blocks = _feature_map(batch)
     rest = channels, length_blocks, longest, repeats
-    bare = SegmentLayout(patterns, n_labels, features, *np.empty((2, 0), dtype=np.int64), bias_pattern, *rest)
+    compiled = {} if like is None else {"automaton": like.automaton, "network": like.network}
+    no_pairs = np.empty((2, 0), dtype=np.int64)
+    bare = SegmentLayout(patterns, n_labels, features, *no_pairs, bias_pattern, *rest, **compiled)
     arcs = label_arcs(build_lattice(bare), segments.offsets, segments.codes)
     pairs = choose_pairs(
         segment_counts(batch, segments.start, segments.stop),

@@ -6,7 +6,7 @@ from ._base import BaseSequenceLabeler
 from ._inference import ChainModel
 from ._objectives import ChainProblem
 from ._potentials import build_layout
-from ._validation import read_label_codes, read_token_targets
+from ._validation import check_classes, read_label_codes, read_token_targets
 
 __all__ = ["HighOrderCRF"]
 
@@ -207,8 +207,11 @@ class HighOrderCRF(BaseSequenceLabeler):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _read_training_targets(self, y, lengths, form, name, kept):
-        return read_token_targets(y, lengths, form, name, kept)
+    def _read_training_targets(self, y, lengths, form, name, kept, known=None):
+        return read_token_targets(y, lengths, form, name, kept, known)
+
+    def _check_classes(self, classes):
+        return check_classes(classes)
 
     def _store_targets(self, targets):
         self.classes_ = targets.labels
@@ -216,12 +219,14 @@ class HighOrderCRF(BaseSequenceLabeler):
     def _training_codes(self, targets):
         return targets.codes
 
-    def _build_problem(self, data):
-        objective_weight = self._objective_weight(data)
+    def _build_layout(self, data, like=None, patterns=None):
         batch, codes, weight = data.batch, data.targets.codes, data.sequence_weight
         orders = self._feature_orders(data.features)
-        patterns = self._select_patterns(codes, batch.offsets, data.targets.labels, weight)
-        layout = build_layout(
+        if like is None:
+            patterns = self._select_patterns(codes, batch.offsets, data.targets.labels, weight, patterns)
+        else:
+            patterns = like.patterns
+        return build_layout(
             batch,
             codes,
             patterns,
@@ -230,8 +235,12 @@ class HighOrderCRF(BaseSequenceLabeler):
             fit_intercept=self.fit_intercept,
             unsupported=self.unsupported,
             sequence_weight=weight,
+            like=like,
         )
-        return ChainProblem(layout, batch, codes, sequence_weight=objective_weight, n_jobs=self.n_jobs)
+
+    def _pose_problem(self, layout, data):
+        weight = self._objective_weight(data)
+        return ChainProblem(layout, data.batch, data.targets.codes, sequence_weight=weight, n_jobs=self.n_jobs)
 
     def _build_model(self):
         return ChainModel(self._layout, self._weights)

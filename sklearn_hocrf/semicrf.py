@@ -310,24 +310,37 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             if not valid or most < 1:
                 raise ValueError(f"max_segment_length maps labels to integers >= 1 or inf, got {label!r}: {most!r}")
 
-    def _read_training_targets(self, y, lengths, form, name, kept):
+    def _read_training_targets(self, y, lengths, form, name, kept, known=None):
         return read_segment_targets(
-            y, lengths, form, name, kept, encoding=self.encoding, max_segment_length=self.max_segment_length
+            y,
+            lengths,
+            form,
+            name,
+            kept,
+            encoding=self.encoding,
+            max_segment_length=self.max_segment_length,
+            known=known,
         )
+
+    def _check_classes(self, classes):
+        return check_segment_classes(classes, self.encoding)
 
     def _training_codes(self, targets):
         return token_labels(targets.segments)
 
-    def _build_problem(self, data):
-        objective_weight = self._objective_weight(data)
+    def _build_layout(self, data, like=None, patterns=None):
         batch, segments, weight = data.batch, data.targets.segments, data.sequence_weight
         repeats, labels = data.targets.repeats, data.targets.labels
         orders = self._feature_orders(data.features)
-        patterns = self._select_patterns(segments.codes, segments.offsets, labels, weight)
-        layout = build_segment_layout(
+        if like is None:
+            patterns = self._select_patterns(segments.codes, segments.offsets, labels, weight, patterns)
+            patterns = patterns if repeats else without_repeats(patterns)
+        else:
+            patterns = like.patterns
+        return build_segment_layout(
             batch,
             segments,
-            patterns if repeats else without_repeats(patterns),
+            patterns,
             data.targets.longest,
             repeats=repeats,
             feature_orders=orders,
@@ -335,8 +348,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             fit_intercept=self.fit_intercept,
             unsupported=self.unsupported,
             sequence_weight=weight,
+            like=like,
         )
-        return SegmentProblem(layout, batch, segments, sequence_weight=objective_weight, n_jobs=self.n_jobs)
+
+    def _pose_problem(self, layout, data):
+        weight = self._objective_weight(data)
+        return SegmentProblem(layout, data.batch, data.targets.segments, sequence_weight=weight, n_jobs=self.n_jobs)
 
     def _store_targets(self, targets):
         labels = targets.labels.tolist()

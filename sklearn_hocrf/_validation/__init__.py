@@ -10,9 +10,16 @@ A sequence is a list of feature dicts or of attribute-name lists (``_attributes`
 """
 
 from ._class_weight import check_class_weight
-from ._inputs import FeatureSpace, TrainingData, check_sequence_weight, check_training_data, read_sequences
-from ._segment_targets import SegmentTargets, read_segment_targets, read_segments
-from ._targets import TokenTargets, read_label_codes, read_token_targets
+from ._inputs import (
+    FeatureSpace,
+    TrainingData,
+    check_more_data,
+    check_sequence_weight,
+    check_training_data,
+    read_sequences,
+)
+from ._segment_targets import SegmentTargets, check_segment_classes, read_segment_targets, read_segments
+from ._targets import TokenTargets, check_classes, read_label_codes, read_token_targets
 
 __all__ = [
     "FeatureSpace",
@@ -20,6 +27,9 @@ __all__ = [
     "TokenTargets",
     "TrainingData",
     "check_class_weight",
+    "check_classes",
+    "check_more_data",
+    "check_segment_classes",
     "check_sequence_weight",
     "check_training_data",
     "read_label_codes",

@@ -20,7 +20,7 @@ from scipy import sparse
 from .._batch import SequenceBatch
 from ._messages import refuse_non_sequence, short
 
-__all__ = ["Vocabulary", "looks_like_rows", "read_attributes", "sort_vocabulary"]
+__all__ = ["Vocabulary", "extend_vocabulary", "looks_like_rows", "read_attributes", "sort_vocabulary"]
 
 SEPARATOR = ":"
 _COLLECTIONS = (list, tuple, set, frozenset)
@@ -189,3 +189,27 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
     ranks = rank[batch.indices]
     batch = _canonical(batch.offsets, batch.indptr, ranks, batch.values, len(names), as_array)
     return batch, Vocabulary(zip(names, range(len(names)), strict=True))
+
+
+def extend_vocabulary(batch, vocabulary, known, known_names) -> tuple[SequenceBatch, Vocabulary]:
+    """Number the attributes of a batch as a known vocabulary does; names that it lacks get the next numbers.
+
+    Parameters
+    ----------
+    batch : SequenceBatch
+    vocabulary : Vocabulary
+        Number by name, in the batch.
+    known : Vocabulary
+        It stays as it is.
+    known_names : ndarray of shape (len(known),)
+        Its names, by number.
+    """
+    names = list(vocabulary)
+    numbers = np.array([known[name] for name in names], dtype=np.int32)
+    fresh = np.flatnonzero(numbers < 0)
+    numbers[fresh] = len(known) + np.arange(len(fresh))
+    extended = Vocabulary(known)
+    extended.update((names[i], int(numbers[i])) for i in fresh)
+    all_names = np.concatenate([known_names, batch.attribute_names[fresh]])
+    ids = numbers[batch.indices]
+    return _canonical(batch.offsets, batch.indptr, ids, batch.values, len(extended), all_names), extended

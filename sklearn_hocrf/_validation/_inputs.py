@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, _get_feature_names, v
 
 from .._batch import SequenceBatch
 from .._segments import LengthBlock, TokenBlock
-from ._attributes import Vocabulary, looks_like_rows, read_attributes, sort_vocabulary
+from ._attributes import Vocabulary, extend_vocabulary, looks_like_rows, read_attributes, sort_vocabulary
 from ._messages import refuse_non_sequence, short
 from ._rows import check_table, refuse_not_finite, rows_batch, stack_grid, stack_rows
 from ._targets import read_token_targets
@@ -21,6 +21,7 @@ from ._targets import read_token_targets
 __all__ = [
     "FeatureSpace",
     "TrainingData",
+    "check_more_data",
     "check_sequence_weight",
     "check_training_data",
     "input_form",
@@ -63,17 +64,51 @@ def check_training_data(estimator, X, y, sample_weight=None, read_targets=read_t
     """
     form = input_form(X)
     batch, features = _read_training_sequences(estimator, X, form)
-    if not batch.lengths.all():
-        raise ValueError(f"sequence {int(np.argmin(batch.lengths))} of X is empty: fit needs a token in each sequence")
-    weight = check_sequence_weight(sample_weight, len(batch))
-    kept = None if weight is None or weight.all() else weight > 0
+    weight, kept = _check_training_batch(batch, sample_weight)
     targets = read_targets(y, batch.lengths, form, type(estimator).__name__, kept)
-    if kept is not None:
-        batch, weight = batch[kept], weight[kept]
+    batch, weight = (batch, weight) if kept is None else (batch[kept], weight[kept])
     if features.vocabulary is not None:
         batch, vocabulary = sort_vocabulary(batch, features.vocabulary)
         features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
     return TrainingData(batch, targets, weight, features)
+
+
+def check_more_data(estimator, X, y, sample_weight, read_targets) -> TrainingData:
+    """Return validated training data for an estimator that has been fitted on other such data.
+
+    Attribute names that are new get the numbers after those that are known.
+
+    Parameters
+    ----------
+    estimator, X, y, sample_weight, read_targets
+        As in :func:`check_training_data`.
+    """
+    form, features = input_form(X), estimator._features
+    named = form == "sequences" and features.vocabulary is not None and not isinstance(X, SequenceBatch)
+    if named:
+        X = list(X)
+        _check_kind(looks_like_rows(X, default=False), features, type(estimator).__name__)
+        vocabulary = Vocabulary()
+        batch = read_attributes(X, vocabulary, grow=True)
+    else:
+        batch, form = read_sequences(estimator, X)
+    if not len(batch):
+        raise ValueError("X has no sequences: partial_fit needs at least one")
+    weight, kept = _check_training_batch(batch, sample_weight)
+    targets = read_targets(y, batch.lengths, form, type(estimator).__name__, kept)
+    batch, weight = (batch, weight) if kept is None else (batch[kept], weight[kept])
+    if named:
+        batch, vocabulary = extend_vocabulary(*sort_vocabulary(batch, vocabulary), features.vocabulary, features.names)
+        features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
+    return TrainingData(batch, targets, weight, features)
+
+
+def _check_training_batch(batch, sample_weight):
+    """Return the weights of the sequences, and which are not left out; each None for all."""
+    if not batch.lengths.all():
+        raise ValueError(f"sequence {int(np.argmin(batch.lengths))} of X is empty: fit needs a token in each sequence")
+    weight = check_sequence_weight(sample_weight, len(batch))
+    return weight, None if weight is None or weight.all() else weight > 0
 
 
 def check_sequence_weight(sample_weight, n_sequences):

@@ -21,12 +21,12 @@ from .._encodings import (
     split_tag,
     token_labels,
 )
-from .._labels import check_hashable, encode_labels, place, sorted_labels
+from .._labels import SEEN, check_hashable, encode_labels, place, sorted_labels
 from .._segments import NO_LIMIT, Segments
 from ._messages import short
-from ._targets import leave_out, read_labels, read_target_sequences
+from ._targets import KNOWN, check_classes, leave_out, read_labels, read_target_sequences
 
-__all__ = ["SegmentTargets", "read_segment_targets", "read_segments"]
+__all__ = ["SegmentTargets", "check_segment_classes", "read_segment_targets", "read_segments"]
 
 
 class SegmentTargets(NamedTuple):
@@ -39,6 +39,11 @@ class SegmentTargets(NamedTuple):
     as_lists: bool  # y was lists, so predictions are
     bare_tags: bool  # tags of the label "_" are written without it
 
+    def without_data(self) -> SegmentTargets:
+        """Return what later training data must go with."""
+        nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))
+        return self._replace(segments=nothing)
+
 
 class _Reading(NamedTuple):
     """Segmentations as they are in y."""
@@ -50,7 +55,21 @@ class _Reading(NamedTuple):
     like_bio: bool = False  # these may be BIO tags, though the encoding is another one
 
 
-def read_segment_targets(y, lengths, form, name, kept=None, *, encoding, max_segment_length) -> SegmentTargets:
+def check_segment_classes(classes, encoding) -> np.ndarray:
+    """Return the labels of segments that there are, given by the user: labels, or tags for "bio" and "bioes"."""
+    if encoding not in PREFIXES:
+        return check_classes(classes, at_least=2 if encoding == "runs" else 1)
+    tags = check_classes(classes, at_least=1)
+    parts = {tag: split_tag(tag, encoding) for tag in tags.tolist()}
+    for tag, part in parts.items():
+        if part is None or (part[1] == OUTSIDE and part[0] != O):
+            raise ValueError(f"classes: {short(tag)} is no tag of encoding={encoding!r}")
+    return check_classes(sorted({part[1] for part in parts.values()}), at_least=1)
+
+
+def read_segment_targets(
+    y, lengths, form, name, kept=None, *, encoding, max_segment_length, known=None
+) -> SegmentTargets:
     """Return the training segmentations.
 
     Parameters
@@ -60,10 +79,21 @@ def read_segment_targets(y, lengths, form, name, kept=None, *, encoding, max_seg
     encoding : {"runs", "bio", "bioes", "segments"}
     max_segment_length : int, inf, dict or None
         Highest length of a segment, for all labels or by label; None stands for the longest in training.
+    known : SegmentTargets, ndarray of shape (L,), or None
+        Targets of earlier training data, or the labels of segments there are; None stands for those of y.
     """
-    found = _read(y, lengths, form, name, encoding, kept=kept)
+    earlier = known if isinstance(known, SegmentTargets) else None
+    labels = known if earlier is None else earlier.labels
+    found = _read(y, lengths, form, name, encoding, labels, kept=kept, known=KNOWN)
     segments, labels = found.segments, found.labels
-    longest = _longest(max_segment_length, segments, labels, encoding)
+    if earlier is not None:
+        longest = earlier.longest
+        found = found._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, like_bio=False)
+        if max_segment_length is None:
+            hint = ": None stands for the longest of the first call of partial_fit"
+            _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
+    else:
+        longest = _longest(max_segment_length, segments, labels, encoding)
     singles = encoding == "runs" and bool((longest == 1).all())
     repeats = encoding != "runs" or singles
     if singles:
@@ -101,21 +131,21 @@ def _offsets(lengths, kept=None):
     return np.concatenate([[0], np.cumsum(lengths if kept is None else np.where(kept, lengths, 0))])
 
 
-def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=None) -> _Reading:
-    """Read y; ``labels`` are those of a fitted estimator, or None, which stands for those of y."""
+def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=None, known=SEEN) -> _Reading:
+    """Read y; ``labels`` are the ``known`` ones, or None, which stands for those of y."""
     if encoding == "segments":
-        return _read_lists(y, lengths, name, labels, unknown, kept)
+        return _read_lists(y, lengths, name, labels, unknown, kept, known)
     if form != "table":
         _refuse_segments(y, lengths, name, encoding)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
     if encoding == "runs":
         labels = sorted_labels(tokens, offsets) if labels is None else labels
-        segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown), offsets)
+        segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, known=known), offsets)
         return _Reading(segments, labels, as_lists, False, _are_bio_tags(labels.tolist()))
     prefixes, names = _split_tags(tokens, offsets, encoding)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
-    segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown), offsets)
+    segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, known=known), offsets)
     like_bio = encoding == "bioes" and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
     return _Reading(segments, labels, as_lists, any(tag in ("B", "I", "E", "S") for tag in tokens), like_bio)
 
@@ -158,7 +188,7 @@ def _refuse_segments(y, lengths, name, encoding):
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
-def _read_lists(y, lengths, name, labels, unknown, kept) -> _Reading:
+def _read_lists(y, lengths, name, labels, unknown, kept, known) -> _Reading:
     sequences = [_rows(segments) for segments in read_target_sequences(y, len(lengths), name)]
     rows = [
         (n, *read_segment(segment, f"sequence {n}, position {i}", "y"))
@@ -172,7 +202,7 @@ def _read_lists(y, lengths, name, labels, unknown, kept) -> _Reading:
     counts = np.bincount(sequence, minlength=len(lengths))
     names, offsets = leave_out([row[3] for row in rows], counts, kept)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
-    codes = encode_labels(names, labels, offsets, unknown=unknown)
+    codes = encode_labels(names, labels, offsets, unknown=unknown, known=known)
     remain = slice(None) if kept is None else kept[sequence]
     origin = _offsets(lengths, kept)[sequence]
     return _Reading(Segments(offsets, (start + origin)[remain], (stop + origin)[remain], codes), labels, True, False)
@@ -213,7 +243,7 @@ def _gap(n, start, stop, where):
 
 def _longest(max_segment_length, segments, labels, encoding):
     """Return the highest length of a segment of each label."""
-    longest = np.zeros(len(labels), dtype=np.int64)
+    longest = np.ones(len(labels), dtype=np.int64)
     np.maximum.at(longest, segments.codes, segments.lengths)
     names = labels.tolist()
     given = max_segment_length
@@ -230,7 +260,7 @@ def _longest(max_segment_length, segments, labels, encoding):
     return longest
 
 
-def _refuse_longer(segments, longest, labels, offsets):
+def _refuse_longer(segments, longest, labels, offsets, hint=""):
     """Raise if a training segment is longer than its label allows."""
     for i in np.flatnonzero(segments.lengths > longest[segments.codes])[:1].tolist():
         n = int(np.searchsorted(offsets, segments.start[i], side="right")) - 1
@@ -238,5 +268,5 @@ def _refuse_longer(segments, longest, labels, offsets):
         segment = int(segments.start[i] - offsets[n]), int(segments.stop[i] - offsets[n]), label
         raise ValueError(
             f"segment {short(segment)} of sequence {n} of y has {segments.lengths[i]} tokens, but max_segment_length "
-            f"allows {longest[segments.codes[i]]} for the label {label!r}"
+            f"allows {longest[segments.codes[i]]} for the label {label!r}{hint}"
         )

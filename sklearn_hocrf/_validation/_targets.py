@@ -11,13 +11,18 @@ from .._labels import encode_labels, flatten_labels, sorted_labels
 from ._messages import short
 
 __all__ = [
+    "KNOWN",
     "TokenTargets",
+    "check_classes",
     "leave_out",
     "read_label_codes",
     "read_labels",
     "read_target_sequences",
     "read_token_targets",
 ]
+
+
+KNOWN = "the classes, which the first call of partial_fit has fixed"
 
 
 class TokenTargets(NamedTuple):
@@ -27,8 +32,23 @@ class TokenTargets(NamedTuple):
     labels: np.ndarray  # (L,)         the labels as in y, sorted
     as_lists: bool  # y was lists, so predictions are
 
+    def without_data(self) -> TokenTargets:
+        """Return what later training data must go with."""
+        return self._replace(codes=self.codes[:0])
 
-def read_token_targets(y, lengths, form, name, kept=None) -> TokenTargets:
+
+def check_classes(classes, at_least=2) -> np.ndarray:
+    """Return the labels that there are, given by the user, sorted."""
+    if isinstance(classes, (str, bytes)) or not _is_ordered_collection(classes):
+        raise TypeError(f"classes must be a list or an array of labels, got {short(classes)}")
+    flat = flatten_labels([classes])
+    try:
+        return sorted_labels(flat, [0, len(flat)], at_least)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"classes: {error}") from error
+
+
+def read_token_targets(y, lengths, form, name, kept=None, known=None) -> TokenTargets:
     """Return the training labels of all tokens.
 
     Parameters
@@ -37,11 +57,18 @@ def read_token_targets(y, lengths, form, name, kept=None) -> TokenTargets:
         As in :func:`read_labels`.
     kept : ndarray of bool of shape (n_sequences,), or None
         Sequences that are not left out.
+    known : TokenTargets, ndarray of shape (L,), or None
+        Targets of earlier training data, or the labels there are; None stands for those of y.
     """
     labels, as_lists = read_labels(y, lengths, form, name)
     labels, offsets = leave_out(labels, lengths, kept)
-    classes = sorted_labels(labels, offsets)
-    return TokenTargets(encode_labels(labels, classes, offsets), classes, as_lists)
+    if known is None:
+        classes = sorted_labels(labels, offsets)
+    elif isinstance(known, TokenTargets):
+        classes, as_lists = known.labels, known.as_lists
+    else:
+        classes = known
+    return TokenTargets(encode_labels(labels, classes, offsets, known=KNOWN), classes, as_lists)
 
 
 def leave_out(labels, lengths, kept):
