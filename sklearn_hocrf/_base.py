@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from inspect import signature
 from numbers import Integral, Real
 
@@ -29,13 +29,14 @@ from ._objectives import Problem
 from ._patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from ._penalties import L2, ElasticNet
 from ._solvers import OWLQN, check_needs
+from ._streams import StreamMixin, check_patterns
 from ._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences
 from .training import OBJECTIVES, SOLVERS
 
 __all__ = ["BaseSequenceLabeler"]
 
 
-class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
+class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`."""
 
     _parameter_constraints: dict = {
@@ -196,7 +197,7 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
                 "l1_reg must be a number >= 0, or a sequence of numbers >= 0, one per order; all of them finite. Got "
                 f"{self.l1_reg!r}"
             )
-        _check_patterns(self.patterns)
+        check_patterns(self.patterns)
         for name in ("objective", "penalty", "solver"):
             value = getattr(self, name)
             if isinstance(value, type):
@@ -586,13 +587,6 @@ class BaseSequenceLabeler(BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
-
-
-def _check_patterns(patterns):
-    if isinstance(patterns, str) and patterns not in ("observed", "all"):
-        raise ValueError(f'patterns must be "observed", "all" or an iterable of tuples of labels, got {patterns!r}')
-    if isinstance(patterns, Iterator):  # a second fit would find it empty
-        raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")
 
 
 def _is_order(value):

@@ -30,7 +30,7 @@ from ._patterns import without_repeats
 from ._segment_inference import SegmentModel
 from ._segment_potentials import build_segment_layout
 from ._segments import NO_LIMIT, Segments
-from ._validation import read_segment_targets, read_segments, read_sequences
+from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
 
 __all__ = ["HighOrderSemiCRF"]
 

@@ -27,7 +27,7 @@ LAYER_2 = {"_potentials", "_segment_potentials"}
 INFERENCE = {"_inference", "_segment_inference", "_margins", "_matching", "_segment_matching", "_minibatches"}
 LAYERS_1_TO_3 = {*LAYER_1, *LAYER_2, *INFERENCE}
 LAYER_4 = {"_objectives", "_penalties", "_solvers"}
-ESTIMATORS = {"_base", "crf", "semicrf"}
+ESTIMATORS = {"_streams", "_base", "crf", "semicrf"}
 LAYER_5 = {"_validation", "feature_extraction", "metrics", "datasets", "inspection"}
 
 # unit -> other units of the package it may import; a unit is a module or a subpackage of sklearn_hocrf
@@ -49,7 +49,8 @@ MAY_IMPORT = {
     "feature_extraction": LAYERS_1_TO_3 | {"_validation"},  # some extractors learn from y, too
     "inspection": LAYERS_1_TO_3 | {"_validation", "_objectives"},
     "training": LAYER_4,
-    "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training"},
+    "_streams": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training"},
+    "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_streams"},
     **{unit: LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_base"} for unit in ("crf", "semicrf")},
     "__init__": LAYER_5 | ESTIMATORS,
     "__main__": LAYER_5 | ESTIMATORS | {"__init__"},
