@@ -17,16 +17,20 @@ class _Penalty:
     strength: np.ndarray | None
 
     def __init__(self, precision):
-        self.precision = np.atleast_1d(np.asarray(precision, dtype=np.float64))
+        self.precision = _check_values(precision, "precision")
 
     def smooth_value_gradient(self, w) -> tuple[float, np.ndarray]:
         """Return the smooth part's value and gradient at ``w``."""
-        gradient = self.precision * w
+        gradient = self.precisions(len(w)) * w
         return 0.5 * float(gradient @ w), gradient
 
     def precisions(self, n_weights) -> np.ndarray:
         """Return the precision of each weight; shape (n_weights,)."""
-        return np.broadcast_to(self.precision, n_weights)
+        return _for_weights(self.precision, n_weights, "precision")
+
+    def strengths(self, n_weights) -> np.ndarray:
+        """Return the strength of each weight's absolute value, 0 without any; shape (n_weights,)."""
+        return _for_weights(np.zeros(1) if self.strength is None else self.strength, n_weights, "strength")
 
     def prox(self, x, step, chosen=slice(None)) -> np.ndarray:
         """Return the minimisers u of ``penalty(u) + (u - x)**2 / (2 step)``, taken for each weight alone.
@@ -60,7 +64,22 @@ class L2(_Penalty):
     Parameters
     ----------
     precision : float or ndarray of shape (n_weights,)
-        ``1 / sigma**2`` of each weight; 0 for a weight without penalty.
+        ``1 / sigma**2`` of each weight, finite; 0 for a weight without penalty.
+
+    Raises
+    ------
+    ValueError
+        For numbers that are negative or not finite. Where there are too few or too many, ``fit`` says so.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import L2
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(penalty=L2(0.25)).fit(X, y)  # the same as sigma_reg=2
+    >>> (crf.coef_ - HighOrderCRF(sigma_reg=2.0).fit(X, y).coef_).nnz
+    0
     """
 
     strength = None
@@ -86,16 +105,46 @@ class ElasticNet(_Penalty):
     precision : float or ndarray of shape (n_weights,)
         As in :class:`L2`.
     strength : float or ndarray of shape (n_weights,)
-        Weight of each absolute value, at least 0.
+        Weight of each absolute value, finite and at least 0.
+
+    Raises
+    ------
+    ValueError
+        As for :class:`L2`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import ElasticNet
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(penalty=ElasticNet(1.0, 0.7)).fit(X, y)  # the same as l1_reg=0.7
+    >>> HighOrderCRF().fit(X, y).coef_.nnz, crf.coef_.nnz
+    (3, 2)
     """
 
     def __init__(self, precision, strength):
         super().__init__(precision)
-        self.strength = np.atleast_1d(np.asarray(strength, dtype=np.float64))
+        self.strength = _check_values(strength, "strength")
 
     def value(self, w) -> float:
         """Return the penalty of ``w``."""
         return self.smooth_value_gradient(w)[0] + float(np.sum(self.strength * np.abs(w)))
+
+
+def _check_values(values, name):
+    """Return a parameter of each weight, or of all, as an array."""
+    values = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if values.ndim > 1 or not ((values >= 0) & np.isfinite(values)).all():
+        raise ValueError(f"{name} must be a finite number >= 0, or an array of one for each weight; got {values!r}")
+    return values
+
+
+def _for_weights(values, n_weights, name):
+    """Return a parameter of each weight; shape (n_weights,)."""
+    if len(values) not in (1, n_weights):
+        raise ValueError(f"the penalty has {len(values)} values of {name}, but there are {n_weights} weights")
+    return np.broadcast_to(values, n_weights)
 
 
 def _of(values, chosen):

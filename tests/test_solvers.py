@@ -66,6 +66,27 @@ def test_gap_needs_a_precision_everywhere():
     assert ElasticNet(np.array([2.0, 0.0]), np.ones(2)).gap(3.0) == np.inf
 
 
+@pytest.mark.parametrize("values", [-1.0, np.nan, np.inf, [1.0, -2.0], np.ones((2, 3))])
+def test_values_of_penalties_are_numbers_from_0(values):
+    with pytest.raises(ValueError, match="precision must be a finite number >= 0"):
+        L2(values)
+    with pytest.raises(ValueError, match="precision must be a finite number >= 0"):
+        ElasticNet(values, 1.0)
+    with pytest.raises(ValueError, match="strength must be a finite number >= 0"):
+        ElasticNet(1.0, values)
+
+
+def test_values_of_penalties_are_one_or_as_many_as_weights():
+    objective, w = logistic(), np.zeros(30)
+    with pytest.raises(ValueError, match="3 values of precision, but there are 30 weights"):
+        LBFGS().solve(objective, L2(np.ones(3)), w)
+    with pytest.raises(ValueError, match="3 values of strength, but there are 30 weights"):
+        OWLQN().solve(objective, ElasticNet(1.0, np.ones(3)), w)
+    one, many = (OWLQN().solve(objective, ElasticNet(*values), w) for values in ((1, 2), (np.ones(30), np.full(30, 2))))
+    np.testing.assert_array_equal(one.w, many.w)
+    np.testing.assert_array_equal(L2(1.0).strengths(4), np.zeros(4))
+
+
 def test_shortest_subgradient_by_hand():
     w = np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0])
     gradient = np.array([0.5, 0.5, 0.5, 3.0, -3.0, -3.0])

@@ -33,7 +33,7 @@ class OWLQN:
     .. [1] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
     """
 
-    needs = {"objective": ("value_gradient",), "penalty": ("smooth_value_gradient",)}
+    needs = {"objective": ("value_gradient",), "penalty": ("smooth_value_gradient", "strengths")}
     memory = 10  # correction pairs
     most_steps = 40  # of a line search
     decrease = 1e-4  # share of the linear decrease that a step must reach
@@ -51,7 +51,7 @@ class OWLQN:
             If values or gradients are so large that their squares overflow.
         """
         w = np.array(w0, dtype=np.float64)
-        strength = np.broadcast_to(0.0 if penalty.strength is None else penalty.strength, w.shape)
+        strength = penalty.strengths(len(w))
 
         passes = count()
 
