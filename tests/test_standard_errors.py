@@ -224,6 +224,26 @@ def test_conjugate_gradients_that_do_not_converge(estimator):
         log_odds_standard_errors(crf, X, X, [(0, 1)], max_iter=1)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"tol": 0}, "tol must be"), ({"tol": np.nan}, "tol must be"), ({"max_iter": 0}, "max_iter must be")],
+)
+def test_settings_that_are_out_of_range(settings, message):
+    crf = fitted("chain")
+    with pytest.raises(ValueError, match=message):
+        weight_standard_errors(crf, X, all_weights(crf), **settings)
+    with pytest.raises(ValueError, match=message):
+        log_odds_standard_errors(crf, X, X, [(0, 0)], **settings)
+
+
+def test_what_is_asked_for_can_be_read_once():
+    crf, asked, positions = fitted("chain"), [(("L",), "a")], [(0, 0), (0, 1)]
+    errors = weight_standard_errors(crf, X, asked)
+    np.testing.assert_array_equal(weight_standard_errors(crf, X, iter(asked)), errors)
+    table = log_odds_standard_errors(crf, X, X, positions)
+    np.testing.assert_array_equal(log_odds_standard_errors(crf, X, X, iter(positions)), table)
+
+
 def test_weights_that_nothing_determines():
     crf = HighOrderCRF(0, sigma_reg=np.inf, tol=1e-2).fit(X * 3, Y * 3)
     with pytest.raises(np.linalg.LinAlgError, match="undetermined"):

@@ -8,7 +8,7 @@ numbers. The variance of a weight, or of a function of the weights with gradient
 from __future__ import annotations
 
 from collections.abc import Hashable
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
@@ -52,7 +52,7 @@ def weight_standard_errors(estimator, X, weights, *, sample_weight=None, tol=1e-
     Raises
     ------
     ValueError
-        If the model was trained otherwise, or has no such weight.
+        If the model was trained otherwise, or has no such weight, or a setting is out of range.
     numpy.linalg.LinAlgError
         If conjugate gradients do not converge, as they cannot where neither data nor prior say anything of a weight.
 
@@ -67,7 +67,7 @@ def weight_standard_errors(estimator, X, weights, *, sample_weight=None, tol=1e-
     array([0.874, 0.876])
     """
     laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
-    names = _FeatureNumbers(estimator)
+    names, weights = _FeatureNumbers(estimator), list(weights)
     numbers = [_weight_number(estimator, names, weight) for weight in weights]
     errors = np.empty(len(numbers))
     for row, (number, weight) in enumerate(zip(numbers, weights, strict=True)):
@@ -101,7 +101,7 @@ def log_odds_standard_errors(
     Raises
     ------
     ValueError
-        If the model was trained otherwise, or there is no such position.
+        If the model was trained otherwise, or there is no such position, or a setting is out of range.
     numpy.linalg.LinAlgError
         If conjugate gradients do not converge.
 
@@ -120,6 +120,7 @@ def log_odds_standard_errors(
     laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
     model, labels = laplace.model, estimator._labels
     batch, _ = read_sequences(estimator, X_new)
+    positions = list(positions)
     tokens = [_token_number(batch, position) for position in positions]
     decoded, marginals = model.decode(batch, n_jobs=estimator.n_jobs), model.marginals(batch, n_jobs=estimator.n_jobs)
     is_segmental = isinstance(model, SegmentModel)
@@ -143,6 +144,10 @@ class _Laplace:
 
     def __init__(self, estimator, X, sample_weight, tol, max_iter):
         check_is_fitted(estimator)
+        if not (isinstance(tol, Real) and 0 < tol < 1):
+            raise ValueError(f"tol must be a number between 0 and 1, got {tol!r}")
+        if not (isinstance(max_iter, Integral) and max_iter >= 1):
+            raise ValueError(f"max_iter must be an integer >= 1, got {max_iter!r}")
         self.precision = _precision(estimator)
         if estimator.class_weight is not None and sample_weight is None:
             raise ValueError(
@@ -191,7 +196,9 @@ def _precision(estimator):
     if penalty is None:
         return estimator._strengths_of_weights(estimator._layout.order_of_weight)[0]
     if not hasattr(penalty, "precision"):
-        raise ValueError(f"the penalty {penalty!r} has no precision, which the Laplace approximation needs: use an L2")
+        raise ValueError(
+            f"the penalty {type(penalty).__name__} has no precision, which the Laplace approximation needs: use an L2"
+        )
     return penalty.precision
 
 
