@@ -35,6 +35,8 @@ from .training import OBJECTIVES, SOLVERS
 
 __all__ = ["BaseSequenceLabeler"]
 
+_CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # what is minimised
+
 
 class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`."""
@@ -329,7 +331,7 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         self.n_passes_ = getattr(report, "n_passes", np.nan)  # a user's solver may not count them
         self.objective_history_ = report.history
         self.optimality_gap_ = report.gap
-        self._gives_probabilities = bool(getattr(self._choose_objective(), "gives_probabilities", True))
+        self._trained_with = {name: getattr(self, name) for name in _CRITERION}
         self._features = data.features
         self._labels = data.targets.labels
         self._labels_as_lists = data.targets.as_lists
@@ -358,12 +360,12 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _has_probabilities(self):
         """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
-        fitted = getattr(self, "_gives_probabilities", None)
-        gives = getattr(self._choose_objective(), "gives_probabilities", True) if fitted is None else fitted
-        if not gives:
+        given = getattr(self, "_trained_with", {}).get("objective", self.objective)
+        objective = OBJECTIVES[given] if isinstance(given, str) else given
+        if not getattr(objective, "gives_probabilities", True):
             raise AttributeError(
-                f"objective={self.objective!r} trains scores that are no logarithms of probabilities; "
-                "objective='likelihood' does"
+                f"objective={given!r} trains scores that are no logarithms of probabilities, as objective='likelihood' "
+                "does"
             )
         return True
 

@@ -491,7 +491,9 @@ def test_there_are_no_probabilities(estimator, objective):
                 getattr(model, name)
             assert "objective='likelihood'" in str(caught.value.__cause__)
     crf.set_params(objective="likelihood")
-    assert not hasattr(crf, "predict_proba")  # fitted as it is
+    with pytest.raises(AttributeError) as caught:  # fitted as it is
+        crf.predict_proba(X)
+    assert f"objective='{objective}' trains" in str(caught.value.__cause__)
     crf.fit(X, Y)
     assert all(hasattr(crf, name) for name in hidden)
     assert len(crf.predict_proba(X)) == len(X)

@@ -173,6 +173,16 @@ def test_models_trained_otherwise(estimator, parameters, message):
         log_odds_standard_errors(crf, X, X, [(0, 0)])
 
 
+def test_parameters_set_after_fit_do_not_matter():
+    crf, asked = HighOrderCRF(sigma_reg=2.0).fit(X, Y), [(("L",), "a")]
+    errors = weight_standard_errors(crf, X, asked)
+    crf.set_params(sigma_reg=0.1, class_weight="balanced", objective="hinge")
+    np.testing.assert_array_equal(weight_standard_errors(crf, X, asked), errors)
+    margin = HighOrderCRF(objective="hinge").fit(X, Y).set_params(objective="likelihood")
+    with pytest.raises(ValueError, match="but HighOrderCRF has objective='hinge'"):
+        weight_standard_errors(margin, X, asked)
+
+
 def test_penalties_without_precision():
     class Own(L2):
         def __init__(self):

@@ -148,10 +148,12 @@ class _Laplace:
             raise ValueError(f"tol must be a number between 0 and 1, got {tol!r}")
         if not (isinstance(max_iter, Integral) and max_iter >= 1):
             raise ValueError(f"max_iter must be an integer >= 1, got {max_iter!r}")
-        self.precision = _precision(estimator)
-        if estimator.class_weight is not None and sample_weight is None:
+        # parameters may have been set since
+        trained = type(estimator)(**{**estimator.get_params(deep=False), **estimator._trained_with})
+        self.precision = _precision(trained, estimator._layout)
+        if trained.class_weight is not None and sample_weight is None:
             raise ValueError(
-                f"class_weight={estimator.class_weight!r} makes the weights of sequences depend on their labels: give "
+                f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: give "
                 "them as sample_weight"
             )
         batch, _ = read_sequences(estimator, X)
@@ -179,7 +181,7 @@ class _Laplace:
         return self.model.expectation_slopes(self.plan, v, self.weight, self.n_jobs) + self.precision * v
 
 
-def _precision(estimator):
+def _precision(estimator, layout):
     """Return the precision of the prior of each weight; raise unless the model is one of likelihood and Gaussians."""
     name = type(estimator).__name__
     objective, penalty = estimator._choose_objective(), estimator.penalty
@@ -194,7 +196,7 @@ def _precision(estimator):
             "values: fit with l1_reg=0, and sigma_reg"
         )
     if penalty is None:
-        return estimator._strengths_of_weights(estimator._layout.order_of_weight)[0]
+        return estimator._strengths_of_weights(layout.order_of_weight)[0]
     if not hasattr(penalty, "precision"):
         raise ValueError(
             f"the penalty {type(penalty).__name__} has no precision, which the Laplace approximation needs: use an L2"
