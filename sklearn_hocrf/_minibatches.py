@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ._inference import ChainModel, Plan
+from ._inference import ChainModel
 from ._kernels import minibatches
 from ._potentials import build_lattice, label_arcs, suffix_patterns
 from ._segment_inference import SegmentModel, SegmentPlan
@@ -116,9 +116,6 @@ class ChainMinibatches(Minibatches):
     """Minibatches of sequences with one label per token."""
 
     _model_class = ChainModel
-
-    def __init__(self, plan: Plan, batch, truth, sequence_weight):
-        super().__init__(plan, batch, truth, sequence_weight)
 
     def _arcs_of(self, truth):
         offsets = self._plan.offsets
