@@ -24,6 +24,26 @@ class Objective:
         Whether it is convex in the weights, so that the norm of a gradient bounds the distance from the minimum.
     default_solver : str
         Name of the solver that ``solver="auto"`` stands for.
+
+    Examples
+    --------
+    An objective of one's own:
+
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import NegativeLogLikelihood, Objective
+    >>> class MeanNegativeLogLikelihood(Objective):
+    ...     def bind(self, problem):
+    ...         bound = super().bind(problem)
+    ...         bound.total = NegativeLogLikelihood().bind(problem)
+    ...         return bound
+    ...
+    ...     def value_gradient(self, w):
+    ...         value, gradient = self.total.value_gradient(w)
+    ...         return value / self.n_sequences, gradient / self.n_sequences
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> HighOrderCRF(objective=MeanNegativeLogLikelihood()).fit(X, y).predict(X)
+    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
 
     problem: Problem | None = None

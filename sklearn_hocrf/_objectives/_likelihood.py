@@ -36,6 +36,17 @@ class NegativeLogLikelihood(Objective):
 
     (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the layout: pairs by feature, then
     biases by pattern. Values are in nats, summed over sequences; c_n are the sequences' weights.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import NegativeLogLikelihood
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(objective=NegativeLogLikelihood()).fit(X, y)  # the same as objective="likelihood"
+    >>> penalty = 0.5 * (crf.coef_.power(2).sum() + (crf.pattern_coef_**2).sum())
+    >>> bool(abs(crf.objective_history_[-1] - penalty + crf.log_likelihood(X, y).sum()) < 1e-12)
+    True
     """
 
     def _prepare(self):

@@ -22,6 +22,16 @@ class LocalFeatureMatching(Objective):
 
     Kim (2014) proposed it for chains of order 1; its gradient there carries a vector of all weights through the
     recursions, where one pass on dual numbers does, for any order and for segments.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import LocalFeatureMatching
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(objective=LocalFeatureMatching()).fit(X, y)  # the same as objective="local_feature_matching"
+    >>> bool(crf.objective_history_[-1] < crf.objective_history_[0])  # where maximum likelihood is
+    True
     """
 
     is_convex = False

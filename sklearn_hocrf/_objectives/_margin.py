@@ -53,6 +53,18 @@ class Hinge(_MarginObjective):
     .. [1] Taskar, Guestrin and Koller, "Max-margin Markov networks", NIPS 2003.
     .. [2] Tsochantaridis, Joachims, Hofmann and Altun, "Large margin methods for structured and interdependent output
        variables", JMLR 6, 2005.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import Hinge
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(objective=Hinge(cost=2.0), random_state=0).fit(X, y)
+    >>> crf.predict(X)
+    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
+    >>> hasattr(crf, "predict_proba")
+    False
     """
 
     default_solver = "bcfw"
@@ -74,6 +86,16 @@ class Perceptron(_MarginObjective):
     References
     ----------
     .. [1] Collins, "Discriminative training methods for hidden Markov models", EMNLP 2002.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import Perceptron
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(objective=Perceptron(), random_state=0).fit(X, y)  # the same as objective="perceptron"
+    >>> float(crf.objective_history_[0])
+    0.0
     """
 
     default_solver = "perceptron"

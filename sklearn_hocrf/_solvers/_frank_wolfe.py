@@ -47,6 +47,16 @@ class FrankWolfe:
        SVMs", ICML 2013.
     .. [2] Osokin, Alayrac, Lukasewitz, Dokania and Lacoste-Julien, "Minding the gaps for block Frank-Wolfe optimization
        of structured SVMs", ICML 2016: pairwise steps, and caching.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import FrankWolfe
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(objective="hinge", solver=FrankWolfe(tol=1e-6, random_state=0)).fit(X, y)
+    >>> bool(crf.optimality_gap_ <= 1e-4 * crf.objective_history_[-1])
+    True
     """
 
     needs = {"objective": ("oracle", "value", "cost"), "penalty": ("value_gradient", "precisions")}

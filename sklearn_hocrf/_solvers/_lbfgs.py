@@ -12,12 +12,24 @@ class LBFGS(SmoothSolver):
 
     Parameters
     ----------
-    tol : float
+    tol : float, default=1e-4
         Stop when ``norm(gradient) <= tol * max(1, norm(w))``.
-    max_iter : int
+    max_iter : int, default=500
         Most iterations.
-    callback : callable or None
+    callback : callable or None, default=None
         Called with a :class:`Progress` after each iteration.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import LBFGS
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> values = []
+    >>> solver = LBFGS(tol=1e-8, callback=lambda progress: values.append(progress.value))
+    >>> crf = HighOrderCRF(solver=solver).fit(X, y)
+    >>> len(values) == crf.n_iter_, round(values[-1], 3)
+    (True, 3.71)
     """
 
     needs = {"objective": ("value_gradient",), "penalty": ("value_gradient",)}

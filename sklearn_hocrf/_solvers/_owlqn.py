@@ -21,16 +21,25 @@ class OWLQN:
 
     Parameters
     ----------
-    tol : float
+    tol : float, default=1e-4
         Stop when ``norm(g) <= tol * max(1, norm(w))`` for the shortest subgradient g.
-    max_iter : int
+    max_iter : int, default=500
         Most iterations.
-    callback : callable or None
+    callback : callable or None, default=None
         Called with a :class:`Progress` after each iteration.
 
     References
     ----------
     .. [1] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import OWLQN
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> HighOrderCRF(l1_reg=0.7, solver=OWLQN(tol=1e-6)).fit(X, y).coef_.nnz
+    2
     """
 
     needs = {"objective": ("value_gradient",), "penalty": ("smooth_value_gradient", "strengths")}

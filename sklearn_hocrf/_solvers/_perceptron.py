@@ -34,6 +34,16 @@ class AveragedPerceptron:
     ----------
     .. [1] Collins, "Discriminative training methods for hidden Markov models: theory and experiments with perceptron
        algorithms", EMNLP 2002.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import AveragedPerceptron
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> solver = AveragedPerceptron(max_iter=10, random_state=0)
+    >>> HighOrderCRF(objective="hinge", solver=solver).fit(X, y).predict(X)  # a perceptron with margin
+    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
 
     needs = {"objective": ("oracle", "value")}
