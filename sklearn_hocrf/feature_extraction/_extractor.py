@@ -6,13 +6,14 @@ from numbers import Integral
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch, TokenColumn
 from .._segments import BAG, TokenBlock
 from ._columns import TokenTable, apply_function, is_text, read_tokens
+from ._hashing import HashedNames, hash_names
 from ._names import ConstantNames, FeatureNames, InputFeatures
 from ._templates import BEGIN, END, FieldTable, TemplateVocabulary, Window, check_kind, check_templates
 from ._token_functions import is_token_function, named_functions, token_function
@@ -59,6 +60,9 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         Attributes that fewer training tokens have are left out.
     bias : bool, default=False
         Whether every token has the attribute ``bias``.
+    n_features : int or None, default=None
+        With a number, attributes are hashed to so many features, and no vocabulary is learned: attributes that training
+        did not have are features, too, and memory does not grow with the data. See Notes.
 
     Attributes
     ----------
@@ -82,6 +86,14 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
     joined); ``is_alpha``, ``is_digit``, ``is_lower``, ``is_punctuation``, ``is_title``, ``is_upper``, ``has_digit``,
     ``has_hyphen``; ``length``.
 
+    With ``n_features`` the feature of an attribute is the hash of its name, by
+    :class:`~sklearn.feature_extraction.FeatureHasher` without signs. Attributes of one hash share a feature, and their
+    values are added; 2**18 to 2**22 features are usual. Nothing depends on the data but ``templates=None``, which goes
+    by the fields, and ``token_features="auto"`` stands for all of its functions. So :meth:`transform` works without
+    :meth:`fit`, batch by batch of a stream; after it, the fields must be those of ``fit``. ``min_count`` must be 1. The
+    batches have no names of features, as nothing says what was hashed; :meth:`get_feature_names_out` gives
+    ``hash[0]``, ``hash[1]`` and so on.
+
     Given a `SequenceBatch`, the raw token columns of which it keeps, the new features are appended to those it has. If
     that has features of segments, the new ones are counted at all tokens of a segment.
 
@@ -99,6 +111,8 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
     'pos[1]=DT', 'pos[1]=NN', 'pos[1]=__EOS__', 'low[0]=end', 'low[0]=in', 'low[0]=the']
     >>> extractor.transform([[("In", "IN"), ("March", "NNP")]]).toarray().sum(axis=1).tolist()
     [2.0, 1.0]
+    >>> SequenceFeatureExtractor(n_features=2**18).transform([["In", "the", "end"]])
+    SequenceBatch(1 sequences, 3 tokens, 262144 features)
     """
 
     _parameter_constraints = {
@@ -108,15 +122,27 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         "padding": [StrOptions({"mark", "drop"})],
         "min_count": [Interval(Integral, 1, None, closed="left")],
         "bias": ["boolean"],
+        "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both"), None],
     }
 
-    def __init__(self, templates=None, token_features="auto", *, fields=None, padding="mark", min_count=1, bias=False):
+    def __init__(
+        self,
+        templates=None,
+        token_features="auto",
+        *,
+        fields=None,
+        padding="mark",
+        min_count=1,
+        bias=False,
+        n_features=None,
+    ):
         self.templates = templates
         self.token_features = token_features
         self.fields = fields
         self.padding = padding
         self.min_count = min_count
         self.bias = bias
+        self.n_features = n_features
 
     def fit(self, X, y=None):
         """Learn the attributes of training sequences.
@@ -155,7 +181,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         return self._to_batch(X, *self._learn(X))
 
     def transform(self, X):
-        """Return the features of sequences; attributes that were not seen in training are ignored.
+        """Return the features of sequences; attributes that were not seen in training are ignored, unless hashed.
 
         Parameters
         ----------
@@ -171,8 +197,10 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         ValueError
             If the fields are not those of `fit`, or a field holds numbers where it held text.
         sklearn.exceptions.NotFittedError
-            If `fit` was not called.
+            If `fit` was not called, unless ``n_features`` is given.
         """
+        if self.n_features is not None and not hasattr(self, "templates_"):
+            return clone(self).fit_transform(X)
         check_is_fitted(self, "templates_")
         table = self._like_fitted(X, read_tokens(X, _check_fields(self.fields)))
         attributes = self._attributes(table.offsets, self._with_token_features(table.columns), learn=False)
@@ -201,11 +229,16 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         tags.input_tags.categorical = True
         tags.input_tags.dict = True
         tags.no_validation = True
+        tags.requires_fit = self.n_features is None
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
     def _learn(self, X):
         """Set the fitted attributes; return the columns of the tokens and their attributes."""
+        if isinstance(self.n_features, bool):
+            raise ValueError(f"n_features must be an integer >= 1 or None, got {self.n_features!r}")
+        if self.n_features is not None and self.min_count > 1:
+            raise ValueError(f"min_count={self.min_count} needs a vocabulary, which n_features does without")
         table = read_tokens(X, _check_fields(self.fields))
         if table.kind == "empty":
             raise ValueError("X has no tokens to learn features from")
@@ -218,15 +251,19 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         self._input = InputFeatures.of(X)
         self._plan(table.columns)
         columns = self._with_token_features(table.columns)
-        used = dict.fromkeys(field for template in self.templates_ for field, _ in template)
-        self._field_tables = {field: FieldTable(columns[field]) for field in used}
-        self._vocabularies = [
-            TemplateVocabulary(template, [self._field_tables[field] for field, _ in template])
-            for template in self.templates_
-        ]
+        self._field_tables, self._vocabularies = ({}, []) if self.n_features is not None else self._tables(columns)
         attributes = self._attributes(table.offsets, columns, learn=True)
         self._name_features()
         return table, attributes
+
+    def _tables(self, columns):
+        """Return the values of each field in use, and a vocabulary for each template, which is empty."""
+        used = dict.fromkeys(field for template in self.templates_ for field, _ in template)
+        tables = {field: FieldTable(columns[field]) for field in used}
+        vocabularies = [
+            TemplateVocabulary(template, [tables[field] for field, _ in template]) for template in self.templates_
+        ]
+        return tables, vocabularies
 
     def _plan(self, columns):
         """Set ``templates_`` and ``token_features_`` from the parameters and the training columns."""
@@ -238,7 +275,8 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
             if self.templates is None and first_text is not None:
                 texts = columns[first_text].values.tolist()
                 free = (name for name in DEFAULT_TOKEN_FEATURES if name not in columns)
-                functions = [name for name in free if _changes_any(token_function(name), texts)]
+                hashed = self.n_features is not None  # nothing may depend on the texts
+                functions = [name for name in free if hashed or _changes_any(token_function(name), texts)]
                 templates += _main_templates("shape") if "shape" in functions else []
         self.token_features_ = {} if functions is None else named_functions(functions, first_text)
         for name, (field, _) in self.token_features_.items():
@@ -284,33 +322,45 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
     def _attributes(self, offsets, columns, learn):
         """Return, for each template and each attribute outside the templates, the numbers and values of the tokens.
 
-        Numbers, of shape (N,) int32, are -1 where there is no attribute; values are float64, or None for all 1.
+        Numbers, of shape (N,) int32, are -1 where there is no attribute; values are float64, or None for all 1. They
+        count the attributes of a template, or hashed features.
         """
         window = Window(offsets, self.padding == "mark")
-        coded = {field: table.encode(columns[field], field) for field, table in self._field_tables.items()}
+        tables, vocabularies = self._field_tables, self._vocabularies
+        if self.n_features is not None:
+            tables, vocabularies = self._tables(columns)  # of this X alone
+        coded = {field: table.encode(columns[field], field) for field, table in tables.items()}
         shifted = {
-            (field, offset): window.shift(coded[field], self._field_tables[field].size, offset)
+            (field, offset): window.shift(coded[field], tables[field].size, offset)
             for field, offset in dict.fromkeys(pair for template in self.templates_ for pair in template)
         }
         attributes = []
-        for vocabulary in self._vocabularies:
+        for vocabulary in vocabularies:
             parts, values = _multiply([shifted[pair] for pair in vocabulary.template])
-            numbers = vocabulary.fit(parts, self.min_count) if learn else vocabulary.lookup(parts)
+            if self.n_features is not None:
+                vocabulary.fit(parts)
+                hashes = np.append(hash_names(vocabulary.names(), self.n_features), np.int32(-1))
+                numbers = hashes[vocabulary.lookup(parts)]
+            else:
+                numbers = vocabulary.fit(parts, self.min_count) if learn else vocabulary.lookup(parts)
             attributes.append((numbers, values))
-        for present in self._always(window):
-            attributes.append((np.where(present, 0, -1).astype(np.int32), None))
+        for name, present in zip(self._names_of_always(), self._always(window), strict=True):
+            number = 0 if self.n_features is None else hash_names([name], self.n_features)[0]
+            attributes.append((np.where(present, number, -1).astype(np.int32), None))
         return attributes
 
     def _always(self, window):
-        """Return which tokens have the attributes named by `_name_features`."""
+        """Return which tokens have the attributes outside the templates."""
         present = [window.from_begin >= 0] if self.bias else []
         return present if window.mark else [*present, window.from_begin == 0, window.to_end == 0]
 
+    def _names_of_always(self):
+        return (["bias"] if self.bias else []) + ([BEGIN, END] if self.padding == "drop" else [])
+
     def _name_features(self):
-        always = ["bias"] if self.bias else []
-        if self.padding == "drop":
-            always += [BEGIN, END]
-        new = [*self._vocabularies, ConstantNames(np.array(always, dtype=object))]
+        new = [*self._vocabularies, ConstantNames(np.array(self._names_of_always(), dtype=object))]
+        if self.n_features is not None:
+            new = [HashedNames(self.n_features)]
         self._attribute_names = FeatureNames([ConstantNames(self._input.attribute_names), *new])
         self._feature_names = self._attribute_names
         if self._input.has_blocks:
@@ -318,13 +368,19 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         self.n_features_out_ = len(self._feature_names)
 
     def _to_batch(self, X, table, attributes) -> SequenceBatch:
+        hashed = self.n_features is not None
         sizes = [*map(len, self._vocabularies)] + [1] * (len(attributes) - len(self._vocabularies))
+        sizes = [0] * len(attributes) if hashed else sizes
         indptr, indices, values = _assemble(int(table.offsets[-1]), attributes, sizes)
-        n_new = sum(sizes)
-        if not isinstance(X, SequenceBatch):
+        n_new = self.n_features if hashed else sum(sizes)
+        if not isinstance(X, SequenceBatch) and not hashed:
             return SequenceBatch(table.offsets, indptr, indices, values, n_new, self._attribute_names, table.columns)
         values = np.ones(len(indices)) if values is None else values
-        new = sparse.csr_array((values, indices, indptr), shape=(X.n_tokens, n_new))
+        new = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), n_new))
+        if hashed:
+            new.sum_duplicates()  # attributes of one hash
+        if not isinstance(X, SequenceBatch):
+            return SequenceBatch.from_csr(new, table.offsets, None, table.columns)
         stacked = sparse.hstack([X.tocsr(), new], format="csr")
         batch = SequenceBatch.from_csr(stacked, X.offsets, self._attribute_names, X.columns)
         if X.blocks is None:

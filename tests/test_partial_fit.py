@@ -1,0 +1,455 @@
+"""Training on streams: partial_fit of both estimators, growing vocabularies and layouts, feature hashing."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.utils.estimator_checks import check_estimator
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
+from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.training import LBFGS, SGD, AdaGrad
+
+RNG = np.random.default_rng(0)
+LETTERS = list("abcdefgh")
+WORDS = [[LETTERS[i] for i in RNG.integers(0, 8, RNG.integers(3, 9))] for _ in range(120)]
+X = [[[f"w={word}", "bias"] for word in words] for words in WORDS]
+
+
+def labels_of(words):
+    """Label runs of letters: "L" up to the letter c, "M" after an L, else "R"."""
+    labels = []
+    for word in words:
+        labels.append("L" if word < "d" else "M" if labels and labels[-1] == "L" else "R")
+    return labels
+
+
+Y = [labels_of(words) for words in WORDS]
+CLASSES = ["L", "M", "R"]
+ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
+SOLVERS = ["sgd", "adagrad"]
+
+
+@pytest.fixture(params=ESTIMATORS)
+def estimator(request):
+    return request.param
+
+
+@pytest.fixture(params=SOLVERS)
+def crf(request, estimator):
+    crf = estimator(max_order=2, solver=request.param, random_state=0, sigma_reg=2.0)
+    return crf.set_params(max_segment_length=9) if estimator is HighOrderSemiCRF else crf
+
+
+def batches(size, X=X, Y=Y):
+    return [(X[start : start + size], Y[start : start + size]) for start in range(0, len(X), size)]
+
+
+def stream(crf, size=20, **first):
+    for x, y in batches(size):
+        crf.partial_fit(x, y, **first)
+        first = {}
+    return crf
+
+
+def quietly(crf, X, Y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return crf.fit(X, Y)
+
+
+def snapshot(crf):
+    return pickle.dumps(crf.__dict__), list(vars(crf))
+
+
+# ------------------------------------------------------------------------------------------------------------- streams
+
+
+def test_a_stream_is_learned(crf):
+    assert stream(crf, classes=CLASSES) is crf
+    assert crf.score(X, Y) > 0.85
+    assert crf.classes_.tolist() == CLASSES
+    assert crf.n_iter_ == 1
+    assert len(crf.objective_history_) == 2
+    assert crf.objective_history_[1] < crf.objective_history_[0]
+    assert crf.optimality_gap_ == np.inf
+    assert crf.n_passes_ == 3
+
+
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_many_rounds_through_a_stream_come_to_the_optimum(estimator, solver):
+    settings = {"max_order": 1}
+    if estimator is HighOrderSemiCRF:
+        settings["max_segment_length"] = 9
+    best = estimator(**settings).fit(X, Y)
+    crf = estimator(**settings, solver=solver(n_sequences=len(X), random_state=0))
+    for _ in range(60):
+        stream(crf, 30)
+
+    def objective(model):
+        weights = np.concatenate([model.coef_.data, model.pattern_coef_])
+        return -model.log_likelihood(X, Y).sum() + weights @ weights / 2
+
+    assert set(crf.patterns_) == set(best.patterns_)
+    assert objective(best) == pytest.approx(best.objective_history_[-1], rel=1e-9)
+    assert objective(best) < objective(crf) < 1.01 * objective(best)
+
+
+def test_one_batch_is_one_epoch_of_fit(crf):
+    fitted = quietly(clone(crf).set_params(max_iter=1), X, Y)
+    crf.partial_fit(X, Y)
+    np.testing.assert_allclose(crf.coef_.toarray(), fitted.coef_.toarray(), rtol=1e-12)
+    np.testing.assert_allclose(crf.objective_history_, fitted.objective_history_, rtol=1e-12)
+
+
+def test_same_seed_same_stream(crf):
+    one, two = stream(clone(crf)), stream(clone(crf).set_params(n_jobs=2))
+    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
+    other = stream(clone(crf).set_params(random_state=1))
+    assert (one.pattern_coef_ != other.pattern_coef_).any()
+
+
+def test_a_pickled_stream_goes_on(crf):
+    for x, y in batches(40)[:2]:
+        crf.partial_fit(x, y)
+    others = [pickle.loads(pickle.dumps(crf)), copy.deepcopy(crf)]
+    x, y = batches(40)[2]
+    crf.partial_fit(x, y)
+    for other in others:
+        np.testing.assert_array_equal(other.partial_fit(x, y).coef_.toarray(), crf.coef_.toarray())
+
+
+def test_steps_fall_when_the_number_of_sequences_is_given():
+    """m goes on from call to call: the last call moves the weights less than the first ones."""
+    crf = HighOrderCRF(solver=SGD(n_sequences=120, average=False, random_state=0, step_size=0.3))
+    moved = []
+    for _ in range(12):
+        before = crf.pattern_coef_ if hasattr(crf, "pattern_coef_") else 0
+        crf.partial_fit(X, Y)
+        moved.append(np.linalg.norm(crf.pattern_coef_ - before))
+    assert crf._stream_state.n_seen == 12 * 120
+    assert moved[-1] < 0.2 * moved[1]
+
+
+def test_new_features_get_weights_as_they_come(crf):
+    crf.partial_fit(X[:30], Y[:30])
+    before, patterns = crf.coef_.toarray(), crf.patterns_
+    names = crf.feature_names_in_.tolist()
+    new = [[["w=new", "bias"], *tokens] for tokens in X[30:60]]
+    crf.partial_fit(new, [["R", *labels] for labels in Y[30:60]])
+    assert crf.feature_names_in_.tolist() == [*names, "w=new"]
+    assert (crf.n_features_in_, crf.patterns_) == (len(names) + 1, patterns)
+    assert crf.coef_.shape == (len(patterns), len(names) + 1)
+    column = crf.coef_.toarray()[:, -1]
+    assert column[crf.classes_.tolist().index("R")] > 0
+    assert np.count_nonzero(column) == 1
+    assert before.any()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_growing_changes_nothing_for_the_other_weights(solver):
+    """A stream whose second batch brings features that no other batch has, against one that knew of them."""
+    base = HighOrderCRF(max_order=2, solver=solver, random_state=0)
+    first, second = (X[:40], Y[:40]), (X[40:80], Y[40:80])
+    strange = [[["zzz"], ["aaa"]]], [["L", "M"]]
+    grown = clone(base).partial_fit(*first).partial_fit(second[0] + strange[0], second[1] + strange[1])
+    vocabulary = sorted({name for tokens in X + strange[0] for token in tokens for name in token})
+    number = {name: i for i, name in enumerate(vocabulary)}
+
+    def batch(X):
+        tokens = [sorted(number[name] for name in token) for sequence in X for token in sequence]
+        offsets, indptr = np.cumsum([0, *map(len, X)]), np.cumsum([0, *map(len, tokens)])
+        return SequenceBatch(offsets, indptr, np.concatenate(tokens), None, len(vocabulary), vocabulary)
+
+    known = clone(base).partial_fit(batch(first[0]), first[1])
+    known.partial_fit(batch(second[0] + strange[0]), second[1] + strange[1])
+    places = [number[name] for name in grown.feature_names_in_]
+    np.testing.assert_allclose(grown.coef_.toarray(), known.coef_.toarray()[:, places], rtol=1e-12)
+    np.testing.assert_allclose(grown.pattern_coef_, known.pattern_coef_, rtol=1e-12)
+    assert grown.feature_names_in_[-2:].tolist() == ["aaa", "zzz"]
+
+
+def test_numeric_features():
+    X, y = (part[:40] for part in datasets.make_digit_words(40, 1, random_state=0)[::2])
+    crf = HighOrderCRF(solver="adagrad", random_state=0)
+    for _ in range(5):
+        crf.partial_fit(X[:20], y[:20], classes=np.arange(10)).partial_fit(X[20:], y[20:])
+    assert crf.score(X, y) > 0.8
+    with pytest.raises(ValueError, match="X has 63 features in sequence 0.*expecting 64"):
+        crf.partial_fit([x[:, 1:] for x in X], y)
+
+
+def test_features_of_segments():
+    """The features of the first call's transformer, among them lengths and texts of segments."""
+    extractor = SegmentFeatureExtractor(identity=True, length="indicator", max_length=9)
+    words = WORDS[:60]
+    batch = extractor.fit(words, Y[:60]).transform(words)
+    crf = HighOrderSemiCRF(solver="adagrad", random_state=0, max_segment_length=9)
+    for start in range(0, 60, 20):
+        crf.partial_fit(batch[start : start + 20], Y[start : start + 20], classes=CLASSES)
+    assert crf.score(batch, Y[:60]) > 0.8
+
+
+def test_weights_of_sequences(crf):
+    weight = np.where(np.arange(30) % 3, 1.0, 0.0)
+    kept = np.flatnonzero(weight)
+    one = clone(crf).partial_fit(X[:30], Y[:30], sample_weight=weight)
+    two = clone(crf).partial_fit([X[i] for i in kept], [Y[i] for i in kept])
+    one.partial_fit(X[:30], Y[:30], sample_weight=weight)
+    two.partial_fit([X[i] for i in kept], [Y[i] for i in kept])
+    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
+
+
+# ------------------------------------------------------------------------------------------------- classes and patterns
+
+
+def test_classes_come_from_the_first_call_or_are_given(estimator):
+    crf = estimator(solver="sgd", random_state=0)
+    crf.partial_fit(X[:30], Y[:30], classes=["R", "Q", "M", "L"])
+    assert crf.classes_.tolist() == ["L", "M", "Q", "R"]
+    crf.partial_fit([X[30]], [["Q"] * len(X[30])] if estimator is HighOrderCRF else [Y[30]])
+    crf.partial_fit(X[:2], Y[:2], classes=["Q", "L", "M", "R"])
+    with pytest.raises(ValueError, match="classes are not those of the first call"):
+        crf.partial_fit(X[:2], Y[:2], classes=CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            (X[:2], [Y[0], [*Y[1][:-1], "never"]]),
+            ValueError,
+            "unknown label 'never' .sequence 1, position .*first",
+        ),
+        ((X[:2], Y[:1]), ValueError, "X has 2 sequences, y has 1"),
+        ((X[:2], [Y[0], Y[1][:-1]]), ValueError, "sequence 1 has"),
+        (([X[0], []], [Y[0], []]), ValueError, "sequence 1 of X is empty"),
+        (([], []), ValueError, "X has no sequences"),
+        (([np.ones((2, 3))], [["L", "R"]]), ValueError, "rows of numbers"),
+        ((X[:2], Y[:2], ["L"]), ValueError, "classes: y must have at least 2|classes are not"),
+        ((X[:2], Y[:2], "LMR"), TypeError, "classes must be a list"),
+        ((X[:2], Y[:2], None, [("L", "never")]), ValueError, "patterns are not those"),
+        ((X[:2], Y[:2], None, "every"), ValueError, 'patterns must be "observed"'),
+        ((X[:2], Y[:2], None, None, [1.0]), ValueError, "sample_weight"),
+    ],
+)
+def test_errors_leave_the_estimator_as_it_was(crf, arguments, error, message):
+    crf.partial_fit(X[:40], Y[:40])
+    before = snapshot(crf)
+    with pytest.raises(error, match=message):
+        crf.partial_fit(*arguments)
+    assert snapshot(crf) == before
+    x, y = X[40:80], Y[40:80]
+    same = clone(crf).partial_fit(X[:40], Y[:40]).partial_fit(x, y)
+    np.testing.assert_array_equal(crf.partial_fit(x, y).coef_.toarray(), same.coef_.toarray())
+
+
+def test_errors_of_the_first_call(crf):
+    for arguments, message in [
+        ((X[:20], Y[:20], ["L", "R"]), "unknown label 'M'"),
+        ((X[:20], Y[:20], ["L", 1]), "classes: labels must be sortable"),
+        ((X[:20], Y[:20], None, [("L", "never")]), "'never'"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            crf.partial_fit(*arguments)
+        assert not hasattr(crf, "classes_")
+
+
+def test_patterns_come_from_the_first_call_or_are_given(crf):
+    first = clone(crf).partial_fit(X[:1], Y[:1], classes=CLASSES)
+    longer = clone(crf).partial_fit(X, Y, classes=CLASSES)
+    assert len(first.patterns_) < len(longer.patterns_)
+    assert first.partial_fit(X, Y).patterns_ == clone(crf).partial_fit(X[:1], Y[:1], classes=CLASSES).patterns_
+    given = clone(crf).partial_fit(X[:5], Y[:5], CLASSES, [("L", "M"), ("M", "R", "L")])
+    assert given.patterns_ == [("L",), ("M",), ("R",), ("L", "M"), ("M", "R", "L")]
+    given.partial_fit(X[5:], Y[5:], patterns=[("M", "R", "L"), ("L", "M")])
+    assert len(clone(crf).partial_fit(X[:5], Y[:5], CLASSES, "all").patterns_) >= 3 + 6 + 12
+    assert clone(crf).set_params(patterns=[("L", "M")]).partial_fit(X[:5], Y[:5], CLASSES).patterns_[3:] == [("L", "M")]
+
+
+TAGS = [["B-P", "I-P", "O"], ["O", "B-Q", "I-Q", "I-Q"], ["B-P", "O"]]
+TOKENS = [[["x", tag.lower()] for tag in tags] for tags in TAGS]
+
+
+def test_tags():
+    crf = HighOrderSemiCRF(encoding="bio", solver="adagrad", random_state=0)
+    classes = ["O", "B-P", "I-P", "B-Q", "I-Q"]
+    crf.partial_fit(TOKENS[:2], TAGS[:2], classes=classes)
+    crf.partial_fit(TOKENS[2:], TAGS[2:])
+    assert crf.classes_.tolist() == sorted(classes)
+    assert crf.segment_labels_.tolist() == ["O", "P", "Q"]
+    with pytest.raises(ValueError, match="unknown label 'R'"):
+        crf.partial_fit(TOKENS[2:], [["B-R", "O"]])
+    with pytest.raises(ValueError, match="segment .* has 3 tokens, but max_segment_length allows 2.*first call"):
+        crf.partial_fit(TOKENS[:1], [["B-P", "I-P", "I-P"]])
+    with pytest.raises(ValueError, match="classes: 'Z' is no tag of encoding='bio'"):
+        clone(crf).partial_fit(TOKENS, TAGS, classes=["Z"])
+
+
+def test_segments_that_become_longer():
+    crf = HighOrderSemiCRF(solver="adagrad", random_state=0)
+    crf.partial_fit([[["a"], ["b"]]], [["A", "B"]])
+    with pytest.raises(ValueError, match="has 2 tokens, but max_segment_length allows 1.*None stands for the longest"):
+        crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
+    crf = clone(crf).set_params(max_segment_length=3).partial_fit([[["a"], ["b"]]], [["A", "B"]])
+    crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
+    assert crf.max_segment_length_ == {"A": 3, "B": 3}
+    lists = clone(crf).set_params(encoding="segments")
+    lists.partial_fit([[["a"], ["b"]]], [[(0, 1, "A"), (1, 2, "B")]], classes=["A", "B", "C"])
+    lists.partial_fit([[["a"], ["b"]]], [[(0, 2, "C")]])
+    assert lists.predict([[["a"], ["b"]]])[0][0][0] == 0
+
+
+# ------------------------------------------------------------------------------------------------- beside other methods
+
+
+def test_fit_starts_anew(crf):
+    fitted = quietly(clone(crf).set_params(max_iter=2), X, Y)
+    again = quietly(stream(clone(crf).set_params(max_iter=2)), X, Y)
+    np.testing.assert_array_equal(fitted.coef_.toarray(), again.coef_.toarray())
+    assert fitted.feature_names_in_.tolist() == again.feature_names_in_.tolist()
+
+
+@pytest.mark.parametrize("l1_reg", [0.0, 0.1])
+def test_partial_fit_goes_on_from_fit(estimator, l1_reg):
+    crf = estimator(max_order=2, l1_reg=l1_reg).fit(X[:60], Y[:60])
+    before = crf.log_likelihood(X, Y).sum()
+    crf.set_params(solver=AdaGrad(random_state=0, step_size=0.05, n_sequences=len(X)))
+    crf.partial_fit(X, Y)
+    assert crf.log_likelihood(X, Y).sum() > before
+    assert crf.objective_history_[0] < 2 * -before + 100  # from the fitted weights
+
+
+def test_l1_gives_zeros(estimator):
+    crf = estimator(l1_reg=8.0, solver="adagrad", random_state=0)
+    stream(crf)
+    zeros = np.count_nonzero(stream(clone(crf).set_params(l1_reg=0.0)).coef_.toarray()) - crf.coef_.nnz
+    assert zeros > 3
+    assert (crf.coef_.data != 0).all()
+
+
+@pytest.mark.parametrize("settings", [{}, {"solver": "lbfgs"}, {"solver": LBFGS()}, {"objective": "hinge"}])
+def test_other_solvers_have_no_partial_fit(estimator, settings):
+    crf = estimator(**settings)
+    assert not hasattr(crf, "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit") as caught:
+        crf.partial_fit(X, Y)
+    assert "solver='sgd' or solver='adagrad'" in str(caught.value.__cause__)
+
+
+def test_what_needs_all_of_the_stream_is_refused(crf):
+    with pytest.raises(ValueError, match="min_feature_count=2 counts in all training data"):
+        clone(crf).set_params(min_feature_count=2).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="class_weight='balanced' counts in all training data"):
+        clone(crf).set_params(class_weight="balanced").partial_fit(X, Y)
+    weighted = clone(crf).set_params(class_weight={"L": 3.0}).partial_fit(X, Y)
+    assert (weighted.pattern_coef_ != clone(crf).partial_fit(X, Y).pattern_coef_).any()
+
+
+def test_checks_of_scikit_learn(estimator):
+    """All but the equality of weighted and repeated sequences, which holds at the optimum only."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        results = check_estimator(estimator(solver="sgd", max_iter=5), on_skip=None, on_fail=None)
+    failed = {result["check_name"] for result in results if result["status"] == "failed"}
+    assert {name.rsplit("_on_", 1)[0] for name in failed} <= {"check_sample_weight_equivalence"}
+    assert len(results) >= 45
+
+
+# ------------------------------------------------------------------------------------------------------------- hashing
+
+TEMPLATES = [(("w", 0),), (("w", -1), ("w", 0)), (("shape", 1),)]
+TEXTS = [["In", "the", "end"], ["The", "End", "2"], ["the"]]
+
+
+def hashed(n_features=2**16, **options):
+    return SequenceFeatureExtractor(TEMPLATES, token_features=["shape"], n_features=n_features, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"bias": True}, {"padding": "drop"}])
+def test_hashes_are_those_of_the_names(options):
+    """The same attributes as with a vocabulary, each where scikit-learn's FeatureHasher puts its name."""
+    plain = SequenceFeatureExtractor(TEMPLATES, token_features=["shape"], **options).fit(TEXTS)
+    names = plain.get_feature_names_out()
+    hasher = FeatureHasher(2**16, input_type="string", alternate_sign=False)
+    expected = hasher.transform([names[row.indices] for row in plain.transform(TEXTS).tocsr()])
+    for extractor in (hashed(**options), hashed(**options).fit([["other", "Words"]])):
+        batch = extractor.transform(TEXTS)
+        assert (batch.tocsr() != expected).nnz == 0
+        assert batch.shape == (3, 2**16)
+        assert batch.feature_names is None
+        assert batch.lengths.tolist() == [3, 3, 1]
+    assert (hashed(**options).fit_transform(TEXTS).tocsr() != expected).nnz == 0
+
+
+def test_transform_keeps_no_state():
+    extractor = hashed()
+    together = extractor.transform(TEXTS)
+    apart = [extractor.transform([tokens]).tocsr() for tokens in TEXTS]
+    assert (sparse.vstack(apart) != together.tocsr()).nnz == 0
+    assert vars(extractor) == vars(hashed())
+
+
+def test_attributes_of_one_hash_add_up():
+    batch = hashed(n_features=2).fit_transform(TEXTS)
+    assert batch.toarray().sum() == hashed().transform(TEXTS).toarray().sum()
+    assert batch.toarray().max() > 1
+    assert hashed(n_features=2).fit(TEXTS).get_feature_names_out().tolist() == ["hash[0]", "hash[1]"]
+
+
+def test_hashing_of_numbers_and_default_templates():
+    X = [[{"w": "a", "x": 2.0}, {"w": "b", "x": 0.0}], [{"w": "c", "x": -1.5}]]
+    extractor = SequenceFeatureExtractor(n_features=2**12).fit(X)
+    assert {name for name in extractor.token_features_} == {
+        "lower",
+        "prefix2",
+        "prefix3",
+        "suffix2",
+        "suffix3",
+        "shape",
+    }
+    values = extractor.transform(X).toarray()
+    assert 2.0 in values[0]
+    assert -1.5 in values[2]
+    with pytest.raises(ValueError, match="field"):
+        extractor.transform([[("a", "b")]])
+
+
+def test_hashed_features_are_appended():
+    batch = SequenceFeatureExtractor([(("w", 0),)], token_features=None).fit_transform(TEXTS)
+    extractor = hashed(n_features=16).fit(batch)
+    both = extractor.transform(batch)
+    assert both.n_features == batch.n_features + 16
+    assert both.feature_names[0] == batch.feature_names[0]
+    assert extractor.get_feature_names_out()[-1] == "hash[15]"
+    np.testing.assert_array_equal(both.toarray()[:, : batch.n_features], batch.toarray())
+
+
+def test_parameters_that_hashing_excludes():
+    with pytest.raises(ValueError, match="min_count=2 needs a vocabulary"):
+        hashed(min_count=2).fit(TEXTS)
+    for n_features in (0, True, 2.5, 2**31):
+        with pytest.raises(ValueError, match="n_features"):
+            hashed(n_features=n_features).transform(TEXTS)
+
+
+def test_a_stream_of_raw_tokens(estimator):
+    """Neither the extractor nor the estimator has seen the tokens of later batches."""
+    extractor = SequenceFeatureExtractor([(("w", 0),), (("w", -1), ("w", 0))], n_features=2**10)
+    crf = estimator(solver="adagrad", random_state=0)
+    if estimator is HighOrderSemiCRF:
+        crf.set_params(max_segment_length=9)
+    for words, y in batches(30, WORDS):
+        crf.partial_fit(extractor.transform(words), y, classes=CLASSES)
+    assert crf.score(extractor.transform(WORDS), Y) > 0.9
+    assert crf.n_features_in_ == 2**10
+    assert not hasattr(crf, "feature_names_in_")
+    first = clone(crf).partial_fit(extractor.transform(WORDS[:2]), Y[:2], CLASSES)
+    assert first.coef_.nnz < crf.coef_.nnz
