@@ -336,7 +336,7 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         self._labels = data.targets.labels
         self._labels_as_lists = data.targets.as_lists
         self._known_targets = data.targets.without_data()
-        self._stream_state = None
+        self._stream_state = self._stream_solver = None
         self._layout = layout
         self._weights = weights
 

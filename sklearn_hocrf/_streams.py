@@ -46,7 +46,8 @@ class StreamMixin:
 
         There only if the solver is stochastic: "sgd", "adagrad" or an instance of one. The state of the solver (number
         of sequences seen, sums of squared gradients ...) is carried from call to call. On a fitted estimator training
-        goes on from its weights, whatever the solver that found them. :meth:`fit` starts anew.
+        goes on from its weights, whatever the solver that found them; so it does after a change to another kind of
+        solver, whose state begins then. :meth:`fit` starts anew.
 
         Parameters
         ----------
@@ -106,7 +107,9 @@ class StreamMixin:
         check_needs(solver, objective, penalty)
         if hasattr(self, "_layout"):
             data, layout, places = self._read_next(X, y, classes, patterns, sample_weight)
-            state, w0 = self._stream_state, self._weights
+            # a state means nothing to a solver of another kind
+            state = self._stream_state if type(solver) is self._stream_solver else None
+            w0 = self._weights
             if places is not None:
                 w0 = np.zeros(layout.n_weights)
                 w0[places] = self._weights
@@ -122,7 +125,7 @@ class StreamMixin:
             report, state = solver.partial_solve(objective.bind(problem), penalty, w0, state)
         self._store(data, layout, report.w, report)
         self.coef_.eliminate_zeros()
-        self._stream_state = state
+        self._stream_state, self._stream_solver = state, type(solver)
         return self
 
     def _check_stream_parameters(self, patterns):

@@ -1,5 +1,6 @@
 """Stochastic training: minibatches and what they touch, proximal steps, SGD and AdaGrad, and the estimators."""
 
+import pickle
 import time
 import tracemalloc
 
@@ -565,3 +566,15 @@ def test_estimators_say_what_does_not_fit(words):
         HighOrderCRF(solver="sgd", sigma_reg=np.inf).fit(*words)
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
         HighOrderCRF(solver="sgd", max_iter=1, random_state=0).fit(*words)
+
+
+@pytest.mark.parametrize("solvers", [(SGD, AdaGrad), (AdaGrad, SGD)])
+def test_a_solver_does_not_take_over_the_state_of_another_kind(words, solvers):
+    X, y = words
+    first, second = (solver(random_state=0, step_size=0.01) for solver in solvers)
+    streamed = HighOrderCRF(solver=first).partial_fit(X, y)
+    alone = pickle.loads(pickle.dumps(streamed))
+    alone._stream_state = None  # its weights alone
+    histories = [crf.set_params(solver=second).partial_fit(X, y).objective_history_ for crf in (streamed, alone)]
+    np.testing.assert_array_equal(*histories)
+    assert histories[0][1] < histories[0][0]
