@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ._common import Progress, SolverReport, gap_above_minimum
+from ._common import Progress, SolverReport, gap_above_minimum, generator
 from ._owlqn import shortest_subgradient
 
 __all__ = ["SGD", "AdaGrad", "StochasticSolver", "TrainingState"]
@@ -107,7 +107,7 @@ class StochasticSolver(metaclass=ABCMeta):
             If the objective leaves the range of floating point numbers, or if all sequences would be held out.
         """
         self._check_penalty(penalty, len(w0))
-        rng = _generator(self.random_state)
+        rng = generator(self.random_state)
         train, held_out = self._split(objective, rng)
         n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
         state, n_visited = self._start(train, penalty, w0, n_train, rng)
@@ -158,7 +158,7 @@ class StochasticSolver(metaclass=ABCMeta):
         if n_sequences is None:
             n_sequences = n_here + (0 if state is None else state.n_seen)
         if state is None:
-            state, n_visited = self._start(objective, penalty, w0, n_sequences, _generator(self.random_state))
+            state, n_visited = self._start(objective, penalty, w0, n_sequences, generator(self.random_state))
         else:
             state, n_visited = state.copy(), 0
         share = n_here / n_sequences
@@ -474,13 +474,6 @@ def _best_by_factors(function) -> tuple[float, int]:
         if best != start:  # the other direction is known to be worse
             break
     return best, n_tried
-
-
-def _generator(random_state) -> np.random.RandomState:
-    """Return the generator that a ``random_state`` stands for, as scikit-learn has it."""
-    if random_state is None:
-        return np.random.mtrand._rand
-    return random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
 
 
 def _total(objective, penalty, w, share=1.0):
