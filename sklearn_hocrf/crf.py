@@ -72,17 +72,20 @@ class HighOrderCRF(BaseSequenceLabeler):
         train no probabilities: methods that return some do not exist then.
     penalty : object or None, default=None
         A penalty to use in place of that of ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
-    solver : {"auto", "lbfgs", "newton-cg", "owlqn", "bcfw", "perceptron"} or object, default="auto"
+    solver : {"auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad", "bcfw", "perceptron"} or object, default="auto"
         What minimises. "auto" is what suits the objective. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN;
-        "bcfw" is block-coordinate Frank-Wolfe, for "hinge"; "perceptron" the averaged perceptron, for "perceptron". An
-        object has a method ``solve(objective, penalty, w0)``, see :mod:`sklearn_hocrf.training`; ``max_iter``, ``tol``
-        and ``verbose`` are its own affair.
+        "newton-cg" solves for each step by conjugate gradients; "sgd" and "adagrad" take a step after every few
+        sequences, "adagrad" with ``l1_reg``, too. These are for "likelihood". "bcfw" is block-coordinate Frank-Wolfe,
+        for "hinge"; "perceptron" the averaged perceptron, for "perceptron". An object has a method ``solve(objective,
+        penalty, w0)``, see :mod:`sklearn_hocrf.training`, where the solvers are with all their parameters.
+        ``max_iter``, ``tol`` and ``verbose`` are an object's own affair.
     max_iter : int, default=500
-        Highest number of iterations of the solver.
+        Highest number of iterations of the solver: epochs of "sgd", "adagrad" and "perceptron".
     tol : float, default=1e-4
         The solver stops when the norm of the gradient is at most ``tol * max(1, norm of the weights)``; with ``l1_reg``
         that of the shortest subgradient. "bcfw" stops when the duality gap, which bounds the distance from the optimum,
-        is at most ``100 * tol`` of the objective: 1 % by default. "perceptron" stops after an epoch without mistakes.
+        is at most ``100 * tol`` of the objective: 1 % by default. "perceptron" stops after an epoch without mistakes,
+        "sgd" and "adagrad" after five that have not lowered the minimised function by a share of ``tol`` each.
     warm_start : bool, default=False
         Whether fit starts from the weights of the fit before, matched by pattern and feature; new ones start at 0.
         "bcfw" always starts from 0.
@@ -93,7 +96,8 @@ class HighOrderCRF(BaseSequenceLabeler):
         Whether each iteration writes a line to stderr: objective, norm of the gradient, bound on the distance from the
         optimum.
     random_state : int, RandomState instance or None, default=None
-        For the order of the sequences in "bcfw" and "perceptron"; the other solvers are deterministic.
+        For the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron"; the other solvers are
+        deterministic.
 
     Attributes
     ----------
