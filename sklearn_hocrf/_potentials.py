@@ -9,6 +9,7 @@ the emission scores; the others move the arcs whose labels end in the column's p
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -197,6 +198,16 @@ class WeightLayout:
     @property
     def n_pairs(self) -> int:
         return len(self.pairs.columns)
+
+    @cached_property
+    def arc_tables(self) -> tuple:
+        """The ranges of the arcs into and out of each state, and the arcs by source."""
+        automaton = self.automaton
+        return (
+            _starts(automaton.arc_target, automaton.n_states),
+            _starts(automaton.arc_source, automaton.n_states),
+            freeze(np.argsort(automaton.arc_source, kind="stable"), np.int32),
+        )
 
     def __reduce__(self):
         # built again rather than copied: smaller, and arrays stay read-only, as the compiled kernels expect them
@@ -507,21 +518,19 @@ def label_arcs(lattice: Lattice, offsets, codes) -> np.ndarray:
 def build_lattice(layout: WeightLayout, weights=None, direction=None) -> Lattice:
     """Put weights, and the direction of derivatives, into the tables that the kernels read; None stands for zeros."""
     automaton, network = layout.automaton, layout.network
-    by_source = np.argsort(automaton.arc_source, kind="stable")
     own, slope = _arc_scores(layout, weights), _arc_scores(layout, direction)
     own[layout.forbidden_arcs] = -np.inf
     for length in range(2, int(automaton.arc_length.max()) + 1):
         arcs = np.flatnonzero(automaton.arc_length == length)
         own[arcs] += own[automaton.arc_up[arcs]]
-        slope[arcs] += slope[automaton.arc_up[arcs]]
+        if direction is not None:
+            slope[arcs] += slope[automaton.arc_up[arcs]]
     log_shift = own.max() if own.max() > -np.inf else 0.0
     return Lattice(
         automaton.n_labels,
         automaton.fail,
         automaton.state_label,
-        _starts(automaton.arc_target, automaton.n_states),
-        _starts(automaton.arc_source, automaton.n_states),
-        freeze(by_source, np.int32),
+        *layout.arc_tables,
         automaton.arc_label,
         automaton.arc_target,
         *network,

@@ -324,12 +324,12 @@ class SGD(StochasticSolver):
         scale, area = np.ones(len(decay)), np.zeros(len(decay))
         for minibatch in minibatches:
             touched, n_here = minibatch.weights, minibatch.n_sequences
-            factor = groups.values(scale, touched)
-            w[touched] = factor * state.w[touched]
+            factor, here = groups.values(scale, touched), state.w[touched]
+            w[touched] = factor * here
             gradient = minibatch.value_gradient(w)[1]
             step = 1.0 / (1.0 / state.step + slope * state.n_seen)
             change = -step / factor * gradient
-            state.w[touched] += change
+            state.w[touched] = here + change
             scale /= 1.0 + step * n_here * decay
             state.n_seen += n_here
             if self.average:
