@@ -253,6 +253,11 @@ class SGD(StochasticSolver):
     sequences visited: by steps, by these forward passes, by the calibration, and by the gradient at the end, which
     bounds the distance from the optimum.
 
+    An objective of your own needs ``n_sequences``, ``value(w)``, ``value_gradient(w)``, ``part(sequences)``, which
+    returns the objective of some sequences, and ``minibatches(batch_size, rng)``, which yields all sequences once: each
+    minibatch has ``n_sequences``, ``weights``, the numbers of the weights that it depends on, and
+    ``value_gradient(w)``, whose gradient is by these weights alone.
+
     References
     ----------
     .. [1] Bottou, "Stochastic gradient descent tricks", Neural Networks: Tricks of the Trade, 2012.
