@@ -83,6 +83,12 @@ def test_a_stream_is_learned(crf):
     assert crf.n_passes_ == 3
 
 
+def test_verbose_streams_write_a_line_a_call(capsys):
+    crf = HighOrderCRF(solver="sgd", random_state=0, verbose=1).partial_fit(X[:9], Y[:9]).partial_fit(X[9:], Y[9:])
+    lines = capsys.readouterr().err.splitlines()
+    assert [f"objective {crf.objective_history_[-1]:.6f}" in line for line in lines] == [False, True]
+
+
 @pytest.mark.parametrize("solver", [SGD, AdaGrad])
 def test_many_rounds_through_a_stream_come_to_the_optimum(estimator, solver):
     settings = {"max_order": 1}

@@ -166,6 +166,8 @@ class StochasticSolver(metaclass=ABCMeta):
         self._epoch(objective.minibatches(self.batch_size, state.rng), penalty, state, n_sequences)
         w = self._weights(state)
         history.append(_total(objective, penalty, w, share))
+        if self.callback is not None:
+            self.callback(Progress(1, history[-1], np.nan, np.inf))
         n_passes, message = (n_visited + 3 * n_here) / n_here, "a pass over a part of a stream"
         return SolverReport(w, 1, np.array(history), np.nan, np.inf, True, message, n_passes), state
 
