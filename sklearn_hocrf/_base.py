@@ -192,6 +192,12 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
                 "sigma_reg must be a number > 0, or a sequence of numbers > 0, one per order; inf means no penalty. "
                 f"Got {self.sigma_reg!r}"
             )
+        with np.errstate(over="ignore"):
+            if not np.isfinite((1.0 / sigmas) ** 2).all():
+                raise ValueError(
+                    f"sigma_reg={self.sigma_reg!r} is too small: floating point numbers cannot hold 1 / sigma_reg^2: "
+                    "rescale numeric features, sample weights or the penalty"
+                )
         strengths = np.asarray(self.l1_reg)
         valid = strengths.ndim <= 1 and strengths.size > 0 and strengths.dtype.kind in "iuf"
         if not valid or not ((strengths >= 0) & np.isfinite(strengths)).all():
