@@ -158,10 +158,7 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         >>> HighOrderCRF().fit(X, y).classes_
         array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
         """
-        self._check_parameters()
-        objective, penalty = self._choose_objective(), self._choose_penalty()
-        solver = self._choose_solver(objective, penalty)
-        check_needs(solver, objective, penalty)
+        objective, penalty, solver = self._choose_training()
         data = check_training_data(self, X, y, sample_weight, self._read_training_targets)
         problem = self._build_problem(data)
         layout = problem.layout
@@ -219,6 +216,14 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
                     "feature_order maps name prefixes to an int k (orders 0..k) or a tuple of exact orders; "
                     f"got {prefix!r}: {orders!r}"
                 )
+
+    def _choose_training(self):
+        """Check parameters and return objective, penalty (or its class) and solver, which go together."""
+        self._check_parameters()
+        objective, penalty = self._choose_objective(), self._choose_penalty()
+        solver = self._choose_solver(objective, penalty)
+        check_needs(solver, objective, penalty)
+        return objective, penalty, solver
 
     def _choose_objective(self):
         """Return the training criterion, without data."""

@@ -7,6 +7,7 @@ them as they were before, and leaves them so.
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ class _Entries(NamedTuple):
     values: np.ndarray  # (nnz,) float64, or empty where all are 1
 
 
-class Minibatches:
+class Minibatches(metaclass=ABCMeta):
     """Expected and labelled counts of a few sequences of a batch at a time.   K weights.
 
     Parameters
@@ -59,9 +60,9 @@ class Minibatches:
         rows = self._plan.rows
         self._entries_of_tokens = rows.first, rows.stop, rows.indptr[plan.offsets]
 
+    @abstractmethod
     def _arcs_of(self, truth) -> _Entries:
         """Return the arcs that the labels of each sequence use."""
-        raise NotImplementedError
 
     def pairs(self, sequences) -> np.ndarray:
         """Return the pairs that some sequences touch, each once; shape (M,), int64."""
@@ -107,9 +108,9 @@ class Minibatches:
         gradient[pairs] = 0.0
         return float(weight[sequences] @ self._log_z[sequences]) - score, derivatives
 
+    @abstractmethod
     def _subtract_truth(self, model, sequences, *others) -> float:
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
-        raise NotImplementedError
 
 
 class ChainMinibatches(Minibatches):

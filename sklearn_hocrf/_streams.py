@@ -13,7 +13,6 @@ from sklearn.base import _fit_context
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import _get_threadpool_controller
 
-from ._solvers import check_needs
 from ._validation import check_more_data, check_training_data
 from .training import OBJECTIVES, SOLVERS
 
@@ -100,11 +99,8 @@ class StreamMixin:
         >>> crf.partial_fit([[["men"], ["walk"]]], [["NOUN", "VERB"]]).predict([[["the"], ["walk"]]])
         [['DET', 'NOUN']]
         """
-        self._check_parameters()
+        objective, penalty, solver = self._choose_training()
         self._check_stream_parameters(patterns)
-        objective, penalty = self._choose_objective(), self._choose_penalty()
-        solver = self._choose_solver(objective, penalty)
-        check_needs(solver, objective, penalty)
         if hasattr(self, "_layout"):
             data, layout, places = self._read_next(X, y, classes, patterns, sample_weight)
             # a state means nothing to a solver of another kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +18,7 @@ from .._segments import Segments
 __all__ = ["ChainProblem", "Problem", "SegmentProblem"]
 
 
-class Problem:
+class Problem(metaclass=ABCMeta):
     """Labelled training data and the weights that a model of them has.
 
     Parameters
@@ -67,9 +68,9 @@ class Problem:
         truth, weight = self._truth_of(sequences), self.sequence_weight[sequences]
         return type(self)(self.layout, self.batch[sequences], truth, sequence_weight=weight, n_jobs=self.n_jobs)
 
+    @abstractmethod
     def _truth_of(self, sequences):
         """Return the labelling of some of the sequences."""
-        raise NotImplementedError
 
     def margins(self, cost) -> Margins:
         """Return what finds the labellings of highest score plus ``cost`` times the number of wrong tokens."""
@@ -80,9 +81,9 @@ class Problem:
         """What compares each position, or candidate segment, with what a model expects there."""
         return self._matching_class(self.layout, self.batch, self.truth, self.sequence_weight)
 
+    @abstractmethod
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,)."""
-        raise NotImplementedError
 
 
 class ChainProblem(Problem):

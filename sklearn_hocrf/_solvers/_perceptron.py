@@ -24,7 +24,8 @@ class AveragedPerceptron:
     tol : float, default=1e-4
         Not used.
     max_iter : int, default=500
-        Most epochs. It stops after one without mistakes. Where there is none, ten to twenty do as a rule.
+        Most epochs. It stops after one without mistakes of the weights as they then are; their mean, which it returns,
+        may still make some. Where there is no such epoch, ten to twenty do as a rule.
     callback : callable or None, default=None
         Called with a :class:`Progress` after each epoch; its ``gradient_norm`` is nan, its ``gap`` inf.
     random_state : int, RandomState instance or None, default=None
