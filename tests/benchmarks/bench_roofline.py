@@ -22,6 +22,7 @@ import time
 import warnings
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from types import SimpleNamespace
 from typing import NamedTuple
 from unittest import mock
 
@@ -62,6 +63,11 @@ def sizes(lattice):
     return lattice.n_labels, len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
 
 
+def slot_numbers(lattice):
+    """Return how many slots have scores of their own, and how many a suffix with scores, together."""
+    return int((lattice.slot_column >= 0).sum() + (lattice.slot_up >= 0).sum())
+
+
 def by_row(slab, operations, numbers):
     """Return the work of a kernel that does the same for each row of a slab and each lane."""
     cells = float(slab.rows[-1]) * slab.length.shape[1]
@@ -70,7 +76,8 @@ def by_row(slab, operations, numbers):
 
 def exponentiate_work(call):
     n_labels, _, _, n_slots = sizes(call.lattice)
-    return by_row(call.slab, n_labels * (5 + EXP) + n_slots * (10 + EXP), 3 * n_labels + 4 * n_slots)
+    numbers = 3 * n_labels + 2 * n_slots + slot_numbers(call.lattice)
+    return by_row(call.slab, n_labels * (5 + EXP) + n_slots * (9 + EXP), numbers)
 
 
 def forward_work(call):
@@ -188,7 +195,7 @@ def collect_work(call):
     )
 
 
-KERNELS = {  # name -> work of a call; that of the products of sparse rows is counted for a pass, see ``Entries``
+KERNELS = {  # in which module, and what counts the work of a call
     "rows.score_rows": (rows, None),
     "rows.slot_scores": (rows, slot_work),
     "chain.exponentiate": (chain, exponentiate_work),
@@ -244,16 +251,19 @@ class Calls(NamedTuple):
     n_bytes: float  # of all arrays of a call, on average
 
 
+def work_of(name, kernel, arguments):
+    """Return the work of a call; that of the products of sparse rows is counted for a whole pass, see ``Entries``."""
+    names, count = inspect.signature(kernel.py_func).parameters, KERNELS[name][1]
+    return Work(0, 0) if count is None else count(SimpleNamespace(**dict(zip(names, arguments, strict=True))))
+
+
 def count_work(task):
     """Return the calls of each kernel while ``task()`` runs, by name."""
     calls = {}
 
     def note(name, kernel, arguments):
         kernel(*arguments)
-        names = inspect.signature(kernel.py_func).parameters
-        call = mock.Mock(spec=list(names), **dict(zip(names, arguments, strict=True)))
-        count = KERNELS[name][1]
-        work = Work(0, 0) if count is None else count(call)
+        work = work_of(name, kernel, arguments)
         calls.setdefault(name, []).append((*work, sum(map(_size, arguments))))
 
     with watched(note):
