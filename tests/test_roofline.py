@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf._kernels import _common, chain, segments, semi
-from sklearn_hocrf._objectives import ChainProblem
+from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
 from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
@@ -79,29 +79,30 @@ class Counter:
             kernel.py_func(*arguments)
 
 
-def chain_problem(max_order, feature_orders):
+def chain_likelihood(max_order, feature_orders):
     rng = np.random.default_rng(0)
     case = random_case(rng, 8, rng.integers(3, 9, size=20), max_order, 60, 1.0, feature_orders)
     layout, _ = to_layout(case)
-    return ChainProblem(layout, to_batch(case.sequences, len(feature_orders)), to_codes(case.labels))
+    problem = ChainProblem(layout, to_batch(case.sequences, len(feature_orders)), to_codes(case.labels))
+    return NegativeLogLikelihood().bind(problem)
 
 
-def segment_problem(growth):
+def segment_likelihood(growth, common):
     X, y = growth.generate(17, 15)
     features = SegmentFeatureExtractor(bag="word", begin="word", length="capped", encoding="segments")
     model = HighOrderSemiCRF(2, encoding="segments", max_segment_length=9, feature_order={"begin:": (0, 1)})
-    return growth.make_problem(make_pipeline(AttributeVectorizer(), features).fit_transform(X, y), y, model)
+    return common.training_objective(model, make_pipeline(AttributeVectorizer(), features).fit_transform(X, y), y)
 
 
 @pytest.mark.parametrize("model", ["order 1", "order 3", "order 3 with features", "segments"])
 def test_counted_work_is_what_is_done(load, model):
     module = load("bench_roofline")
     if model == "segments":
-        problem = segment_problem(load("bench_growth"))
+        objective = segment_likelihood(load("bench_growth"), load("common"))
     else:
-        problem = chain_problem(int(model[6]), [(0,), (0, 1)] if model.endswith("features") else [(0,), (0,)])
+        objective = chain_likelihood(int(model[6]), [(0,), (0, 1)] if model.endswith("features") else [(0,), (0,)])
     case, counted = module.Pass(), set()
-    case.setup(None, problem)
+    case.setup(None, objective)
 
     def note(name, kernel, arguments):
         if "width" not in inspect.signature(kernel.py_func).parameters:
@@ -123,7 +124,7 @@ def test_counted_work_is_what_is_done(load, model):
 
 def test_work_of_sparse_rows(load):
     """Each feature that has weights is fetched once for each token: the sum of a product of counts."""
-    module, problem = load("bench_roofline"), chain_problem(1, [(0,), (0,), (0,)])
+    module, problem = load("bench_roofline"), chain_likelihood(1, [(0,), (0,), (0,)]).problem
     entries, matrix = module.entries_of(problem), problem.batch.tocsr()
     assert len(entries.first) == matrix.nnz
     weights = np.zeros(problem.layout.n_pairs)
@@ -137,10 +138,10 @@ def test_work_of_sparse_rows(load):
 
 
 def test_kernels_are_watched_and_left_as_they_were(load):
-    module, problem = load("bench_roofline"), chain_problem(2, [(0,)])
+    module, objective = load("bench_roofline"), chain_likelihood(2, [(0,)])
     before = chain.forward
     case = module.Pass()
-    case.setup(None, problem)
+    case.setup(None, objective)
     seconds = module.seconds_of_kernels(case.time_gradient)
     assert chain.forward is before
     kernels = {"rows.score_rows", "chain.exponentiate", "chain.forward", "chain.backward", "rows.add_expectations"}

@@ -13,16 +13,15 @@ absent. ``--quick`` takes a few sequences and small sizes.
 
 import argparse
 import time
-import warnings
+from functools import partial
 
 import bench_bibliography
 import bench_segments
 import numpy as np
-from common import print_table, take_turns, with_spread
+from common import print_table, some_weights, take_turns, training_objective, with_spread
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._objectives import NegativeLogLikelihood
 
 N_LABELS, N_WORDS, LENGTH = 8, 200, 400
 LONGEST = (5, 10, 20, 40, 80)
@@ -56,41 +55,27 @@ def random_patterns(n_patterns, seed=0):
     return sorted(patterns)
 
 
-def make_problem(X, y, model):
-    """Return the training problem of a model."""
-    kept = bench_segments.keep_problem(model.set_params(max_iter=1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # not converged; some features may not occur
-        model.fit(X, y)
-    return kept[0]
+def of_length(longest, data):
+    return training_objective(HighOrderSemiCRF(encoding="segments", max_segment_length=longest), *data)
 
 
-def problem_of_length(longest, data):
-    return make_problem(*data, HighOrderSemiCRF(encoding="segments", max_segment_length=longest))
-
-
-def problem_of_patterns(n_patterns, data):
+def of_patterns(n_patterns, data):
     patterns = random_patterns(n_patterns)
-    return make_problem(*data, HighOrderSemiCRF(5, encoding="segments", max_segment_length=10, patterns=patterns))
+    model = HighOrderSemiCRF(5, encoding="segments", max_segment_length=10, patterns=patterns)
+    return training_objective(model, *data)
 
 
-def references_of_length(longest, n_references):
-    X, y, features, model = bench_segments.prepare(bench_segments.Case("lengths", "SC", longest), n_references)
-    return make_problem(features.fit_transform(X, y), y, model)
-
-
-def references_of_order(max_order, n_references):
-    X, y, features, model = bench_segments.prepare(bench_segments.Case("bibliography", "SC", max_order), n_references)
-    return make_problem(features.fit_transform(X, y), y, model)
+def references(task, size, n_references):
+    X, y, features, model = bench_segments.prepare(bench_segments.Case(task, "SC", size), n_references)
+    return training_objective(model, features.fit_transform(X, y), y)
 
 
 class Gradient:
-    """Value and gradient of a problem at one point, on one thread."""
+    """Value and gradient at one point, on one thread."""
 
-    def __init__(self, problem):
-        self.layout, self.plan = problem.layout, problem.plan
-        self.objective = NegativeLogLikelihood().bind(problem)
-        self.w = np.random.default_rng(0).normal(scale=0.1, size=problem.n_weights)
+    def __init__(self, objective):
+        self.objective, self.w = objective, some_weights(objective)
+        self.layout, self.plan = objective.problem.layout, objective.problem.plan
 
     def time_gradient(self):
         return self.objective.value_gradient(self.w)
@@ -111,7 +96,7 @@ class Lengths:
     param_names = ["max_segment_length"]
 
     def setup(self, longest):
-        self.gradient = Gradient(problem_of_length(longest, generate()))
+        self.gradient = Gradient(of_length(longest, generate()))
 
     def time_gradient(self, longest):
         self.gradient.time_gradient()
@@ -124,7 +109,7 @@ class Arcs:
     param_names = ["n_patterns"]
 
     def setup(self, n_patterns):
-        self.gradient = Gradient(problem_of_patterns(n_patterns, generate()))
+        self.gradient = Gradient(of_patterns(n_patterns, generate()))
 
     def time_gradient(self, n_patterns):
         self.gradient.time_gradient()
@@ -167,10 +152,10 @@ def main(arguments=None):
     data = generate(2, 100) if options.quick else generate()
     few = 10 if options.quick else None
     series = {
-        "generated sequences, order 1, by longest segment": ("longest", problem_of_length, longest, data),
-        "generated sequences, random patterns, by arcs": ("n_arcs", problem_of_patterns, n_patterns, data),
-        "references, order 1, by longest segment": ("longest", references_of_length, longest, few),
-        "references, orders from 1 on, by arcs": ("n_arcs", references_of_order, orders, few),
+        "generated sequences, order 1, by longest segment": ("longest", of_length, longest, data),
+        "generated sequences, random patterns, by arcs": ("n_arcs", of_patterns, n_patterns, data),
+        "references, order 1, by longest segment": ("longest", partial(references, "lengths"), longest, few),
+        "references, orders from 1 on, by arcs": ("n_arcs", partial(references, "bibliography"), orders, few),
     }
     if bench_bibliography.load_references(1) is None:
         print("references: skipped, the data is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")

@@ -19,7 +19,6 @@ words of digits take its place. ``--quick`` takes a few sequences.
 import argparse
 import inspect
 import time
-import warnings
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -30,13 +29,12 @@ import bench_bibliography
 import bench_chunking
 import bench_handwriting
 import numpy as np
-from bench_segments import keep_problem
-from common import data_file, print_table, take_turns, with_spread
+from common import absent, print_table, skip_where, some_weights, take_turns, training_objective, with_spread
 from numba import njit
 from threadpoolctl import threadpool_limits
 
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._kernels import chain, rows, segments, semi
-from sklearn_hocrf._objectives import NegativeLogLikelihood
 
 clock = time.process_time
 EXP = 17  # operations of exp: reduction of the argument and a polynomial of degree 13
@@ -385,30 +383,25 @@ class PlainLoops:
 
 
 def chunking(quick):
-    """Return the problem of chunking at order 1, or None where the data is absent."""
-    if data_file("conll2000", "train.txt.gz") is None:
+    """Return the likelihood of chunking at order 1, or None where the data is absent."""
+    if absent(bench_chunking.TRAIN, bench_chunking.TEST):
         return None
-    case = bench_chunking.Gradient()
-    case.setup(1, bench_chunking.load_chunks(100 if quick else None))
-    return case.objective.problem
+    chunks = bench_chunking.load_chunks(100 if quick else None)
+    return training_objective(HighOrderCRF(**bench_chunking.SETTINGS), chunks.train, chunks.y_train)
 
 
 def handwriting(max_order, quick):
     X, y = bench_handwriting.load_words()[0]
-    return bench_handwriting.make_objective((X[:50], y[:50]) if quick else (X, y), max_order).problem
+    return bench_handwriting.make_objective((X[:50], y[:50]) if quick else (X, y), max_order)
 
 
 def bibliography(quick):
-    """Return the problem of references under a semi-CRF of order 2, or None where the data is absent."""
+    """Return the likelihood of references under a semi-CRF of order 2, or None where the data is absent."""
     data = bench_bibliography.load_references(20 if quick else None)
     if data is None:
         return None
-    model = bench_bibliography.segment_model(2, max_iter=1)
-    kept = keep_problem(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # not converged; a few references do not have all features
-        model.fit(bench_bibliography.segment_features().fit_transform(data.X, data.y), data.y)
-    return kept[0]
+    features = bench_bibliography.segment_features().fit_transform(data.X, data.y)
+    return training_objective(bench_bibliography.segment_model(2), features, data.y)
 
 
 TASKS = {
@@ -426,12 +419,10 @@ class Pass:
     params = list(TASKS)
     param_names = ["task"]
 
-    def setup(self, task, problem=None):
-        self.problem = TASKS[task](False) if problem is None else problem
-        if self.problem is None:
-            raise NotImplementedError("the data is absent")
-        self.objective = NegativeLogLikelihood().bind(self.problem)
-        self.w = np.random.default_rng(0).normal(scale=0.1, size=self.problem.n_weights)
+    def setup(self, task, objective=None):
+        self.objective = TASKS[task](False) if objective is None else objective
+        skip_where("the data is absent" if self.objective is None else None)
+        self.problem, self.w = self.objective.problem, some_weights(self.objective)
 
     def time_gradient(self, task=None):
         return self.objective.value_gradient(self.w)
@@ -507,12 +498,13 @@ def main(arguments=None):
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="which ones (default: all)")
     options = parser.parse_args(arguments)
     for name in options.tasks:
-        problem = TASKS[name](options.quick)
-        if problem is None:
+        objective = TASKS[name](options.quick)
+        if objective is None:
             print(f"\n{name}: skipped, the data is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")
             continue
-        case, entries = Pass(), entries_of(problem)
-        case.setup(name, problem)
+        case, problem = Pass(), objective.problem
+        case.setup(name, objective)
+        entries = entries_of(problem)
         slabs = [slab for chunk in problem.plan.chunks for piece in chunk for slab in piece.slabs]
         n_cells = sum(slab.rows[-1] * slab.length.shape[1] for slab in slabs)
         lanes = f"{problem.batch.n_tokens} tokens, which fill {problem.batch.n_tokens / n_cells:.0%} of the lanes"
