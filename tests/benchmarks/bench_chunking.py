@@ -1,4 +1,4 @@
-"""Chunking (conll2000) at order 1, beside python-crfsuite: same features, same penalty, one thread each.
+"""Chunking (conll2000) beside python-crfsuite: same features, same penalty.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_chunking.py [--max-iter N] [--rounds N]
 
@@ -10,39 +10,27 @@ quick run.
 import argparse
 import tempfile
 import time
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+import common
 import numpy as np
 from bench_features import TEMPLATES
-from common import data_file, print_table, take_turns, with_spread
-from sklearn.exceptions import ConvergenceWarning
+from common import data_file, print_table, skip_where, take_turns, with_spread
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._batch import freeze
-from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
-from sklearn_hocrf._patterns import observed_patterns
-from sklearn_hocrf._potentials import build_layout
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
-clock = time.process_time  # both run on one thread, and other programs slow this clock less than the one on the wall
+TRAIN, TEST = ("conll2000", "train.txt.gz"), ("conll2000", "test.txt.gz")
 MORE_THAN_NEEDED = 2000  # iterations
 SETTINGS = {"max_order": 1, "sigma_reg": 0.5**0.5, "fit_intercept": False}  # c2 = 1 / (2 sigma^2) = 1
 
 
 def absent():
     """Return why the benchmark cannot run, or None."""
-    if data_file("conll2000", "train.txt.gz") is None:
-        return "conll2000 is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data"
-    try:
-        import pycrfsuite  # noqa: F401
-        import seqeval  # noqa: F401
-    except ImportError as error:
-        return f"{error.name} is not installed"
-    return None
+    return common.absent(TRAIN, TEST, modules=["pycrfsuite", "seqeval"])
 
 
 class Chunks(NamedTuple):
@@ -54,67 +42,93 @@ class Chunks(NamedTuple):
     y_test: list
 
 
-def load_chunks(n_sentences=None):
-    """Return the sentences, or the first ``n_sentences`` of training."""
-    columns = ["w", "p", "chunk"]
-    X, y = load_conll(data_file("conll2000", "train.txt.gz"), columns, return_X_y=True)
-    X_test, y_test = load_conll(data_file("conll2000", "test.txt.gz"), columns, return_X_y=True)
+def load_chunks(n_sentences=None, train=TRAIN, test=TEST, longest=None):
+    """Return the sentences, or the first ``n_sentences`` of training; those with more tokens than ``longest`` go."""
+    columns = ["w", "p", "tag"]
+    X, y = load_conll(data_file(*train), columns, return_X_y=True)
+    if longest is not None:
+        X, y = ([sequence for sequence in sequences if len(sequence) <= longest] for sequences in (X, y))
+    X_test, y_test = load_conll(data_file(*test), columns, return_X_y=True)
     extractor = SequenceFeatureExtractor(TEMPLATES, fields=["w", "p"], padding="drop")
-    train = extractor.fit_transform(X[:n_sentences])
-    return Chunks(train, extractor.transform(X_test), y[:n_sentences], y_test)
+    batch = extractor.fit_transform(X[:n_sentences])
+    return Chunks(batch, extractor.transform(X_test), y[:n_sentences], y_test)
 
 
-class Training(NamedTuple):
-    """What a training and its model came to.   I iterations."""
+class Course(NamedTuple):
+    """The course of a training, and what its model came to.   I iterations."""
 
-    seconds: np.ndarray  # (I,)   of the processor, from the start of the solver to the end of each iteration
+    processor: np.ndarray  # (I,)   seconds from the start of the solver to the end of each iteration
+    wall: np.ndarray  # (I,)   the same on the wall
     objective: np.ndarray  # (I,)
-    fit_seconds: float  # conversion of the data included
-    n_weights: int
-    y_pred: list
+    fit_seconds: float  # of the processor, conversion of the data included
     predict_seconds: float
+    n_weights: int
+    accuracy: float
+    f1: float
 
     @property
     def per_iteration(self):
-        return np.diff(self.seconds, prepend=0.0)
+        return np.diff(self.processor, prepend=0.0)
 
-    def seconds_to(self, objective):
+    def seconds_to(self, objective, clock="processor"):
         """Return the seconds after which the objective was as low as the given one."""
         reached = np.flatnonzero(self.objective <= objective)
-        return self.seconds[reached[0]] if len(reached) else np.inf
+        return getattr(self, clock)[reached[0]] if len(reached) else np.inf
+
+
+class Moments:
+    """Readings of both clocks."""
+
+    def __init__(self):
+        self.readings = []
+
+    def note(self):
+        self.readings.append((time.process_time(), time.perf_counter()))
+
+    def since_first(self):
+        """Return the seconds from the first reading to each later one, of the processor and on the wall."""
+        readings = np.array(self.readings)
+        return (readings[1:] - readings[0]).T
 
 
 class TimedCRF(HighOrderCRF):
     """HighOrderCRF that notes when each iteration ended."""
 
     def _starting_weights(self, problem, data):
-        self.started_, self.moments_, self.values_ = clock(), [], []
+        self.moments_, self.values_ = Moments(), []
+        self.moments_.note()
         return super()._starting_weights(problem, data)
 
     def _write_progress(self, progress):
-        self.moments_.append(clock() - self.started_)
+        self.moments_.note()
         self.values_.append(progress.value)
 
 
 def load_kernels(chunks):
     """Fit and predict a few sentences, so that the kernels are compiled or loaded."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        HighOrderCRF(**SETTINGS, max_iter=1).fit(chunks.train[:20], chunks.y_train[:20]).predict(chunks.train[:20])
+    crf = HighOrderCRF(**SETTINGS, max_iter=1)
+    common.fit_quietly(crf, chunks.train[:20], chunks.y_train[:20]).predict(chunks.train[:20])
 
 
-def train_ours(chunks, max_iter):
-    crf = TimedCRF(**SETTINGS, max_iter=max_iter, verbose=1)
-    start = clock()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        crf.fit(chunks.train, chunks.y_train)
-    fitted = clock()
+def scores(chunks, y_pred):
+    """Return token accuracy and F1 of chunks."""
+    from seqeval.metrics import f1_score
+
+    accuracy = np.mean(np.concatenate(y_pred) == np.concatenate(chunks.y_test))
+    return float(accuracy), float(f1_score(chunks.y_test, y_pred))
+
+
+def train_ours(chunks, max_iter, n_jobs=1):
+    """Return the course of a training of HighOrderCRF."""
+    crf = TimedCRF(**SETTINGS, max_iter=max_iter, n_jobs=n_jobs, verbose=1)
+    start = time.process_time()
+    common.fit_quietly(crf, chunks.train, chunks.y_train)
+    fitted = time.process_time()
     y_pred = crf.predict(chunks.test)
-    predicted = clock()
-    moments, values = np.array(crf.moments_), np.array(crf.values_)
-    n_weights = crf.coef_.nnz + len(crf.patterns_) - len(crf.classes_)
-    return Training(moments, values, fitted - start, n_weights, y_pred, predicted - fitted)
+    predicted = time.process_time()
+    processor, wall = crf.moments_.since_first()
+    seconds = fitted - start, predicted - fitted
+    return Course(processor, wall, np.array(crf.values_), *seconds, common.n_weights(crf), *scores(chunks, y_pred))
 
 
 def attribute_names(batch):
@@ -124,62 +138,95 @@ def attribute_names(batch):
     return [tokens[i:j] for i, j in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
 
 
-def train_crfsuite(chunks, max_iter):
+def new_trainer(max_iter):
+    """Return python-crfsuite's trainer with the same penalty; it notes when each iteration ended."""
     import pycrfsuite
-
-    test = [pycrfsuite.ItemSequence(tokens) for tokens in attribute_names(chunks.test)]
-    tokens_of = attribute_names(chunks.train)
-    start = clock()
-    moments = []
 
     class TimedTrainer(pycrfsuite.Trainer):
         def message(self, message):
             super().message(message)
+            if message.startswith("L-BFGS optimization"):  # features have been generated by then
+                self.moments = Moments()
             if message.startswith(("L-BFGS optimization", "Seconds required for this iteration")):
-                moments.append(clock())  # features are generated before the first of these
+                self.moments.note()
 
-    settings = {"c1": 0, "c2": 1, "max_iterations": max_iter}
-    trainer = TimedTrainer(algorithm="lbfgs", params=settings, verbose=False)
+    return TimedTrainer(algorithm="lbfgs", params={"c1": 0, "c2": 1, "max_iterations": max_iter}, verbose=False)
+
+
+def train_crfsuite(chunks, max_iter):
+    """Return the course of a training of python-crfsuite."""
+    import pycrfsuite
+
+    test = [pycrfsuite.ItemSequence(tokens) for tokens in attribute_names(chunks.test)]
+    tokens_of = attribute_names(chunks.train)
+    start = time.process_time()
+    trainer = new_trainer(max_iter)
     for tokens, labels in zip(tokens_of, chunks.y_train, strict=True):
         trainer.append(tokens, labels)
     with tempfile.TemporaryDirectory() as folder:
         model = str(Path(folder, "model"))
         trainer.train(model)
-        fitted = clock()
+        fitted = time.process_time()
         tagger = pycrfsuite.Tagger()
         with tagger.open(model):
             y_pred = [tagger.tag(tokens) for tokens in test]
-        predicted = clock()
-    iterations = trainer.logparser.iterations
-    objective = np.array([iteration["loss"] for iteration in iterations])
-    n_weights = trainer.logparser.featgen_num_features
-    seconds = np.array(moments[1:]) - moments[0]
-    return Training(seconds, objective, fitted - start, n_weights, y_pred, predicted - fitted)
+        predicted = time.process_time()
+    processor, wall = trainer.moments.since_first()
+    objective = np.array([iteration["loss"] for iteration in trainer.logparser.iterations])
+    n_weights, seconds = trainer.logparser.featgen_num_features, (fitted - start, predicted - fitted)
+    return Course(processor, wall, objective, *seconds, n_weights, *scores(chunks, y_pred))
+
+
+class Fit:
+    """Training by HighOrderCRF on one thread and on two, and by python-crfsuite."""
+
+    params = ["HighOrderCRF", "HighOrderCRF, n_jobs=2", "python-crfsuite"]
+    param_names = ["program"]
+    timeout = 1200
+    number = repeat = 1
+    warmup_time = 0
+    absent = staticmethod(absent)
+    load = staticmethod(load_chunks)
+
+    def setup(self, program, n_sentences=None, max_iter=MORE_THAN_NEEDED):
+        skip_where(self.absent())
+        self.chunks, self.max_iter = self.load(n_sentences), max_iter
+        load_kernels(self.chunks)
+
+    def time_fit(self, program):
+        """Train, and return the course of it."""
+        if program == "python-crfsuite":
+            return train_crfsuite(self.chunks, self.max_iter)
+        return train_ours(self.chunks, self.max_iter, n_jobs=1 + program.endswith("2"))
 
 
 class Gradient:
     """Value and gradient of the likelihood at one point."""
 
-    params = [1, 2]
-    param_names = ["n_jobs"]
+    params = [[1, 2], [1, 2, 3]]
+    param_names = ["n_jobs", "max_order"]
+    timeout = 600
+    absent = staticmethod(absent)
+    load = staticmethod(load_chunks)
 
-    def setup(self, n_jobs, chunks=None):
-        chunks = load_chunks() if chunks is None else chunks
-        labels, codes = np.unique(np.concatenate(chunks.y_train), return_inverse=True)
-        codes, batch = freeze(codes, np.int32), chunks.train
-        patterns = observed_patterns(codes, batch.offsets, len(labels), SETTINGS["max_order"])
-        layout = build_layout(batch, codes, patterns, fit_intercept=SETTINGS["fit_intercept"])
-        self.objective = NegativeLogLikelihood().bind(ChainProblem(layout, batch, codes, n_jobs=n_jobs))
-        self.w = np.random.default_rng(0).normal(scale=0.1, size=layout.n_weights)
+    def setup(self, n_jobs, max_order, n_sentences=None, chunks=None):
+        skip_where(self.absent())
+        chunks = chunks or self.load(n_sentences)
+        crf = HighOrderCRF(**SETTINGS | {"max_order": max_order}, n_jobs=n_jobs)
+        self.objective = common.training_objective(crf, chunks.train, chunks.y_train)
+        self.w = common.some_weights(self.objective)
 
-    def time_gradient(self, n_jobs=None):
+    def time_gradient(self, n_jobs=None, max_order=None):
         return self.objective.value_gradient(self.w)
+
+    def track_arcs(self, n_jobs=None, max_order=None):
+        return self.objective.problem.layout.automaton.n_arcs
 
 
 def compare_threads(chunks, n_rounds):
     cases = [Gradient(), Gradient()]
     for n_jobs, case in enumerate(cases, start=1):
-        case.setup(n_jobs, chunks)
+        case.setup(n_jobs, 1, chunks=chunks)
     one, two = (case.time_gradient() for case in cases)
     np.testing.assert_array_equal(one[1], two[1])
     seconds = take_turns([case.time_gradient for case in cases], n_rounds)
@@ -193,24 +240,21 @@ def compare_threads(chunks, n_rounds):
 
 def compare_trainings(chunks, max_iter):
     """Train both, one after the other, and print what they came to."""
-    from seqeval.metrics import f1_score
-
     ours = train_ours(chunks, max_iter)
     theirs = train_crfsuite(chunks, max_iter)
-    truth = np.concatenate(chunks.y_test)
 
-    def lines(training):
-        yield "weights", training.n_weights, ".0f"
-        yield "iterations", len(training.seconds), ".0f"
-        yield "seconds per iteration (median)", np.median(training.per_iteration), ".4f"
-        yield "  first and third quartile", np.quantile(training.per_iteration, [0.25, 0.75]), ".4f"
-        yield "seconds to the own stopping rule", training.seconds[-1], ".1f"
-        yield "seconds to python-crfsuite's last objective", training.seconds_to(theirs.objective[-1]), ".1f"
-        yield "seconds of fit, conversion of the data included", training.fit_seconds, ".1f"
-        yield "seconds of predict on the test set", training.predict_seconds, ".3f"
-        yield "objective, penalty included", training.objective[-1], ".3f"
-        yield "token accuracy", np.mean(np.concatenate(training.y_pred) == truth), ".4f"
-        yield "chunk F1", f1_score(chunks.y_test, training.y_pred), ".4f"
+    def lines(course):
+        yield "weights", course.n_weights, ".0f"
+        yield "iterations", len(course.objective), ".0f"
+        yield "seconds per iteration (median)", np.median(course.per_iteration), ".4f"
+        yield "  first and third quartile", np.quantile(course.per_iteration, [0.25, 0.75]), ".4f"
+        yield "seconds to the own stopping rule", course.processor[-1], ".1f"
+        yield "seconds to python-crfsuite's last objective", course.seconds_to(theirs.objective[-1]), ".1f"
+        yield "seconds of fit, conversion of the data included", course.fit_seconds, ".1f"
+        yield "seconds of predict on the test set", course.predict_seconds, ".3f"
+        yield "objective, penalty included", course.objective[-1], ".3f"
+        yield "token accuracy", course.accuracy, ".4f"
+        yield "chunk F1", course.f1, ".4f"
 
     rows = []
     for (name, our_value, form), (_, their_value, _) in zip(lines(ours), lines(theirs), strict=True):
@@ -220,13 +264,13 @@ def compare_trainings(chunks, max_iter):
     print_table(["", "HighOrderCRF", "python-crfsuite", "ratio"], rows)
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--max-iter", type=int, default=MORE_THAN_NEEDED, help="end both trainings early")
     parser.add_argument("--rounds", type=int, default=1, help="how often to train both (default: %(default)s)")
     parser.add_argument("--threads-rounds", type=int, default=15, help="rounds of the gradients (default: %(default)s)")
     parser.add_argument("--sentences", type=int, help="train on the first so many sentences only")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if reason := absent():
         print(f"skipped: {reason}")
         return

@@ -1,22 +1,20 @@
 """Features of the chunking template: columns of codes against a dict per token.
 
-    python tests/benchmarks/bench_features.py
+    python tests/benchmarks/bench_features.py [--rounds N]
 
 prints seconds, peak memory and ratios, each case in a process of its own. The classes are those that asv looks for. The
 data is the training set of conll2000 where SKLEARN_HOCRF_DATA or ../shared/data has it; otherwise as many random tokens
 with a similar distribution.
 """
 
-import gzip
+import argparse
 import multiprocessing
-import os
-import resource
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
+from common import absent, data_file, peak_mebibytes, print_table, skip_where
 
+from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 TEMPLATES = [
@@ -32,13 +30,11 @@ TOKEN_FEATURES = ["suffix3", "shape", "is_digit"]
 
 def load_tokens():
     """Return sequences of (word, part of speech) and where they are from."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    path = Path(os.environ.get("SKLEARN_HOCRF_DATA", beside)) / "conll2000" / "train.txt.gz"
-    if not path.is_file():
+    path = data_file("conll2000", "train.txt.gz")
+    if path is None:
         return random_tokens(), "random tokens"
-    with gzip.open(path, "rt", encoding="ascii") as lines:
-        sentences = lines.read().strip().split("\n\n")
-    return [[tuple(line.split()[:2]) for line in s.splitlines()] for s in sentences], "conll2000"
+    X, _ = load_conll(path, ["w", "p", "tag"], return_X_y=True)
+    return [[(token["w"], token["p"]) for token in sentence] for sentence in X], "conll2000"
 
 
 def random_tokens(n_sequences=8936, length=24):
@@ -103,6 +99,7 @@ class DictPerToken:
     """The chunking template as a dict per token, without and with python-crfsuite's conversion."""
 
     def setup(self):
+        skip_where(absent(modules=["pycrfsuite"]))
         self.X, self.source = load_tokens()
 
     def time_dicts(self):
@@ -134,11 +131,13 @@ def measure(case):
     start = time.process_time()  # other programs slow this clock less than the one on the wall
     getattr(suite, method)()
     seconds = time.process_time() - start
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    return seconds, peak_mebibytes()
 
 
-def main(n_rounds=5):
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each case (default: %(default)s)")
+    n_rounds = parser.parse_args(arguments).rounds
     X, source = load_tokens()
     print(
         f"{source}: {len(X)} sequences, {sum(map(len, X))} tokens, {len(TEMPLATES)} templates; best of {n_rounds} runs"
@@ -147,9 +146,11 @@ def main(n_rounds=5):
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         rounds = [[pool.apply(measure, (case,)) for case in CASES] for _ in range(n_rounds)]
     seconds, peaks = np.array(rounds).min(axis=0).T
-    print(f"{'':42}{'seconds':>9}{'peak MiB':>10}{'ratio':>8}")
-    for (name, _, _), time_, peak in zip(CASES, seconds, peaks, strict=True):
-        print(f"{name:42}{time_:9.3f}{peak:10.0f}{time_ / seconds[0]:8.2f}")
+    rows = [
+        (name, f"{time_:.3f}", f"{peak:.0f}", f"{time_ / seconds[0]:.2f}")
+        for (name, _, _), time_, peak in zip(CASES, seconds, peaks, strict=True)
+    ]
+    print_table(["", "seconds", "peak MiB", "ratio"], rows)
 
 
 if __name__ == "__main__":

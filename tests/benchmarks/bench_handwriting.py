@@ -11,15 +11,11 @@ import argparse
 import time
 
 import numpy as np
-from common import data_file, print_table, take_turns, with_spread
+from common import data_file, print_table, some_weights, take_turns, training_objective, with_spread
 from dense_chain import ByArc, ByTransition
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._batch import SequenceBatch
-from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
-from sklearn_hocrf._patterns import observed_patterns
-from sklearn_hocrf._potentials import build_layout
 from sklearn_hocrf.datasets import load_ocr_letters, make_digit_words
 
 # (max_order, unsupported, fit_intercept) -> optimum and letter accuracy; a separate implementation's, for fold 0
@@ -48,17 +44,7 @@ def load_words():
 
 def make_objective(words, max_order, n_jobs=1):
     """Return the likelihood of labelled words with all (pixel, letter) pairs and all observed patterns."""
-    X, y = words
-    offsets = np.cumsum([0, *map(len, X)])
-    labels, codes = np.unique(np.concatenate(y), return_inverse=True)
-    batch = SequenceBatch.from_csr(np.concatenate(X).astype(np.float64), offsets)
-    patterns = observed_patterns(codes.astype(np.int32), offsets, len(labels), max_order)
-    layout = build_layout(batch, codes.astype(np.int32), patterns, unsupported=True)
-    return NegativeLogLikelihood().bind(ChainProblem(layout, batch, codes.astype(np.int32), n_jobs=n_jobs))
-
-
-def some_weights(objective):
-    return np.random.default_rng(0).normal(scale=0.1, size=objective.n_weights)
+    return training_objective(HighOrderCRF(max_order, unsupported=True, n_jobs=n_jobs), *words)
 
 
 class Gradient:
@@ -203,12 +189,12 @@ def train(train_words, test_words, max_order, known):
     print_table([*heads, "accuracy", "difference", "iterations", "seconds"], rows)
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each comparison (default: %(default)s)")
     parser.add_argument("--max-order", type=int, default=5, help="highest order (default: %(default)s)")
     parser.add_argument("--skip-optima", action="store_true", help="compare times only")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     train_words, test_words, source = load_words()
     print(f"{source}: {len(train_words[0])} words, {sum(map(len, train_words[1]))} letters to train on")
     with threadpool_limits(1):

@@ -83,10 +83,10 @@ class FirstFit:
         return run(OURS, TOY, cache)[-1]
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9, help="rounds of the imports (default: %(default)s)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
 
     for imports in IMPORTS.values():
         run(imports)  # files into the system's cache

@@ -1,12 +1,20 @@
 """What the benchmarks share: the optional data, measurements that take turns, tables of ratios with their spread."""
 
+import importlib.util
+import multiprocessing
 import os
 import resource
 import sys
 import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from sklearn_hocrf._objectives import NegativeLogLikelihood
 
 
 def data_file(*parts):
@@ -14,6 +22,23 @@ def data_file(*parts):
     beside = Path(__file__).resolve().parents[3] / "shared" / "data"
     path = Path(os.environ.get("SKLEARN_HOCRF_DATA") or beside, *parts)
     return path if path.is_file() else None
+
+
+def absent(*files, modules=()):
+    """Return why a benchmark cannot run that needs data files, each as the parts of its path, and modules; or None."""
+    for parts in files:
+        if data_file(*parts) is None:
+            return f"{'/'.join(parts)} is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data"
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            return f"{module} is not installed"
+    return None
+
+
+def skip_where(reason):
+    """End the setup of a benchmark if there is a reason: asv skips what raises this error."""
+    if reason:
+        raise NotImplementedError(reason)
 
 
 def take_turns(cases, n_rounds, clock=time.perf_counter):
@@ -38,6 +63,106 @@ def take_turns(cases, n_rounds, clock=time.perf_counter):
             case()
             row[number] = clock() - start
     return seconds
+
+
+class Process:
+    """A process of its own, with one thread, that sets a benchmark up once and then runs its methods when asked.
+
+    What is kept in several processes can be measured in turns, and none of them has the memory, the threads or the
+    crashes of another.
+
+    Parameters
+    ----------
+    benchmark : class
+    *params, **settings
+        Of its ``setup``. The methods get ``params`` too, as from asv.
+
+    Raises
+    ------
+    NotImplementedError
+        If ``setup`` finds that something is absent.
+    concurrent.futures.process.BrokenProcessPool
+        If the process ends by itself; all methods raise it too.
+    """
+
+    def __init__(self, benchmark, *params, **settings):
+        self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+        try:
+            self._run(_set_up, benchmark, params, settings)
+        except BaseException:
+            self._pool.shutdown()
+            raise
+
+    def _run(self, function, *arguments):
+        return self._pool.submit(function, *arguments).result()
+
+    def call(self, method, *arguments):
+        """Return what a method returns, called with ``params`` and then the arguments."""
+        return self._run(_call, method, arguments)
+
+    def seconds(self, method, at_least=0.0, clock="process_time"):
+        """Return the median seconds of calls of a method, as many as take ``at_least`` that many seconds together."""
+        return self._run(_time, method, at_least, clock)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._pool.shutdown()
+
+
+_kept = []  # in a process of its own: the benchmark and its parameters
+
+
+def _set_up(benchmark, params, settings):
+    threadpool_limits(1)
+    case = benchmark()
+    case.setup(*params, **settings)
+    _kept[:] = case, params
+
+
+def _call(method, arguments):
+    case, params = _kept
+    return getattr(case, method)(*params, *arguments)
+
+
+def _time(method, at_least, clock):
+    clock, seconds = getattr(time, clock), []
+    while not seconds or sum(seconds) < at_least:
+        start = clock()
+        _call(method, ())
+        seconds.append(clock() - start)
+    return float(np.median(seconds))
+
+
+def keep_problem(model):
+    """Return a list that gets the training problem when the model is fitted."""
+    problems, build = [], model._build_problem
+
+    def build_and_keep(data):
+        problems.append(build(data))
+        return problems[0]
+
+    model._build_problem = build_and_keep
+    return problems
+
+
+def fit_quietly(model, X, y):
+    """Fit a model that may not have the iterations to converge."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, y)
+
+
+def training_objective(model, X, y):
+    """Return the likelihood, without penalty, that a model maximises when it is fitted."""
+    problem = keep_problem(model)
+    fit_quietly(model.set_params(max_iter=1), X, y)
+    return NegativeLogLikelihood().bind(problem[0])
+
+
+def some_weights(objective):
+    return np.random.default_rng(0).normal(scale=0.1, size=objective.n_weights)
 
 
 def with_spread(values, form=".3f"):

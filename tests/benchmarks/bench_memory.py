@@ -1,0 +1,158 @@
+"""Peak memory of order-1 training on conll2000, beside python-crfsuite.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_memory.py [--rounds N] [--max-iter N]
+
+prints by how much the peak is above what was resident with the inputs in memory, and above the imports. Inputs are
+features, as each program takes them (flat arrays here, lists of the names of each token's features there), or raw
+tokens, from which each program's process makes features first (columns of codes here, a dict per token there). Each
+training is a process of its own that reads its inputs, pickled by another process. The peak is reset before training
+(``/proc/self/clear_refs``, so Linux only). Reading compiled kernels from their cache counts as part of training.
+"""
+
+import argparse
+import ctypes
+import gc
+import pickle
+import sys
+import tempfile
+from itertools import product
+from pathlib import Path
+
+import bench_chunking
+import bench_features
+import common
+import numpy as np
+from common import Process, print_table, skip_where, with_spread
+
+from sklearn_hocrf import HighOrderCRF
+
+PROGRAMS = ["HighOrderCRF", "python-crfsuite"]
+INPUTS = ["features", "tokens"]
+MAX_ITER = 20  # L-BFGS has all of its vectors by then
+
+
+def absent():
+    """Return why the benchmark cannot run, or None."""
+    if not sys.platform.startswith("linux"):
+        return "peak memory can be reset on Linux only"
+    return bench_chunking.absent()
+
+
+def mebibytes(name):
+    """Return a figure of this process: ``VmRSS``, what is resident, or ``VmHWM``, the most that was."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) / 2**10
+    raise KeyError(name)
+
+
+def resident():
+    """Return the mebibytes that this process holds, and let its peak start anew from there."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what is free must not serve whatever comes next unseen
+    Path("/proc/self/clear_refs").write_text("5")
+    return mebibytes("VmRSS")
+
+
+class Inputs:
+    """Write what each program takes to a folder."""
+
+    def setup(self, folder, n_sentences=None):
+        chunks = bench_chunking.load_chunks(n_sentences)
+        bench_chunking.load_kernels(chunks)  # into the cache
+        tokens = bench_features.load_tokens()[0][:n_sentences]
+        names = bench_chunking.attribute_names(chunks.train)
+        for program, features in zip(PROGRAMS, (chunks.train, names), strict=True):
+            for inputs, X in zip(INPUTS, (features, tokens), strict=True):
+                Path(folder, f"{program}, {inputs}").write_bytes(pickle.dumps((X, chunks.y_train)))
+
+
+class Training:
+    """A training of few iterations."""
+
+    params = [PROGRAMS, INPUTS]
+    param_names = ["program", "inputs"]
+    timeout = 600
+    unit = "MiB"
+
+    def setup_cache(self):
+        folder = tempfile.mkdtemp()
+        if not absent():
+            Inputs().setup(folder)
+        return folder
+
+    def setup(self, folder, program, inputs, max_iter=MAX_ITER):
+        skip_where(absent())
+        train = train_ours if program == "HighOrderCRF" else train_crfsuite
+        if program == "python-crfsuite":
+            bench_chunking.new_trainer(1)  # imports it
+        self.imports = resident()
+        X, y = pickle.loads(Path(folder, f"{program}, {inputs}").read_bytes())
+        self.inputs = resident()
+        train(X, y, inputs == "tokens", max_iter)
+        self.peak = mebibytes("VmHWM")
+
+    def track_above_inputs(self, folder, program, inputs):
+        """Return the mebibytes that training adds to its inputs."""
+        return self.peak - self.inputs
+
+    def track_above_imports(self, folder, program, inputs):
+        """Return the mebibytes of the inputs and of what training adds to them."""
+        return self.peak - self.imports
+
+
+def train_ours(X, y, from_tokens, max_iter):
+    if from_tokens:
+        X = bench_features.Extractor().extractor().fit_transform(X)
+    crf = HighOrderCRF(**bench_chunking.SETTINGS, max_iter=max_iter)
+    common.fit_quietly(crf, X, y)
+
+
+def train_crfsuite(X, y, from_tokens, max_iter):
+    if from_tokens:
+        X = [bench_features.dicts_of(tokens) for tokens in X]
+    trainer = bench_chunking.new_trainer(max_iter)
+    for sequence, labels in zip(X, y, strict=True):
+        trainer.append(sequence, labels)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer.train(str(Path(folder, "model")))
+
+
+CASES = [  # inputs, above what
+    ("features", "inputs"),
+    ("features", "imports"),
+    ("tokens", "inputs"),
+]
+
+
+def measure(n_rounds, n_sentences=None, max_iter=MAX_ITER):
+    """Return the mebibytes of each of PROGRAMS in each of CASES; shape (n_cases, 2, n_rounds)."""
+    peaks = np.empty((len(CASES), len(PROGRAMS), n_rounds))
+    with tempfile.TemporaryDirectory() as folder:
+        with Process(Inputs, folder, n_sentences=n_sentences):
+            pass
+        for n, inputs, (i, program) in product(range(n_rounds), INPUTS, enumerate(PROGRAMS)):
+            with Process(Training, folder, program, inputs, max_iter=max_iter) as training:
+                for case in [case for case in CASES if case[0] == inputs]:
+                    peaks[CASES.index(case), i, n] = training.call(f"track_above_{case[1]}")
+    return peaks
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="how often to train both (default: %(default)s)")
+    parser.add_argument("--max-iter", type=int, default=MAX_ITER, help="iterations (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if reason := absent():
+        print(f"skipped: {reason}")
+        return
+    rows = []
+    for (inputs, base), peaks in zip(CASES, measure(options.rounds, max_iter=options.max_iter), strict=True):
+        for program, column in zip(PROGRAMS, peaks, strict=True):
+            name = f"{inputs} in memory, above {base}, {program}"
+            rows.append((name, with_spread(column, ".0f"), with_spread(column / peaks[1], ".2f")))
+    print_table(["peak", "MiB: median [least most]", "ratio"], rows)
+
+
+if __name__ == "__main__":
+    main()

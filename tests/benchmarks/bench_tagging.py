@@ -1,0 +1,115 @@
+"""Tagged tokens per second (conll2000, order 1): from ready features, and from raw tokens, extraction included.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_tagging.py [--rounds N] [--max-iter N]
+
+From ready features: ``predict`` of a batch against python-crfsuite's tagger on ItemSequence objects. From raw tokens:
+an extractor and ``predict`` against a dict per token and ``predict`` of sklearn-crfsuite's CRF, which has the same
+model as the tagger. All models are trained for the same small number of iterations: time does not depend on how good
+the weights are. Needs conll2000 in SKLEARN_HOCRF_DATA or ../shared/data, sklearn-crfsuite and seqeval.
+"""
+
+import argparse
+
+import bench_chunking
+import bench_features
+import common
+import numpy as np
+from common import Process, print_table, skip_where, with_spread
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.datasets import load_conll
+
+PROGRAMS = ["HighOrderCRF", "python-crfsuite"]
+INPUTS = {"ready features": "time_ready_features", "raw tokens": "time_raw_tokens"}
+MAX_ITER = 10
+
+
+def absent():
+    """Return why the benchmark cannot run, or None."""
+    return bench_chunking.absent() or common.absent(modules=["sklearn_crfsuite"])
+
+
+def load_sentences(which, n_sentences=None):
+    """Return tokens (word, part of speech) and labels."""
+    X, y = load_conll(common.data_file(*which), ["w", "p", "tag"], return_X_y=True)
+    return [[(token["w"], token["p"]) for token in sentence] for sentence in X][:n_sentences], y[:n_sentences]
+
+
+class Tagging:
+    """Tagging of the test sentences."""
+
+    params = PROGRAMS
+    param_names = ["program"]
+    timeout = 600
+
+    def setup(self, program, n_sentences=None, max_iter=MAX_ITER):
+        skip_where(absent())
+        self.raw, self.y = load_sentences(bench_chunking.TEST, n_sentences)
+        train = load_sentences(bench_chunking.TRAIN, n_sentences)
+        (self._set_up_ours if program == "HighOrderCRF" else self._set_up_crfsuite)(*train, max_iter)
+        self.n_tokens = sum(map(len, self.raw))
+        self.accuracy = float(np.mean(np.concatenate(self.tag_tokens()) == np.concatenate(self.y)))  # loads kernels
+
+    def _set_up_ours(self, X, y, max_iter):
+        extractor = bench_features.Extractor().extractor()
+        batch = extractor.fit_transform(X)
+        crf = common.fit_quietly(HighOrderCRF(**bench_chunking.SETTINGS, max_iter=max_iter), batch, y)
+        ready = extractor.transform(self.raw)
+        self.tag_features = lambda: crf.predict(ready)
+        self.tag_tokens = lambda: crf.predict(extractor.transform(self.raw))
+
+    def _set_up_crfsuite(self, X, y, max_iter):
+        from pycrfsuite import ItemSequence
+        from sklearn_crfsuite import CRF
+
+        crf = CRF(algorithm="lbfgs", c1=0, c2=1, max_iterations=max_iter)
+        crf.fit([bench_features.dicts_of(sentence) for sentence in X], y)
+        ready = [ItemSequence(bench_features.dicts_of(sentence)) for sentence in self.raw]
+        self.tag_features = lambda: [crf.tagger_.tag(items) for items in ready]
+        self.tag_tokens = lambda: crf.predict([bench_features.dicts_of(sentence) for sentence in self.raw])
+
+    def time_ready_features(self, program=None):
+        return self.tag_features()
+
+    def time_raw_tokens(self, program=None):
+        return self.tag_tokens()
+
+    def track_accuracy(self, program=None):
+        return self.accuracy
+
+    def track_tokens(self, program=None):
+        return self.n_tokens
+
+
+def measure(n_rounds, **settings):
+    """Return tokens per second by input, shape (2, n_rounds) each, and the token accuracy of each program."""
+    cases = [Process(Tagging, program, **settings) for program in PROGRAMS]
+    with cases[0], cases[1]:
+        n_tokens = cases[0].call("track_tokens")
+        speeds = {}
+        for name, method in INPUTS.items():
+            seconds = [[case.seconds(method, at_least=0.5) for case in cases] for _ in range(n_rounds)]
+            speeds[name] = n_tokens / np.array(seconds).T
+        return speeds, [case.call("track_accuracy") for case in cases]
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of the comparison (default: %(default)s)")
+    parser.add_argument("--max-iter", type=int, default=MAX_ITER, help="iterations of training (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if reason := absent():
+        print(f"skipped: {reason}")
+        return
+    rows = []
+    speeds, accuracies = measure(options.rounds, max_iter=options.max_iter)
+    for inputs, both in speeds.items():
+        for program, accuracy, speed in zip(PROGRAMS, accuracies, both, strict=True):
+            ratio = with_spread(speed / both[1], ".2f")
+            rows.append((f"{inputs}, {program}", with_spread(speed, ".0f"), ratio, f"{accuracy:.4f}"))
+    print("tagged tokens per second of the processor: median [least most]")
+    print_table(["", "tokens per second", "ratio", "token accuracy"], rows)
+
+
+if __name__ == "__main__":
+    main()

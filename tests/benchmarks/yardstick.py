@@ -1,0 +1,51 @@
+"""The yardstick U: processor seconds of one L-BFGS iteration of python-crfsuite on conll2000, order 1, one thread.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/yardstick.py [--rounds N]
+
+prints U and its spread. The features are those of the chunking template, the penalty is c2 = 1. What is stated in U is
+measured in the same run, in turns with it, so that a slow moment of the machine does not pass for a slow program.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import bench_chunking
+import numpy as np
+from common import Process, skip_where, with_spread
+
+
+class Yardstick:
+    """Some iterations of python-crfsuite from zero weights; the training data stays in its memory."""
+
+    timeout = 600
+    unit = "s"
+
+    def setup(self, n_sentences=None, n_iterations=10):
+        skip_where(bench_chunking.absent())
+        chunks = bench_chunking.load_chunks(n_sentences)
+        self.trainer = bench_chunking.new_trainer(n_iterations)
+        for tokens, labels in zip(bench_chunking.attribute_names(chunks.train), chunks.y_train, strict=True):
+            self.trainer.append(tokens, labels)
+
+    def track_iteration(self):
+        """Return the median seconds of an iteration: some have a second evaluation in their line search."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.trainer.train(str(Path(folder, "model")))
+        return float(np.median(np.diff(self.trainer.moments.since_first()[0])))
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="how often to measure (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if reason := bench_chunking.absent():
+        print(f"skipped: {reason}")
+        return
+    with Process(Yardstick) as yardstick:
+        seconds = [yardstick.call("track_iteration") for _ in range(options.rounds)]
+    print(f"U: {with_spread(seconds)} s, median [least most] of {options.rounds} rounds")
+
+
+if __name__ == "__main__":
+    main()
