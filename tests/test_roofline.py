@@ -79,9 +79,9 @@ class Counter:
             kernel.py_func(*arguments)
 
 
-def chain_likelihood(max_order, feature_orders):
+def chain_likelihood(max_order, feature_orders, n_labels=8):
     rng = np.random.default_rng(0)
-    case = random_case(rng, 8, rng.integers(3, 9, size=20), max_order, 60, 1.0, feature_orders)
+    case = random_case(rng, n_labels, rng.integers(3, 9, size=20), max_order, 60, 1.0, feature_orders)
     layout, _ = to_layout(case)
     problem = ChainProblem(layout, to_batch(case.sequences, len(feature_orders)), to_codes(case.labels))
     return NegativeLogLikelihood().bind(problem)
@@ -154,3 +154,31 @@ def test_main_prints_a_line_a_kernel(load, capsys):
     printed = capsys.readouterr().out
     for name in ("rows.score_rows", "chain.backward ", "chain.walk", "outside of kernels"):
         assert name in printed
+
+
+def test_first_order_kernels_are_the_same_function(load):
+    module = load("bench_first_order")
+    for n_labels in 8, 3:
+        case = module.Gradient()
+        case.setup(None, chain_likelihood(1, [(0,), (0,)], n_labels))
+        case.check()
+        passes = case.passes()
+        assert (passes >= 0).all()
+        assert (passes[:, 0] <= passes[:, 1]).all()
+
+
+def test_first_order_kernels_refuse_other_models(load):
+    module = load("bench_first_order")
+    for max_order, orders in (2, [(0,)]), (1, [(0, 1)]):
+        with pytest.raises(ValueError, match="first-order kernels need a chain of order 1"):
+            module.FirstOrder(chain_likelihood(max_order, orders))
+
+
+def test_growth_is_printed(load, capsys):
+    load("bench_growth").main(["--quick", "--rounds", "1"])
+    assert "time grows as size to the power" in capsys.readouterr().out
+
+
+def test_exponents(load):
+    sizes = np.array([1, 2, 5])
+    np.testing.assert_allclose(load("bench_growth").exponents(sizes, np.array([3.0 * sizes, 2.0 * sizes**2])), [1, 2])
