@@ -10,6 +10,7 @@ quick run.
 import argparse
 import tempfile
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +43,7 @@ class Chunks(NamedTuple):
     y_test: list
 
 
+@lru_cache(maxsize=1)  # cases in one process share them
 def load_chunks(n_sentences=None, train=TRAIN, test=TEST, longest=None):
     """Return the sentences, or the first ``n_sentences`` of training; those with more tokens than ``longest`` go."""
     columns = ["w", "p", "tag"]

@@ -28,7 +28,7 @@ from sklearn_hocrf import HighOrderCRF
 
 PROGRAMS = ["HighOrderCRF", "python-crfsuite"]
 INPUTS = ["features", "tokens"]
-MAX_ITER = 20  # L-BFGS has all of its vectors by then
+MAX_ITER = 12  # L-BFGS has all of its vectors by then
 
 
 def absent():
@@ -129,10 +129,11 @@ def measure(n_rounds, n_sentences=None, max_iter=MAX_ITER):
     """Return the mebibytes of each of PROGRAMS in each of CASES; shape (n_cases, 2, n_rounds)."""
     peaks = np.empty((len(CASES), len(PROGRAMS), n_rounds))
     with tempfile.TemporaryDirectory() as folder:
-        with Process(Inputs, folder, n_sentences=n_sentences):
-            pass
+        with Process() as process:
+            process.keep(Inputs, folder, n_sentences=n_sentences)
         for n, inputs, (i, program) in product(range(n_rounds), INPUTS, enumerate(PROGRAMS)):
-            with Process(Training, folder, program, inputs, max_iter=max_iter) as training:
+            with Process() as process:
+                training = process.keep(Training, folder, program, inputs, max_iter=max_iter)
                 for case in [case for case in CASES if case[0] == inputs]:
                     peaks[CASES.index(case), i, n] = training.call(f"track_above_{case[1]}")
     return peaks

@@ -20,13 +20,23 @@ import bench_bibliography
 import bench_chinese_words
 import bench_punctuation
 import numpy as np
-from common import n_weights, peak_mebibytes, print_table
+from common import (
+    Absent,
+    keep_problem,
+    n_weights,
+    peak_mebibytes,
+    print_table,
+    skip_where,
+    some_weights,
+    take_turns,
+)
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 
 ORDERS = (1, 2, 3, 4)
 LONGEST = (5, 10, 20, 40)
+MORE_THAN_NEEDED = 2000  # iterations
 clock = time.process_time  # one thread, and other programs slow this clock less than the one on the wall
 WORDS = {
     "hybrid": (bench_chinese_words.FULL, "none"),
@@ -75,6 +85,63 @@ def prepare(case, n_sequences, **params):
     return data.X, data.y, make[0](), make[1](size, **params)
 
 
+class Segmentation:
+    """Features and a model for a case."""
+
+    params = [["bibliography", "punctuation"], ["C", "SC"], [1, 2, 3]]
+    param_names = ["task", "model", "order"]
+    timeout = 1200
+
+    def setup(self, task, model, size, n_sequences=None, max_iter=MORE_THAN_NEEDED):
+        case = Case(task, model, size)
+        warnings.simplefilter("ignore", UserWarning)  # not converged; a few sentences do not have all features
+        few = prepare(case, 10, max_iter=1)
+        skip_where(f"the data of {task} is absent" if few is None else None)
+        X, y, features, crf = few
+        crf.fit(features.fit_transform(X, y), y)  # loads the kernels
+        self.X, self.y, self.features, self.crf = prepare(case, n_sequences, max_iter=max_iter)
+        self.problem = keep_problem(self.crf)
+
+    def extract(self):
+        self.batch = self.features.fit_transform(self.X, self.y)
+
+    def fit(self):
+        self.crf.fit(self.batch, self.y)
+
+
+class Training(Segmentation):
+    """Training to convergence, features included."""
+
+    number = repeat = 1
+    warmup_time = 0
+
+    def time_train(self, *_):
+        self.extract()
+        self.fit()
+
+    def peakmem_train(self, *_):
+        self.time_train()
+        return peak_mebibytes()
+
+    def track_iterations(self, *_):
+        self.time_train()
+        return self.crf.n_iter_
+
+
+class Gradient(Segmentation):
+    """Value and gradient of the likelihood at one point."""
+
+    def setup(self, task, model, size, n_sequences=None):
+        super().setup(task, model, size, n_sequences, max_iter=1)
+        self.extract()
+        self.fit()
+        self.objective = NegativeLogLikelihood().bind(self.problem[0])
+        self.w = some_weights(self.objective)
+
+    def time_gradient(self, *_):
+        return self.objective.value_gradient(self.w)
+
+
 class Measured(NamedTuple):
     """What a case came to."""
 
@@ -89,44 +156,22 @@ class Measured(NamedTuple):
 
 def measure(case, quick, n_rounds):
     """Return what a case comes to in this process, or None where its data is absent."""
-    params = {"max_iter": 2} if quick else {"max_iter": 2000}
-    warnings.simplefilter("ignore", UserWarning)  # not converged; a few sentences do not have all features
-    few = prepare(case, 10, max_iter=1)
-    if few is None:
-        return None
+    trained = Segmentation()
     with threadpool_limits(1):
-        X, y, features, model = few
-        model.fit(features.fit_transform(X, y), y)  # loads the kernels
-        X, y, features, model = prepare(case, 30 if quick else None, **params)
-        start = clock()
-        batch = features.fit_transform(X, y)
-        extracted = clock()
-        problem = keep_problem(model)
-        model.fit(batch, y)
-        fitted = clock()
+        try:
+            trained.setup(*case, **{"n_sequences": 30, "max_iter": 2} if quick else {})
+        except Absent:
+            return None
+        moments = [clock()]
+        for step in trained.extract, trained.fit:
+            step()
+            moments.append(clock())
         peak = peak_mebibytes()
-        objective = NegativeLogLikelihood().bind(problem[0])
-        w = np.random.default_rng(0).normal(scale=0.1, size=objective.n_weights)
-        seconds = []
-        for _ in range(n_rounds):
-            before = clock()
-            objective.value_gradient(w)
-            seconds.append(clock() - before)
-    states = model.automaton_.n_states
-    times = float(np.median(seconds)), extracted - start, fitted - extracted
-    return Measured(n_weights(model), states, *times, model.n_iter_, peak)
-
-
-def keep_problem(model):
-    """Return a list that gets the training problem when the model is fitted."""
-    problems, build = [], model._build_problem
-
-    def build_and_keep(data):
-        problems.append(build(data))
-        return problems[0]
-
-    model._build_problem = build_and_keep
-    return problems
+        objective = NegativeLogLikelihood().bind(trained.problem[0])
+        w = some_weights(objective)
+        gradient = np.median(take_turns([lambda: objective.value_gradient(w)], n_rounds, clock))
+    crf = trained.crf
+    return Measured(n_weights(crf), crf.automaton_.n_states, gradient, *np.diff(moments), crf.n_iter_, peak)
 
 
 def print_measured(title, pool, cases, names, options):

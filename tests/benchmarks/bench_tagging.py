@@ -83,8 +83,11 @@ class Tagging:
 
 def measure(n_rounds, **settings):
     """Return tokens per second by input, shape (2, n_rounds) each, and the token accuracy of each program."""
-    cases = [Process(Tagging, program, **settings) for program in PROGRAMS]
-    with cases[0], cases[1]:
+    with Process() as ours, Process() as theirs:
+        cases = [
+            process.keep(Tagging, program, **settings)
+            for process, program in zip((ours, theirs), PROGRAMS, strict=True)
+        ]
         n_tokens = cases[0].call("track_tokens")
         speeds = {}
         for name, method in INPUTS.items():

@@ -9,6 +9,7 @@ import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -35,10 +36,14 @@ def absent(*files, modules=()):
     return None
 
 
+class Absent(NotImplementedError):
+    """What a benchmark needs is not there. asv skips a benchmark whose setup raises a NotImplementedError."""
+
+
 def skip_where(reason):
-    """End the setup of a benchmark if there is a reason: asv skips what raises this error."""
+    """End the setup of a benchmark if there is a reason."""
     if reason:
-        raise NotImplementedError(reason)
+        raise Absent(reason)
 
 
 def take_turns(cases, n_rounds, clock=time.perf_counter):
@@ -66,43 +71,33 @@ def take_turns(cases, n_rounds, clock=time.perf_counter):
 
 
 class Process:
-    """A process of its own, with one thread, that sets a benchmark up once and then runs its methods when asked.
+    """A process of its own, on one thread, that sets benchmarks up and then runs their methods when asked.
 
-    What is kept in several processes can be measured in turns, and none of them has the memory, the threads or the
-    crashes of another.
-
-    Parameters
-    ----------
-    benchmark : class
-    *params, **settings
-        Of its ``setup``. The methods get ``params`` too, as from asv.
-
-    Raises
-    ------
-    NotImplementedError
-        If ``setup`` finds that something is absent.
-    concurrent.futures.process.BrokenProcessPool
-        If the process ends by itself; all methods raise it too.
+    So what is kept in several processes can be measured in turns, and none has the memory or the crashes of another.
     """
 
-    def __init__(self, benchmark, *params, **settings):
-        self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
-        try:
-            self._run(_set_up, benchmark, params, settings)
-        except BaseException:
-            self._pool.shutdown()
-            raise
+    def __init__(self):
+        self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), threadpool_limits, (1,))
 
-    def _run(self, function, *arguments):
+    def run(self, function, *arguments):
+        """Return what a function returns there.
+
+        Raises
+        ------
+        concurrent.futures.process.BrokenProcessPool
+            If the process has ended by itself.
+        """
         return self._pool.submit(function, *arguments).result()
 
-    def call(self, method, *arguments):
-        """Return what a method returns, called with ``params`` and then the arguments."""
-        return self._run(_call, method, arguments)
+    def keep(self, benchmark, *params, **settings):
+        """Return a benchmark there, set up with its parameters and further settings.
 
-    def seconds(self, method, at_least=0.0, clock="process_time"):
-        """Return the median seconds of calls of a method, as many as take ``at_least`` that many seconds together."""
-        return self._run(_time, method, at_least, clock)
+        Raises
+        ------
+        Absent
+            If ``setup`` finds that something is.
+        """
+        return Kept(self, self.run(_set_up, benchmark, params, settings))
 
     def __enter__(self):
         return self
@@ -111,36 +106,51 @@ class Process:
         self._pool.shutdown()
 
 
-_kept = []  # in a process of its own: the benchmark and its parameters
+class Kept(NamedTuple):
+    """A benchmark in another process, set up."""
+
+    process: Process
+    number: int
+
+    def call(self, method):
+        """Return what a method returns, called with the parameters."""
+        return self.process.run(_call, self.number, method)
+
+    def seconds(self, method, at_least=0.0, clock="process_time"):
+        """Return the median seconds of calls of a method, as many as take ``at_least`` that many seconds together."""
+        return self.process.run(_time, self.number, method, at_least, clock)
+
+
+_kept = []  # in a process of its own: benchmarks and their parameters
 
 
 def _set_up(benchmark, params, settings):
-    threadpool_limits(1)
     case = benchmark()
     case.setup(*params, **settings)
-    _kept[:] = case, params
+    _kept.append((case, params))
+    return len(_kept) - 1
 
 
-def _call(method, arguments):
-    case, params = _kept
-    return getattr(case, method)(*params, *arguments)
+def _call(number, method):
+    case, params = _kept[number]
+    return getattr(case, method)(*params)
 
 
-def _time(method, at_least, clock):
+def _time(number, method, at_least, clock):
     clock, seconds = getattr(time, clock), []
     while not seconds or sum(seconds) < at_least:
         start = clock()
-        _call(method, ())
+        _call(number, method)
         seconds.append(clock() - start)
     return float(np.median(seconds))
 
 
 def keep_problem(model):
-    """Return a list that gets the training problem when the model is fitted."""
+    """Return a list that has the training problem once the model is fitted."""
     problems, build = [], model._build_problem
 
     def build_and_keep(data):
-        problems.append(build(data))
+        problems[:] = [build(data)]
         return problems[0]
 
     model._build_problem = build_and_keep

@@ -42,7 +42,8 @@ def main(arguments=None):
     if reason := bench_chunking.absent():
         print(f"skipped: {reason}")
         return
-    with Process(Yardstick) as yardstick:
+    with Process() as process:
+        yardstick = process.keep(Yardstick)
         seconds = [yardstick.call("track_iteration") for _ in range(options.rounds)]
     print(f"U: {with_spread(seconds)} s, median [least most] of {options.rounds} rounds")
 

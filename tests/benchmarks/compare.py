@@ -1,0 +1,397 @@
+"""All comparisons of speed and memory in one run, as a Markdown table.
+
+    python tests/benchmarks/compare.py [--tasks T ...] [--quick] [--rounds N] [--output table.md]
+
+Each line has what is measured here, its peer, their ratio and, where there is one, the limit: medians, and of ratios
+also the least and the most of the rounds, in which both take turns. The peer is python-crfsuite (CRF++ as well, where
+``crf_learn`` is on PATH) or the yardstick U, an iteration of python-crfsuite on conll2000 that is measured in every
+round. Seconds are those of the processor, on one thread, unless they are said to be on the wall. Each side of a
+comparison is a process of its own, so that no task ends another. What is absent (data, programs) is skipped with a
+line. ``--quick`` takes a few sentences and iterations: it shows that everything runs, its ratios mean nothing.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import bench_chunking
+import bench_crfpp
+import bench_features
+import bench_handwriting
+import bench_memory
+import bench_ner
+import bench_segments
+import bench_start
+import bench_tagging
+import numpy as np
+from common import Absent, Process, absent, skip_where, with_spread
+from yardstick import Yardstick
+
+
+class AtMost(NamedTuple):
+    """A limit on a ratio or, of what has no peer, on the figure itself."""
+
+    value: float
+
+    def is_met(self, figure):
+        return figure <= self.value
+
+    def __str__(self):
+        return f"<= {self.value:.4g}"
+
+
+class AtLeast(AtMost):
+    """A limit from below."""
+
+    def is_met(self, figure):
+        return figure >= self.value
+
+    def __str__(self):
+        return f">= {self.value:.4g}"
+
+
+TO_OBJECTIVE = "training to python-crfsuite's last objective"
+LIMITS = {
+    ("chunking", TO_OBJECTIVE): AtMost(0.5),
+    ("chunking", f"{TO_OBJECTIVE}, n_jobs=2, on the wall"): AtMost(0.3),
+    ("chunking", "gradient, n_jobs=2, on the wall"): AtMost(1 / 1.7),
+    ("handwriting", "gradient, order 1"): AtMost(0.03),
+    ("handwriting", "gradient, order 5"): AtMost(0.1),
+    ("bibliography", "training, C^1"): AtMost(4),
+    ("bibliography", "training, C^2"): AtMost(8),
+    ("bibliography", "training, C^3"): AtMost(15),
+    ("bibliography", "gradient, SC^2"): AtMost(0.2),
+    ("bibliography", "peak memory, SC^3"): AtMost(1024),
+    ("punctuation", "training, C^1"): AtMost(14),
+    ("punctuation", "training, C^2"): AtMost(25),
+    ("punctuation", "training, C^3"): AtMost(45),
+    ("tagging", "ready features"): AtLeast(3),
+    ("tagging", "raw tokens, extraction included"): AtLeast(5),
+    ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(1),
+    ("start", "cold import, fit and predict"): AtMost(15),
+    ("memory", "training, above inputs (features)"): AtMost(0.5),
+    ("memory", "training, above imports (features)"): AtMost(0.5),
+}
+
+
+class Row(NamedTuple):
+    """A line of the table.   R rounds.
+
+    The cost of a higher order is limited by its number of arcs, so such rows bring their own ``limit``.
+    """
+
+    task: str
+    what: str
+    unit: str
+    ours: np.ndarray  # (R,)
+    peer: np.ndarray | None = None  # (R,)
+    peer_name: str = "python-crfsuite"
+    own_limit: AtMost | None = None
+
+    @property
+    def figure(self):
+        """The ratio of each round or, where there is no peer, the figure itself; shape (R,)."""
+        return self.ours if self.peer is None else self.ours / self.peer
+
+    @property
+    def limit(self):
+        return self.own_limit or LIMITS.get((self.task, self.what))
+
+    @property
+    def met(self):
+        """Whether the limit is, or None where there is none."""
+        return None if self.limit is None else bool(self.limit.is_met(np.median(self.figure)))
+
+    def cells(self, judged=True):
+        """Return the texts of the line."""
+        return (
+            self.task,
+            self.what,
+            f"{short(np.median(self.ours))} {self.unit}",
+            "" if self.peer is None else f"{self.peer_name}: {short(np.median(self.peer))} {self.unit}",
+            with_spread(self.figure, ".0f" if np.median(self.figure) >= 100 else ".3f"),
+            "" if self.limit is None else str(self.limit),
+            {True: "yes", False: "**no**", None: ""}[self.met] if judged else "",
+        )
+
+
+def short(number):
+    """Return a number with at least three digits."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+HEADS = ("task", "what", "here", "peer", "ratio, or figure: median [least most]", "limit", "met")
+
+
+class Run:
+    """What the tasks share: the options, the yardstick, and sizes for a quick run.
+
+    Attributes
+    ----------
+    n_sentences, max_iter : int or None
+        Of a quick run; None otherwise.
+    at_least : float
+        Seconds of which each measurement of a gradient is the median.
+    yardsticks : list of float
+        All measurements of U.
+    """
+
+    def __init__(self, n_rounds, quick):
+        self.n_rounds = 1 if quick else n_rounds
+        self.n_sentences = 100 if quick else None
+        self.sizes = {"n_sentences": 100, "max_iter": 3} if quick else {}
+        self.at_least = 0.0 if quick else 0.5
+        self.quick = quick
+        self.yardsticks = []
+        self._process, self._yardstick = Process(), None
+
+    def yardstick(self):
+        """Return U, measured now."""
+        try:
+            if self._yardstick is None:
+                sizes = {"n_sentences": self.n_sentences, "n_iterations": 3 if self.quick else 10}
+                self._yardstick = self._process.keep(Yardstick, **sizes)
+            self.yardsticks.append(self._yardstick.call("track_iteration"))
+        except BrokenProcessPool:
+            self._process, self._yardstick = Process(), None  # for the next task
+            raise
+        return self.yardsticks[-1]
+
+    def beside_yardstick(self, task, cases):
+        """Yield a row for each case, a callable by name that returns seconds; all take turns with the yardstick."""
+        if not self.quick:
+            for case in cases.values():
+                case()  # loads kernels, files and what else comes once
+        rounds = [[self.yardstick(), *(case() for case in cases.values())] for _ in range(self.n_rounds)]
+        yardsticks, *columns = np.array(rounds).T
+        for name, column in zip(cases, columns, strict=True):
+            yield Row(task, name, "s", column, yardsticks, "U")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.__exit__()
+
+
+def compare_trainings(task, module, run):
+    """Yield rows of the trainings of order 1."""
+    with Process() as here, Process() as there:
+        one, two = (here.keep(module.Fit, program, **run.sizes) for program in module.Fit.params[:2])
+        peer = there.keep(module.Fit, module.Fit.params[2], **run.sizes)
+        rounds = [[case.call("time_fit") for case in (one, two, peer)] for _ in range(run.n_rounds)]
+
+    def row(what, figure, column=0):
+        pairs = [(figure(courses[column], courses[2]), figure(courses[2], courses[2])) for courses in rounds]
+        return Row(task, what, "s", *np.array(pairs).T)
+
+    yield row("iteration, order 1", lambda course, _: np.median(course.per_iteration))
+    yield row("training to the own stopping rule", lambda course, _: course.processor[-1])
+    yield row("fit, conversion of the data included", lambda course, _: course.fit_seconds)
+    yield row(TO_OBJECTIVE, lambda course, peer: course.seconds_to(peer.objective[-1]))
+    on_the_wall = f"{TO_OBJECTIVE}, n_jobs=2, on the wall"
+    yield row(on_the_wall, lambda course, peer: course.seconds_to(peer.objective[-1], "wall"), column=1)
+    for name, course in zip(("here", "python-crfsuite"), rounds[0][::2], strict=True):
+        yield (
+            f"{task}, {name}: {course.n_weights} weights, {len(course.objective)} iterations to objective "
+            f"{course.objective[-1]:.3f}, token accuracy {course.accuracy:.4f}, F1 {course.f1:.4f}"
+        )
+
+
+def compare_gradients(task, module, run):
+    """Yield rows of gradients beside that of order 1 on one thread: two threads, and higher orders with their arcs."""
+    orders = module.Gradient.params[1]
+    with Process() as process:
+        cases = [process.keep(module.Gradient, 1, order, n_sentences=run.n_sentences) for order in orders]
+        two = process.keep(module.Gradient, 2, 1, n_sentences=run.n_sentences)
+        arcs = [case.call("track_arcs") for case in cases]
+        seconds, wall = [], []
+        for _ in range(run.n_rounds):
+            seconds.append([case.seconds("time_gradient", run.at_least) for case in cases])
+            wall.append([case.seconds("time_gradient", run.at_least, "perf_counter") for case in (two, cases[0])])
+    yield Row(task, "gradient, n_jobs=2, on the wall", "s", *np.array(wall).T, "n_jobs=1")
+    first, *higher = np.array(seconds).T
+    for order, n_arcs, column in zip(orders[1:], arcs[1:], higher, strict=True):
+        limit = AtMost(n_arcs / arcs[0])
+        yield Row(
+            task, f"gradient, order {order} ({n_arcs} arcs)", "s", column, first, f"order 1 ({arcs[0]} arcs)", limit
+        )
+
+
+def chunking(run):
+    skip_where(bench_chunking.absent())
+    yield from compare_trainings("chunking", bench_chunking, run)
+    yield from compare_gradients("chunking", bench_chunking, run)
+    if reason := bench_crfpp.absent():
+        yield f"chunking, CRF++: skipped, {reason}"
+        return
+    n_sentences = run.n_sentences or bench_crfpp.N_SENTENCES
+    seconds = bench_crfpp.measure(run.n_rounds, n_sentences=n_sentences)
+    yield Row("chunking", f"pass over {n_sentences} sentences, all pairs", "s", *seconds, "CRF++")
+
+
+def ner(run):
+    skip_where(bench_ner.absent())
+    yield from compare_trainings("ner", bench_ner, run)
+    yield from compare_gradients("ner", bench_ner, run)
+
+
+def handwriting(run):
+    skip_where(bench_chunking.absent() or absent(("ocr", "letter.data.gz")))
+    cases = {}
+    with Process() as process:
+        for order in range(1, 3 if run.quick else 6):
+            gradient = process.keep(bench_handwriting.Gradient, order)
+            cases[f"gradient, order {order}"] = partial(gradient.seconds, "time_sum_network", run.at_least)
+            if not run.quick:
+                training = process.keep(bench_handwriting.Optimum, (order, True, True))
+                cases[f"training, order {order}"] = partial(training.seconds, "time_fit")
+        yield from run.beside_yardstick("handwriting", cases)
+
+
+def segmentation(task, run):
+    skip_where(bench_chunking.absent())
+    sizes = {"n_sequences": 20, "max_iter": 3} if run.quick else {}
+    cases = {}
+    with Process() as process:
+        for order in 1, 2, 3:
+            training = process.keep(bench_segments.Training, task, "C", order, **sizes)
+            cases[f"training, C^{order}"] = partial(training.seconds, "time_train")
+        for order in 1, 2, 3:
+            gradient = process.keep(bench_segments.Gradient, task, "SC", order, n_sequences=sizes.get("n_sequences"))
+            cases[f"gradient, SC^{order}"] = partial(gradient.seconds, "time_gradient", run.at_least)
+        yield from run.beside_yardstick(task, cases)
+    few = {"max_iter": 15} | sizes  # L-BFGS has all of its vectors by then
+    for order in 1, 2, 3:
+        with Process() as process:
+            peak = process.keep(bench_segments.Training, task, "SC", order, **few).call("peakmem_train")
+        yield Row(task, f"peak memory, SC^{order}", "MiB", np.array([peak]))
+
+
+def bibliography(run):
+    yield from segmentation("bibliography", run)
+
+
+def punctuation(run):
+    yield from segmentation("punctuation", run)
+
+
+def tagging(run):
+    skip_where(bench_tagging.absent())
+    speeds, accuracies = bench_tagging.measure(run.n_rounds, **run.sizes)
+    names = {"ready features": "ready features", "raw tokens": "raw tokens, extraction included"}
+    for inputs, speed in speeds.items():
+        yield Row("tagging", names[inputs], "tokens/s", *speed)
+    n_iter = run.sizes.get("max_iter", bench_tagging.MAX_ITER)
+    yield f"tagging: token accuracy {accuracies[0]:.4f} here, {accuracies[1]:.4f} there, after {n_iter} iterations each"
+
+
+def features(run):
+    with Process() as here, Process() as there:
+        ours, peer = here.keep(bench_features.Extractor), there.keep(bench_features.DictPerToken)
+        pairs = [
+            (ours.seconds("time_fit_transform"), peer.seconds("time_dicts_and_crfsuite")) for _ in range(run.n_rounds)
+        ]
+    yield Row("features", "extraction", "s", *np.array(pairs).T, "a dict per token")
+
+
+def start(run):
+    statements, imports = (bench_start.OURS, bench_start.TOY), bench_start.IMPORTS["scikit-learn"]
+
+    def wall(cache=None):
+        """Return the seconds on the wall of import, fit and predict, beyond those of scikit-learn's import."""
+        peer = bench_start.run(imports)[0]
+        imported, _, used, *_ = bench_start.run(*statements, cache)
+        return imported + used - peer, imported + used
+
+    with tempfile.TemporaryDirectory() as cache:
+        _, cold = wall(cache)
+        wall(cache)  # files into the system's cache
+        warm = [wall(cache)[0] for _ in range(3 if run.quick else 9)]
+    yield Row("start", "warm import, fit and predict beyond scikit-learn's import", "s on the wall", np.array(warm))
+    yield Row("start", "cold import, fit and predict", "s on the wall", np.array([cold]))
+
+
+def memory(run):
+    skip_where(bench_memory.absent())
+    peaks = bench_memory.measure(run.n_rounds, **run.sizes)
+    for (inputs, base), pair in zip(bench_memory.CASES, peaks, strict=True):
+        yield Row("memory", f"training, above {base} ({inputs})", "MiB", *pair)
+
+
+TASKS = {
+    task.__name__: task
+    for task in (chunking, ner, handwriting, bibliography, punctuation, tagging, features, start, memory)
+}
+
+
+class Report:
+    """Rows and, in words, what else there is to say."""
+
+    def __init__(self, quick):
+        self.rows, self.remarks, self.failed, self.quick = [], [], [], quick
+
+    def add(self, line):
+        """Keep and print a row or a remark."""
+        if isinstance(line, Row):
+            self.rows.append(line)
+            print(" | ".join(line.cells(not self.quick)), flush=True)
+        else:
+            self.remarks.append(line)
+            print(line, flush=True)
+
+    def markdown(self, scope):
+        machine = f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} processors"
+        lines = [HEADS, ["---"] * len(HEADS), *(row.cells(not self.quick) for row in self.rows)]
+        table = [f"| {' | '.join(cells)} |" for cells in lines]
+        return "\n".join([f"{machine}; {scope}", "", *table, "", *(f"- {text}" for text in self.remarks), ""])
+
+
+def compare(tasks, run):
+    """Return the report of some tasks; none of them ends the others."""
+    report = Report(run.quick)
+    for name in tasks:
+        begun = time.perf_counter()
+        try:
+            for line in TASKS[name](run):
+                report.add(line)
+        except Absent as error:
+            report.add(f"{name}: skipped, {error}")
+        except Exception as error:
+            traceback.print_exc()
+            report.add(f"{name}: FAILED, {error!r}")
+            report.failed.append(name)
+        print(f"({name}: {time.perf_counter() - begun:.0f} s)", flush=True)
+    if run.yardsticks:
+        report.add(f"U: {with_spread(run.yardsticks)} s in {len(run.yardsticks)} measurements")
+    return report
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="which ones (default: all)")
+    parser.add_argument("--quick", action="store_true", help="a few sentences and iterations")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each comparison (default: %(default)s)")
+    parser.add_argument("--output", type=Path, help="file for the table, in Markdown")
+    options = parser.parse_args(arguments)
+    with Run(options.rounds, options.quick) as run:
+        report = compare(options.tasks, run)
+    text = report.markdown("quick: the figures mean nothing" if options.quick else f"{options.rounds} rounds")
+    print(f"\n{text}")
+    if options.output is not None:
+        options.output.write_text(text, encoding="utf-8")
+    return int(bool(report.failed))
+
+
+if __name__ == "__main__":
+    for name in "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS":
+        os.environ.setdefault(name, "1")  # of the processes
+    sys.exit(main())
