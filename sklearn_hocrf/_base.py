@@ -31,7 +31,7 @@ from ._penalties import L2, ElasticNet
 from ._solvers import OWLQN, check_needs
 from ._streams import StreamMixin, check_patterns
 from ._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences
-from .training import OBJECTIVES, SOLVERS
+from .training import OBJECTIVES, SOLVERS, minimise
 
 __all__ = ["BaseSequenceLabeler"]
 
@@ -271,14 +271,15 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
             prefix: up_to(orders) if _is_order(orders) else tuple(sorted(set(orders)))
             for prefix, orders in self.feature_order.items()
         }
-        for prefix in by_prefix:
-            if not any(str(name).startswith(prefix) for name in features.names):
+        names, chosen = list(map(str, features.names)), np.zeros(len(features.names), dtype=np.int64)
+        prefixes = sorted(by_prefix, key=len)  # later ones, which are longer, win
+        for number, prefix in enumerate(prefixes, start=1):
+            fits = np.array([name.startswith(prefix) for name in names], dtype=bool)
+            if not fits.any():
                 warnings.warn(f"feature_order: no feature name begins with {prefix!r}", UserWarning, stacklevel=6)
-        longest_first = sorted(by_prefix, key=len, reverse=True)
-        return [
-            next((by_prefix[prefix] for prefix in longest_first if str(name).startswith(prefix)), (0,))
-            for name in features.names
-        ]
+            chosen[fits] = number
+        orders = [(0,), *(by_prefix[prefix] for prefix in prefixes)]
+        return [orders[number] for number in chosen.tolist()]
 
     def _select_patterns(self, codes, offsets, labels, sequence_weight, patterns=None) -> PatternTable:
         """Return the label patterns of the model, for label codes of tokens or of segments."""
@@ -319,7 +320,7 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         first = getattr(objective, "starting_objective", lambda: None)()
         if first is not None and not (self.warm_start and hasattr(self, "coef_")):
             start = self._minimise(solver, first, penalty, problem, start).w
-        return solver.solve(objective.bind(problem), penalty, start)
+        return minimise(solver, objective, penalty, problem, start)
 
     def _write_progress(self, progress):
         known = [f"iteration {progress.n_iter}", f"objective {progress.value:.6f}"]

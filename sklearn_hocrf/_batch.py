@@ -264,12 +264,15 @@ class SequenceBatch:
 class Rows(NamedTuple):
     """The feature rows of all tokens, for kernels: where to find the weights of each entry.
 
-    Looking the place up by feature number in the kernel would cost a cache miss per entry.
+    Looking the place up by feature number in the kernel would cost a cache miss per entry. A token's entries are rows
+    of the dense table up to its ``singles``, then single pairs up to its ``ranges``, then ranges of pairs.
     """
 
     indptr: np.ndarray  # (N + 1,) int64
-    first: np.ndarray  # (nnz,) uint32   first pair of the entry's feature; its row of the dense table where stop is 0
-    stop: np.ndarray  # (nnz,) uint32   end of its pairs
+    singles: np.ndarray  # (N,) int64
+    ranges: np.ndarray  # (N,) int64
+    place: np.ndarray  # (nnz,) uint32   row of the dense table; the pair; the first pair
+    other: np.ndarray  # (nnz,) uint32   0; the pair's score column; the end of the pairs
     values: np.ndarray  # (nnz,) float64, or empty where all values are 1
 
 

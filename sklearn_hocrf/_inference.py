@@ -76,11 +76,8 @@ class BasePlan:
 
     def without_dense_table(self):
         """Return the plan with rows that find all weights among the pairs, so that a model needs no dense table."""
-        plan, starts = copy.copy(self), self.layout.pairs.starts.astype(np.uint32)
-        first, stop, dense = self.rows.first.copy(), self.rows.stop.copy(), np.flatnonzero(self.rows.stop == 0)
-        rank = first[dense]
-        first[dense], stop[dense] = starts[rank], starts[rank + 1]
-        plan.rows = self.rows._replace(first=freeze(first, np.uint32), stop=freeze(stop, np.uint32))
+        plan = copy.copy(self)
+        plan.rows = self.layout.rows(self.batch, dense=False)
         return plan
 
     def threads(self, n_threads) -> ThreadPoolExecutor:
@@ -95,7 +92,7 @@ class Plan(BasePlan):
 
     def __init__(self, layout: WeightLayout, batch: SequenceBatch):
         self.layout = layout
-        self.offsets, self.lengths = batch.offsets, batch.lengths
+        self.batch, self.offsets, self.lengths = batch, batch.offsets, batch.lengths
         self.rows = layout.rows(batch)
         self.n_sequences = len(batch)
         self.n_slots = len(layout.slot_tables[1])
@@ -389,7 +386,7 @@ class BaseRun:
         self.tables, self.model, self.plan, self.log_z = tables, model, plan, log_z
         self.layout, self.lattice, self.log_lattice = model.layout, model.lattice, model.lattice
         self.sequence_weight = sequence_weight
-        self.pair_weights, self.dense_weights = (model.pair_weights, None), model.dense_table
+        self.pair_weights, self.dense_weights = (model.pair_weights, model.pair_weights), model.dense_table
         self._sums = {}
 
     def _use_slope(self, slope):
@@ -415,6 +412,8 @@ class BaseRun:
 
     def _with_slopes(self, table):
         """Return a table with derivatives of 0, if there are any."""
+        if self.parts == 1:
+            return table
         return np.concatenate([table] + [np.zeros_like(table)] * (self.parts - 1), axis=1)
 
     def _sum(self, name, size, columns):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._batch import Rows, freeze
+from ._batch import SequenceBatch, freeze
 from ._inference import SMALL_STEP, BackwardRun, ChainModel, DerivativeRun, Plan, add_up, in_order, lanes_of
 from ._kernels import matching, rows
 from ._potentials import build_lattice, label_arcs
@@ -94,8 +94,8 @@ def squared_rows(layout, batch):
     """Return the rows of a batch for kernels, with the squares of the features' values."""
     matrix = batch.tocsr().copy()
     matrix.sum_duplicates()
-    values = None if (matrix.data == 1).all() else matrix.data**2
-    return Rows(*layout.entries(matrix.indptr, matrix.indices, values))
+    matrix.data **= 2
+    return layout.rows(SequenceBatch.from_csr(matrix, batch.offsets))
 
 
 def places(plan, n_tokens):
@@ -119,7 +119,7 @@ class _ResidualRun(BackwardRun):
     def _receive(self, slab, marginals, weight):
         owner, pairs = self.owner, self.layout.pairs
         counts = self.tables("counts", *marginals.shape)
-        rows.score_rows(owner.squares, pairs, owner.ones, None, owner.dense_ones, slab, counts)
+        rows.score_rows(owner.squares, pairs, owner.ones, owner.ones, owner.dense_ones, slab, counts)
         truth, place = (owner.arcs, self.layout.arc_columns), (owner.place, self.table)
         self.value += matching.compare(slab, pairs.n_columns, marginals, counts, owner.bias, weight, *truth, *place)
 
@@ -136,7 +136,8 @@ class _PositionRun(DerivativeRun):
         n_rows = int(slab.rows[-1]) * n_columns
         scores, values = self.tables("scores", n_rows, 2 * lanes), self.tables("values", n_rows, lanes)
         model = self.model
-        rows.score_rows(self.plan.rows, self.layout.pairs, model.pair_weights, None, model.dense_table, slab, values)
+        weights = model.pair_weights, model.pair_weights, model.dense_table
+        rows.score_rows(self.plan.rows, self.layout.pairs, *weights, slab, values)
         scores[:, :lanes] = values
         matching.perturb(slab, n_columns, self.place, self.table, SMALL_STEP, scores)
         return scores

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ._batch import freeze
 from ._inference import ChainModel
 from ._kernels import minibatches
 from ._potentials import build_lattice, label_arcs, suffix_patterns
@@ -58,7 +59,9 @@ class Minibatches(metaclass=ABCMeta):
         self._seen, self._found = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
         self._gradient, self._log_z = np.zeros(n_pairs), np.zeros(plan.n_sequences)
         rows = self._plan.rows
-        self._entries_of_tokens = rows.first, rows.stop, rows.indptr[plan.offsets]
+        single = np.arange(len(rows.place)) < np.repeat(rows.ranges, np.diff(rows.indptr))
+        stop = freeze(np.where(single, rows.place + np.uint32(1), rows.other), np.uint32)
+        self._entries_of_tokens = rows.place, stop, rows.indptr[plan.offsets]
 
     @abstractmethod
     def _arcs_of(self, truth) -> _Entries:

@@ -32,6 +32,25 @@ class _Penalty:
         """Return the strength of each weight's absolute value, 0 without any; shape (n_weights,)."""
         return _for_weights(np.zeros(1) if self.strength is None else self.strength, n_weights, "strength")
 
+    def tied(self, place, root):
+        """Return this penalty as one of variables that stand for equal weights, or None if it would pull them apart.
+
+        Parameters
+        ----------
+        place : ndarray of shape (K,), int64
+            The variable of each weight.
+        root : ndarray of shape (M,)
+            Square roots of the numbers of weights of the variables; a weight is ``variable / root``.
+        """
+        values = [self.precisions(len(place)), self.strengths(len(place))]
+        of_variables = np.empty((2, len(root)))
+        for row, of_weights in zip(of_variables, values, strict=True):
+            row[place] = of_weights
+            if (row[place] != of_weights).any():
+                return None
+        precision, strength = of_variables
+        return L2(precision) if self.strength is None else ElasticNet(precision, root * strength)
+
     def prox(self, x, step, chosen=slice(None)) -> np.ndarray:
         """Return the minimisers u of ``penalty(u) + (u - x)**2 / (2 step)``, taken for each weight alone.
 

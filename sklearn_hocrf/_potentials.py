@@ -170,7 +170,7 @@ class WeightLayout:
         ranked = ranked[used[ranked]]
         rank = np.full(n_attributes, -1)
         rank[ranked] = np.arange(len(ranked))
-        self._rank = freeze(rank, np.int32)
+        self.attribute_of_rank, self._rank = freeze(ranked, np.int64), freeze(rank, np.int32)
         order = np.lexsort((pair_column, rank[pair_attribute]))
         pair_rank, pair_column = rank[pair_attribute[order]], pair_column[order]
         self.pairs = PairTable(
@@ -245,28 +245,27 @@ class WeightLayout:
         pairs = values_at(sparse.csr_array(coef), self.pair_pattern, self.pair_feature)
         return np.concatenate([pairs, np.asarray(pattern_coef)[self.bias_pattern]])
 
-    def rows(self, batch) -> Rows:
-        """Return the rows of a batch for kernels; features without any pair are left out."""
-        return Rows(*self.entries(batch.indptr, batch.indices, batch.values))
+    def rows(self, batch, dense=True) -> Rows:
+        """Return the rows of a batch for kernels; features without any pair are left out.
 
-    def entries(self, indptr, attributes, values):
-        """Return the fields of ``Rows`` for sparse rows of attributes; ``values`` is None where all are 1."""
-        ranks = self._rank[attributes]
-        values = np.empty(0) if values is None else values
-        kept = ranks >= 0
-        if not kept.all():
-            indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
-            ranks, values = ranks[kept], values[kept] if len(values) else values
-        starts = self.pairs.starts.astype(np.uint32)
-        first, stop = starts[:-1].copy(), starts[1:].copy()
-        first[: self.pairs.n_dense] = np.arange(self.pairs.n_dense)
-        stop[: self.pairs.n_dense] = 0
-        return (
-            freeze(indptr, np.int64),
-            freeze(first[ranks], np.uint32),
-            freeze(stop[ranks], np.uint32),
-            freeze(values, np.float64),
+        Without ``dense`` there are no rows of the dense table: all weights are found among the pairs.
+        """
+        indptr, ranks = freeze(batch.indptr, np.int64), freeze(self._rank[batch.indices], np.int32)
+        values = freeze(np.empty(0) if batch.values is None else batch.values, np.float64)
+        n_dense = self.pairs.n_dense if dense else 0
+        counts = np.empty((batch.n_tokens, 3), dtype=np.int64)
+        rows.count_kinds(indptr, ranks, self.pairs.starts, n_dense, counts)
+        cuts = np.concatenate([[0], np.cumsum(counts)])
+        n_entries = int(cuts[-1])
+        found = Rows(
+            *(freeze(cuts[kind::3], np.int64) for kind in range(3)),
+            np.empty(n_entries, dtype=np.uint32),
+            np.empty(n_entries, dtype=np.uint32),
+            np.empty(n_entries if len(values) else 0),
         )
+        rows.sort_kinds(indptr, ranks, values, self.pairs.starts, self.pairs.columns, n_dense, found)
+        place, other = (freeze(numbers, np.uint32) for numbers in (found.place, found.other))
+        return found._replace(place=place, other=other, values=freeze(found.values, np.float64))
 
     def extended(self, patterns, columns) -> WeightLayout:
         """Return a layout for more patterns, with score columns, but no weights, for the label tuples ``columns``.
@@ -321,18 +320,21 @@ class WeightLayout:
         sort_key[known] = self._rank[known]
         every = np.concatenate([old, new])
         features = other.features._replace(sort_key=sort_key)
-        layout = self._with_pairs(features, every // n_patterns, every % n_patterns)
+        layout = self.with_pairs(every // n_patterns, every % n_patterns, features)
         every = keys(layout)
         by_key = np.argsort(every, kind="stable")
         pairs = by_key[np.searchsorted(every, old, sorter=by_key)]
         return layout, np.concatenate([pairs, layout.n_pairs + np.arange(len(self.bias_pattern))])
 
-    def _with_pairs(self, features, pair_feature, pair_pattern) -> WeightLayout:
-        """Return a layout of the same patterns with other pairs."""
+    def with_pairs(self, pair_feature, pair_pattern, features=None) -> WeightLayout:
+        """Return a layout of the same patterns with other pairs, and perhaps other features.
+
+        Pairs of the same features keep their relative order.
+        """
         return WeightLayout(
             self.patterns,
             self.automaton,
-            features,
+            self.features._replace(sort_key=self._rank) if features is None else features,
             pair_feature,
             pair_pattern,
             self.bias_pattern,

@@ -36,7 +36,7 @@ class SegmentPlan(BasePlan):
 
     def __init__(self, layout: SegmentLayout, batch: SequenceBatch):
         self.layout = layout
-        self.offsets, self.lengths = batch.offsets, batch.lengths
+        self.batch, self.offsets, self.lengths = batch, batch.offsets, batch.lengths
         self.n_tokens, self.n_sequences = batch.n_tokens, len(batch)
         self.rows = layout.rows(batch)
         self.candidates = layout.candidate_rows(batch)

@@ -123,7 +123,7 @@ class _SquaredValues:
         n_rows, lanes, pairs = int(slab.rows[-1]), lanes_of(slab), self.layout.pairs
         scores = run.tables("squares", n_rows * pairs.n_columns, lanes)
         counts = run.tables("counts", n_rows * self.plan.n_entries, lanes)
-        rows.score_rows(self.rows, pairs, self.ones, None, self.dense_ones, slab, scores)
+        rows.score_rows(self.rows, pairs, self.ones, self.ones, self.dense_ones, slab, scores)
         segments.assemble(width_of(slab), self.shape, slab, self.constant, scores, counts)
         segments.score_candidates(self.candidates, pairs, self.ones, None, self.shape, slab, counts)
         if len(self.shared.attribute):

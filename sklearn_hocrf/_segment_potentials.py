@@ -78,9 +78,9 @@ class CandidateRows(NamedTuple):
     token_starts: np.ndarray  # (N + 1,) int64   candidates that end with each token
     length: np.ndarray  # (M,) int32
     indptr: np.ndarray  # (M + 1,) int64
-    first: np.ndarray  # the other fields of Rows
-    stop: np.ndarray
-    values: np.ndarray
+    first: np.ndarray  # (nnz,) uint32   first pair of each entry's feature
+    stop: np.ndarray  # (nnz,) uint32   end of its pairs
+    values: np.ndarray  # (nnz,) float64, or empty where all values are 1
 
 
 class SharedRows(NamedTuple):
@@ -164,11 +164,11 @@ class SegmentLayout(WeightLayout):
             self.repeats,
         )
 
-    def _with_pairs(self, features, pair_feature, pair_pattern) -> SegmentLayout:
+    def with_pairs(self, pair_feature, pair_pattern, features=None) -> SegmentLayout:
         return SegmentLayout(
             self.patterns,
             self.automaton.n_labels,
-            features,
+            self.features._replace(sort_key=self._rank) if features is None else features,
             pair_feature,
             pair_pattern,
             self.bias_pattern,
@@ -272,15 +272,18 @@ class SegmentLayout(WeightLayout):
         stop_token, length, counts, attributes, values = (
             np.concatenate([part[i] for part in parts]) if parts else np.empty(0, np.int64) for i in range(5)
         )
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        unit = bool((values == 1).all())
-        entries = self.entries(indptr, attributes.astype(np.int64), None if unit else values)
-        kept = np.flatnonzero(np.diff(entries[0]) > 0)
+        ranks = self._rank[attributes.astype(np.int64)]
+        known = ranks >= 0
+        indptr = np.concatenate([[0], np.cumsum(known)])[np.concatenate([[0], np.cumsum(counts)])]
+        ranks, values = ranks[known], values[known]
+        kept = np.flatnonzero(np.diff(indptr) > 0)
         return CandidateRows(
             freeze(np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1)), np.int64),
             freeze(length[kept], np.int32),
-            freeze(np.concatenate([[0], np.cumsum(np.diff(entries[0])[kept])]), np.int64),
-            *entries[1:],
+            freeze(np.concatenate([[0], indptr[kept + 1]]), np.int64),
+            freeze(self.pairs.starts[ranks], np.uint32),
+            freeze(self.pairs.starts[ranks + 1], np.uint32),
+            freeze(np.empty(0) if (values == 1).all() else values, np.float64),
         )
 
     def shared_rows(self, batch: SequenceBatch, tables: SegmentTables) -> SharedRows:

@@ -11,9 +11,10 @@ The estimators pick them by name, or take instances: those here with other setti
   it calls of the other two, and ``fit`` refuses what does not go together before any work.
 """
 
-from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem
+from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem, Tied
 from ._penalties import L2, ElasticNet
 from ._solvers import LBFGS, OWLQN, SGD, AdaGrad, AveragedPerceptron, FrankWolfe, NewtonCG, Progress, SolverReport
+from ._ties import tie_weights
 
 __all__ = [
     "AdaGrad",
@@ -50,3 +51,21 @@ SOLVERS = {
     "perceptron": AveragedPerceptron,
     "sgd": SGD,
 }
+_WORTH_TYING = 0.9  # share of the weights that may be left
+
+
+def minimise(solver, objective, penalty, problem, start) -> SolverReport:
+    """Minimise an objective of labelled data plus a penalty, by fewer variables where weights are bound to be equal.
+
+    Only criteria, penalties and solvers of this package are known to give equal weights to attributes that always occur
+    together (see ``_ties``); others see all weights.
+    """
+    known = type(objective) is NegativeLogLikelihood and type(penalty) in (L2, ElasticNet)
+    if known and type(solver) in (LBFGS, NewtonCG, OWLQN):
+        ties = tie_weights(problem.layout, problem.batch)
+        tied = penalty.tied(ties.place, ties.root)
+        if tied is not None and len(ties.root) <= _WORTH_TYING * len(start):
+            narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
+            report = solver.solve(narrow, tied, ties.narrow(start))
+            return report._replace(w=ties.widen(report.w))
+    return solver.solve(objective.bind(problem), penalty, start)

@@ -23,7 +23,7 @@ KERNELS = {name: source for name, source in SOURCES.items() if name.startswith("
 
 # each may build on those before it
 LAYER_1 = ("_batch", "_labels", "_patterns", "_automaton", "_sumnet", "_segments", "_encodings")
-LAYER_2 = {"_potentials", "_segment_potentials"}
+LAYER_2 = {"_potentials", "_segment_potentials", "_ties"}
 INFERENCE = {"_inference", "_segment_inference", "_margins", "_matching", "_segment_matching", "_minibatches"}
 LAYERS_1_TO_3 = {*LAYER_1, *LAYER_2, *INFERENCE}
 LAYER_4 = {"_objectives", "_penalties", "_solvers"}
@@ -36,6 +36,7 @@ MAY_IMPORT = {
     **{unit: {"_kernels", *LAYER_1[:number]} for number, unit in enumerate(LAYER_1)},
     "_potentials": {"_kernels", *LAYER_1},
     "_segment_potentials": {"_kernels", *LAYER_1, "_potentials"},
+    "_ties": {*LAYER_1, "_potentials"},
     "_inference": {"_kernels", *LAYER_1, "_potentials"},
     "_segment_inference": {"_kernels", *LAYER_1, *LAYER_2, "_inference"},
     "_margins": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference"},
@@ -48,7 +49,7 @@ MAY_IMPORT = {
     **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
     "feature_extraction": LAYERS_1_TO_3 | {"_validation"},  # some extractors learn from y, too
     "inspection": LAYERS_1_TO_3 | {"_validation", "_objectives"},
-    "training": LAYER_4,
+    "training": LAYER_4 | {"_ties"},
     "_streams": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training"},
     "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_streams"},
     **{unit: LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_base"} for unit in ("crf", "semicrf")},
@@ -61,6 +62,7 @@ OWNERS = {
     "numba": {"_kernels"},
     "llvmlite": {"_kernels"},  # numba's own back end
     "joblib": {"_inference"},
+    "scipy.linalg": {"_solvers"},
     "scipy.optimize": {"_solvers"},
 }
 SKLEARN = LAYER_5 | ESTIMATORS

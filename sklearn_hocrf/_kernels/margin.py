@@ -99,10 +99,11 @@ def _note(weight, value, totals, noted, indices, n_found):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _note_token(entries, starts, columns, line, totals, noted, indices, n_found):
     """Note the pairs of a token's features, each as often as its column is in ``line`` (C,)."""
-    first_entry, last_entry, first, stop, values = entries
+    first_entry, singles, ranges, last_entry, places, others, values = entries
     for entry in range(first_entry, last_entry):
-        pair, last_pair = np.int64(first[entry]), np.int64(stop[entry])
-        if last_pair == 0:  # a row of the dense table
+        pair = np.int64(places[entry])
+        last_pair = pair + 1 if entry < ranges else np.int64(others[entry])
+        if entry < singles:  # a row of the dense table
             pair, last_pair = starts[pair], starts[pair + 1]
         value = values[entry] if len(values) else 1.0
         for weight in range(pair, last_pair):
@@ -149,7 +150,8 @@ def compare_labels(rows, pairs, arc_columns, arc_up, weight_of_arc, first, truth
                 if weight_of_arc[arc] >= 0:
                     n_found = _note(weight_of_arc[arc], sign, totals, noted, indices, n_found)
                 arc = arc_up[arc]
-        entries = rows.indptr[token], rows.indptr[token + 1], rows.first, rows.stop, rows.values
+        cuts = rows.indptr[token], rows.singles[token], rows.ranges[token], rows.indptr[token + 1]
+        entries = *cuts, rows.place, rows.other, rows.values
         n_found = _note_token(entries, pairs.starts, pairs.columns, line, totals, noted, indices, n_found)
         for arc in (truth[position], arcs[position]):
             for index in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
@@ -251,7 +253,8 @@ def compare_segments(
         if not differs:
             continue
         token = first + position
-        entries = rows.indptr[token], rows.indptr[token + 1], rows.first, rows.stop, rows.values
+        cuts = rows.indptr[token], rows.singles[token], rows.ranges[token], rows.indptr[token + 1]
+        entries = *cuts, rows.place, rows.other, rows.values
         line = columns[position]
         n_found = _note_token(entries, pairs.starts, pairs.columns, line, totals, noted, indices, n_found)
     return _take_totals(n_found, totals, noted, indices, values)

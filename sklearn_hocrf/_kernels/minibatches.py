@@ -1,7 +1,7 @@
 """What a few sequences touch: the weights of their features, and what their labels count.
 
 Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its feature rows. An entry says where the pairs
-of its feature are: ``first .. stop``, whether other kernels keep the weights in a dense table or not.
+of its feature are: ``first .. stop``. There are no rows of a dense table.
 
 Shapes: n sequences of the batch, N tokens, K pairs, A arcs, C score columns.
 """
@@ -43,7 +43,9 @@ def subtract_labels(rows, pairs, offsets, sequences, sequence_weight, arcs, arc_
                 active[arc_columns.columns[index]] = True
             for entry in range(rows.indptr[token], rows.indptr[token + 1]):
                 value = rows.values[entry] if len(rows.values) else 1.0
-                for pair in range(rows.first[entry], rows.stop[entry]):
+                first = np.int64(rows.place[entry])
+                stop = first + 1 if entry < rows.ranges[token] else np.int64(rows.other[entry])
+                for pair in range(first, stop):
                     if active[pairs.columns[pair]]:
                         score += value * weights[pair] * sequence_weight[sequence]
                         gradient[pair] -= value * sequence_weight[sequence]

@@ -92,7 +92,7 @@ def collect(width, tables, slab, weight, table, scores, length_counts):
 def score_candidates(candidates, pairs, weights, slopes, tables, slab, table):
     """Add the scores of features of whole segments.
 
-    weights : (n_pairs,)        slopes : (n_pairs,) or None   their derivatives, for dual numbers
+    weights : (n_pairs,)        slopes : (n_pairs,)   their derivatives, for dual numbers; otherwise not read
     table : (R * E, W or 2 W)   in and out
     """
     n_entries, n_lanes = tables.first_entry[-1], slab.length.shape[1]
@@ -110,7 +110,7 @@ def score_candidates(candidates, pairs, weights, slopes, tables, slab, table):
                             if d <= tables.longest[target]:
                                 cell = row + tables.first_entry[target] + d - 1
                                 table[cell, lane] += value * weights[pair]
-                                if slopes is not None:
+                                if table.shape[1] > n_lanes:
                                     table[cell, n_lanes + lane] += value * slopes[pair]
 
 

@@ -5,6 +5,7 @@ from ._likelihood import NegativeLogLikelihood
 from ._local_feature_matching import LocalFeatureMatching
 from ._margin import Hinge, Perceptron
 from ._problem import ChainProblem, Problem, SegmentProblem
+from ._tied import Tied
 
 __all__ = [
     "ChainProblem",
@@ -15,4 +16,5 @@ __all__ = [
     "Perceptron",
     "Problem",
     "SegmentProblem",
+    "Tied",
 ]

@@ -36,8 +36,6 @@ class Problem(metaclass=ABCMeta):
 
     Attributes
     ----------
-    plan : Plan or SegmentPlan
-        How the batch is cut into pieces.
     n_weights, n_sequences : int
     """
 
@@ -52,7 +50,11 @@ class Problem(metaclass=ABCMeta):
         self.n_weights, self.n_sequences = layout.n_weights, len(batch)
         ones = np.ones(len(batch))
         self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
-        self.plan = self._plan_class(layout, batch)
+
+    @cached_property
+    def plan(self):
+        """How the batch is cut into pieces."""
+        return self._plan_class(self.layout, self.batch)
 
     def model(self, w):
         """Return the model with the weights ``w``."""
@@ -67,6 +69,10 @@ class Problem(metaclass=ABCMeta):
         """Return the problem of some of the sequences."""
         truth, weight = self._truth_of(sequences), self.sequence_weight[sequences]
         return type(self)(self.layout, self.batch[sequences], truth, sequence_weight=weight, n_jobs=self.n_jobs)
+
+    def under(self, layout) -> Problem:
+        """Return the same data under another layout."""
+        return type(self)(layout, self.batch, self.truth, sequence_weight=self.sequence_weight, n_jobs=self.n_jobs)
 
     @abstractmethod
     def _truth_of(self, sequences):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from ._smooth import SmoothSolver
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ._common import Progress, SolverReport, add_values, gap_above_minimum
 
 __all__ = ["NewtonCG"]
 
 
-class NewtonCG(SmoothSolver):
+class NewtonCG:
     """Newton's method, its steps found by conjugate gradients (scipy's Newton-CG).
 
     Each iteration solves for the step of Newton's method, the more precisely the smaller the gradient, by products of
@@ -40,5 +45,104 @@ class NewtonCG(SmoothSolver):
     needs = {"objective": ("value_gradient", "hessp"), "penalty": ("value_gradient", "hessp")}
     instead = "Use solver='lbfgs', which asks for no second derivatives and takes l1_reg > 0, too"
 
-    def _settings(self, function, max_iter):
-        return {"method": "Newton-CG", "hessp": function.hessp, "options": {"maxiter": max_iter, "xtol": 0}}
+    progress = 0.5  # share of the gradient's norm to which another call must bring it to be worth one more
+
+    def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None):
+        self.tol, self.max_iter, self.callback = tol, max_iter, callback
+
+    def solve(self, objective, penalty, w0) -> SolverReport:
+        """Minimise ``objective + penalty`` from ``w0``.
+
+        Raises
+        ------
+        ValueError
+            If values or gradients are so large that their squares overflow.
+        """
+        w = np.array(w0, dtype=np.float64)
+        function = _PenalisedObjective(objective, penalty)
+        value, gradient = function.value_gradient(w)
+        history, message = [value], "no iteration is allowed"
+        converged = self._is_small(gradient, w)
+
+        def after_iteration(intermediate_result):
+            nonlocal w, gradient, converged
+            if np.array_equal(intermediate_result.x, w):  # below a threshold of scipy's
+                return
+            w = intermediate_result.x.copy()
+            value, gradient = function.value_gradient(w)
+            history.append(value)
+            converged = self._is_small(gradient, w)
+            if self.callback is not None:
+                norm = float(np.linalg.norm(gradient))
+                gap = gap_above_minimum(objective, penalty, norm)
+                self.callback(Progress(len(history) - 1, value, norm, gap))
+            if converged:
+                raise StopIteration
+
+        norm = np.inf
+        while not converged and len(history) <= self.max_iter and np.linalg.norm(gradient) < self.progress * norm:
+            norm = float(np.linalg.norm(gradient))
+            change = _Change(function, w, 1 / norm)
+            result = minimize(
+                change.value_gradient,
+                w,
+                jac=True,
+                hessp=change.hessp,
+                method="Newton-CG",
+                callback=after_iteration,
+                # it stops only where it finds no better point: there values round off, and it is called again, with a
+                # finer measure of differences
+                options={"maxiter": self.max_iter + 1 - len(history), "xtol": 0},
+            )
+            message = str(result.message)
+        norm = float(np.linalg.norm(gradient))
+        gap, message = gap_above_minimum(objective, penalty, norm), "converged" if converged else message
+        n_iter = len(history) - 1
+        return SolverReport(w, n_iter, np.array(history), norm, gap, converged, message, function.n_passes)
+
+    def _is_small(self, gradient, w):
+        return bool(np.linalg.norm(gradient) <= self.tol * max(1.0, np.linalg.norm(w)))
+
+
+class _PenalisedObjective:
+    """The sum of an objective and a penalty, which counts the passes over the data."""
+
+    def __init__(self, objective, penalty):
+        self._objective, self._penalty = objective, penalty
+        self._newest = None  # as a rule scipy accepts the newest point before it calls back
+        self.n_passes = 0
+
+    def value_gradient(self, w):
+        if self._newest is None or not np.array_equal(w, self._newest[0]):
+            self.n_passes += 1
+            total = add_values(self._objective.value_gradient(w), self._penalty.value_gradient(w))
+            self._newest = w.copy(), total
+        return self._newest[1]
+
+    def hessp(self, w, v):
+        self.n_passes += 1
+        return self._objective.hessp(w, v) + self._penalty.hessp(w, v)
+
+
+class _Change:
+    """By how much a function differs from its value at some point, times a scale.
+
+    Where the values agree to many digits, the gradients at both ends tell the difference better. Some of scipy's
+    thresholds are absolute, hence the scale.
+    """
+
+    rounding = 1e-9  # relative difference below which values are not trusted
+
+    def __init__(self, function, start, scale):
+        self._function, self._start, self._scale = function, start, scale
+        self._value, self._gradient = function.value_gradient(start)
+
+    def value_gradient(self, w):
+        value, gradient = self._function.value_gradient(w)
+        difference = value - self._value
+        if abs(difference) <= self.rounding * abs(self._value):
+            difference = 0.5 * float((self._gradient + gradient) @ (w - self._start))
+        return self._scale * difference, self._scale * gradient
+
+    def hessp(self, w, v):
+        return self._scale * self._function.hessp(w, v)

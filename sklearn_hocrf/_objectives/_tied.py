@@ -1,0 +1,35 @@
+"""A criterion of weights some of which are equal, as a function of what differs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._ties import Ties
+from ._base import Objective
+
+__all__ = ["Tied"]
+
+
+class Tied:
+    """A criterion that depends on scores alone, in the variables of ties.   M variables.
+
+    Parameters
+    ----------
+    objective : Objective
+        The criterion, bound to a problem under ``ties.layout``, whose weights are sums of equal weights.
+    ties : Ties
+    """
+
+    def __init__(self, objective: Objective, ties: Ties):
+        self._objective, self._root = objective, ties.root
+        self.n_weights, self.is_convex = len(ties.root), objective.is_convex
+
+    def value_gradient(self, u) -> tuple[float, np.ndarray]:
+        """Return value and gradient at ``u``, shape (M,)."""
+        value, gradient = self._objective.value_gradient(self._root * u)
+        gradient *= self._root
+        return value, gradient
+
+    def hessp(self, u, v) -> np.ndarray:
+        """Return the product of the Hessian at ``u`` and a vector."""
+        return self._root * self._objective.hessp(self._root * u, self._root * v)

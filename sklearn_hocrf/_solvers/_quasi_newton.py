@@ -1,0 +1,133 @@
+"""What quasi-Newton methods share: iterations, the stopping rule, and what they know of the curvature."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.blas import daxpy
+
+from ._common import Progress, SolverReport, gap_above_minimum
+
+__all__ = ["Curvature", "Point", "QuasiNewton"]
+
+
+class Point(NamedTuple):
+    """What is known of a function at one point.   K weights."""
+
+    w: np.ndarray  # (K,)
+    value: float
+    gradient: np.ndarray  # (K,)   of the smooth part
+    steepest: np.ndarray  # (K,)   the gradient, or the shortest subgradient where there is none
+
+
+class QuasiNewton(metaclass=ABCMeta):
+    """A minimiser that steps along the steepest descent, corrected by what it knows of the curvature.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when ``norm(g) <= tol * max(1, norm(w))`` for the (shortest sub-) gradient g.
+    max_iter : int
+        Most iterations.
+    callback : callable or None
+        Called with a :class:`Progress` after each iteration.
+    """
+
+    memory = 10  # correction pairs
+    decrease = 1e-4  # share of the linear decrease that a step must reach
+
+    def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None):
+        self.tol, self.max_iter, self.callback = tol, max_iter, callback
+
+    @abstractmethod
+    def _function(self, objective, penalty, n_weights) -> Callable:
+        """Return a function that makes a :class:`Point` of weights."""
+
+    @abstractmethod
+    def _search(self, evaluate, point, curvature, penalty) -> Point | None:
+        """Return a better point, or None."""
+
+    def solve(self, objective, penalty, w0) -> SolverReport:
+        """Minimise ``objective + penalty`` from ``w0``.
+
+        Raises
+        ------
+        ValueError
+            If values or gradients are so large that their squares overflow.
+        """
+        function, passes = self._function(objective, penalty, len(w0)), count()
+
+        def evaluate(w):
+            next(passes)
+            return function(w)
+
+        curvature = Curvature(self.memory, len(w0))
+        point = evaluate(np.array(w0, dtype=np.float64))
+        history, message = [point.value], "no iteration is allowed"
+        while True:
+            norm = float(np.linalg.norm(point.steepest))
+            if len(history) > 1 and self.callback is not None:
+                self.callback(
+                    Progress(len(history) - 1, point.value, norm, gap_above_minimum(objective, penalty, norm))
+                )
+            converged = norm <= self.tol * max(1.0, np.linalg.norm(point.w))
+            if converged:
+                message = "converged"
+            if converged or len(history) > self.max_iter:
+                break
+            found = self._search(evaluate, point, curvature, penalty)
+            if found is None and len(curvature):  # what is known of the curvature may mislead
+                curvature.clear()
+                found = self._search(evaluate, point, curvature, penalty)
+            if found is None:
+                message = "no step makes the function smaller"
+                break
+            curvature.add(point, found)
+            point, message = found, "the number of iterations has reached its limit"
+            history.append(point.value)
+        gap, n_iter = gap_above_minimum(objective, penalty, norm), len(history) - 1
+        return SolverReport(point.w, n_iter, np.array(history), norm, gap, bool(converged), message, next(passes))
+
+
+class Curvature:
+    """What L-BFGS knows of the Hessian: the last steps, and the changes of the gradient along them."""
+
+    def __init__(self, memory, n_weights):
+        self._steps, self._changes = np.empty((2, memory, n_weights))
+        self._products = np.empty(memory)
+        self.clear()
+
+    def __len__(self):
+        return len(self._rows)
+
+    def clear(self):
+        self._rows = []  # of the tables, oldest first
+
+    def add(self, point, new):
+        """Take in the step between two points, unless the function is not convex along it."""
+        n_rows = len(self._products)
+        row = len(self._rows) if len(self._rows) < n_rows else self._rows[0]
+        kept = [r for r in self._rows if r != row]
+        step = np.subtract(new.w, point.w, out=self._steps[row])
+        change = np.subtract(new.gradient, point.gradient, out=self._changes[row])
+        self._products[row] = step @ change
+        is_convex = self._products[row] > np.finfo(float).eps * float(change @ change)
+        self._rows = [*kept, row] if is_convex else kept
+
+    def solve(self, gradient):
+        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the vector."""
+        result, factors = gradient.copy(), {}
+        for row in reversed(self._rows):
+            factors[row] = float(self._steps[row] @ result) / self._products[row]
+            daxpy(self._changes[row], result, a=-factors[row])  # in place
+        if self._rows:
+            change = self._changes[self._rows[-1]]
+            result *= self._products[self._rows[-1]] / float(change @ change)
+        for row in self._rows:
+            factor = factors[row] - float(self._changes[row] @ result) / self._products[row]
+            daxpy(self._steps[row], result, a=factor)
+        return result

@@ -1,0 +1,205 @@
+"""Weights that the training data cannot tell apart: found, tied, and trained to the same optimum."""
+
+import numpy as np
+import pytest
+from cases import cases, to_batch, to_codes, to_layout
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to_segments
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem, Tied
+from sklearn_hocrf._ties import tie_weights
+from sklearn_hocrf.datasets import make_markov_sequences
+from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NewtonCG
+
+
+def doubled(case, sources):
+    """Return a case with more features: number ``n + i`` is the same as ``sources[i]``."""
+    n = len(case.feature_orders)
+    more = [
+        [row | {n + i: row[f] for i, f in enumerate(sources) if f in row} for row in rows] for rows in case.sequences
+    ]
+    orders = case.feature_orders + [case.feature_orders[f] for f in sources]
+    return case._replace(sequences=more, feature_orders=orders)
+
+
+def kinds(layout, batch):
+    """Return what training sees of each weight's feature: its values at all tokens, and its pairs' columns."""
+    table, starts = batch.toarray(), layout.pairs.starts
+    found = []
+    for rank, attribute in enumerate(layout.attribute_of_rank.tolist()):
+        values = tuple(table[:, attribute]) if attribute < table.shape[1] else attribute
+        columns = tuple(layout.pairs.columns[starts[rank] : starts[rank + 1]].tolist())
+        found += [(values, columns, number) for number in range(len(columns))]
+    return found + list(range(len(layout.bias_pattern)))
+
+
+def check(layout, batch, problem):
+    """Check the ties of a problem against their definition, and the narrow function against the whole one."""
+    ties = tie_weights(layout, batch)
+    seen = {}
+    for place, kind in zip(ties.place, kinds(layout, batch), strict=True):
+        assert seen.setdefault(kind, place) == place
+    assert len(set(ties.place)) == len(ties.root) == ties.layout.n_weights
+    assert len(set(seen.values())) == len(seen)
+    rng = np.random.default_rng(0)
+    u, direction = rng.normal(size=(2, len(ties.root)))
+    w = ties.widen(u)
+    np.testing.assert_allclose(ties.narrow(w), u, rtol=1e-12)
+    assert w @ w == pytest.approx(u @ u)
+    whole = NegativeLogLikelihood().bind(problem)
+    narrow = Tied(NegativeLogLikelihood().bind(problem.under(ties.layout)), ties)
+    value, gradient = narrow.value_gradient(u)
+    expected, whole_gradient = whole.value_gradient(w)
+    assert value == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    np.testing.assert_allclose(ties.widen(gradient), whole_gradient, rtol=1e-8, atol=1e-9)
+    slopes = whole.hessp(w, ties.widen(direction))
+    np.testing.assert_allclose(ties.widen(narrow.hessp(u, direction)), slopes, rtol=1e-7, atol=1e-8)
+    return ties
+
+
+@settings(deadline=None, max_examples=40)
+@given(cases(min_length=1), st.data())
+def test_chains(case, data):
+    n = len(case.feature_orders)
+    case = doubled(case, data.draw(st.lists(st.integers(0, n - 1), max_size=4)) if n else [])
+    layout, _ = to_layout(case)
+    batch = to_batch(case.sequences, len(case.feature_orders))
+    ties = check(layout, batch, ChainProblem(layout, batch, to_codes(case.labels)))
+    if len(case.feature_orders) > n and layout.n_pairs:
+        assert len(ties.root) < layout.n_weights
+
+
+@settings(deadline=None, max_examples=40)
+@given(segment_cases())
+def test_segments(case):
+    batch = to_segment_batch(case)
+    layout = to_segment_layout(case, batch)
+    truth = to_segments(case.segmentations, batch.offsets)
+    check(layout, batch, SegmentProblem(layout, batch, truth))
+
+
+def rare_words(n_sequences=60, seed=0):
+    """Return sequences of attribute lists, most of which occur once, in company."""
+    rng = np.random.default_rng(seed)
+    X, y = make_markov_sequences(n_sequences, order=2, noise=0.4, random_state=seed)
+    X = [
+        [
+            [f"near{np.argmin(row)}", *(f"only{n}.{t}.{i}" for i in range(rng.integers(0, 4)))]
+            for t, row in enumerate(rows)
+        ]
+        for n, rows in enumerate(X)
+    ]
+    return X, [labels.tolist() for labels in y]
+
+
+class SeesAll:
+    """A solver that is not known to leave equal weights equal."""
+
+    def __init__(self, solver):
+        self.needs, self.solver = solver.needs, solver
+
+    def solve(self, objective, penalty, w0):
+        self.n_weights = len(w0)
+        return self.solver.solve(objective, penalty, w0)
+
+
+@pytest.mark.parametrize(
+    ("solver", "params"),
+    [
+        (LBFGS, {}),
+        (LBFGS, {"sigma_reg": [0.5, 2.0]}),
+        (LBFGS, {"feature_order": 1, "unsupported": True}),
+        (NewtonCG, {}),
+        (OWLQN, {"l1_reg": 0.2}),
+        (OWLQN, {"l1_reg": [0.05, 0.3]}),
+    ],
+)
+def test_the_optimum_is_the_same(solver, params):
+    X, y = rare_words()
+    whole = SeesAll(solver(tol=1e-6, max_iter=5000))
+    expected = HighOrderCRF(max_order=1, solver=whole, **params).fit(X, y)
+    found = HighOrderCRF(max_order=1, solver=solver(tol=1e-6, max_iter=5000), **params).fit(X, y)
+    assert found.objective_history_[-1] == pytest.approx(expected.objective_history_[-1], rel=1e-10)
+    assert found.patterns_ == expected.patterns_
+    np.testing.assert_allclose(found.pattern_coef_, expected.pattern_coef_, atol=1e-5)
+    np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
+    names = found.feature_names_in_.tolist()
+    columns = [names.index(name) for name in ("only0.1.0", "only0.1.1") if name in names]
+    assert len(columns) == 2
+    np.testing.assert_array_equal(*found.coef_.toarray()[:, columns].T)
+
+
+def test_iterations_are_the_same():
+    X, y = rare_words()
+    whole = SeesAll(LBFGS(max_iter=12))
+    with pytest.warns(ConvergenceWarning):
+        expected = HighOrderCRF(max_order=1, solver=whole).fit(X, y)
+    with pytest.warns(ConvergenceWarning):
+        found = HighOrderCRF(max_order=1, max_iter=12).fit(X, y)
+    np.testing.assert_allclose(found.objective_history_, expected.objective_history_, rtol=1e-9)
+
+
+def test_segmenters_are_the_same():
+    X, y = rare_words(20)
+    batch = AttributeVectorizer().fit_transform(X, y)
+    batch = SegmentFeatureExtractor(begin="near", length="capped", max_length=3).fit(batch, y).transform(batch)
+    params = {"max_order": 2, "feature_order": {"begin:": (0, 1)}, "max_iter": 3000}
+    expected = HighOrderSemiCRF(solver=SeesAll(LBFGS(tol=1e-7, max_iter=3000)), **params).fit(batch, y)
+    found = HighOrderSemiCRF(solver=LBFGS(tol=1e-7, max_iter=3000), **params).fit(batch, y)
+    assert expected.solver.n_weights > 1.2 * len(tied_weights(batch, y, params).root)
+    np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
+
+
+def tied_weights(batch, y, params):
+    """Return the ties of a segmenter's training."""
+    kept = []
+
+    class Kept(HighOrderSemiCRF):
+        def _build_problem(self, data):
+            kept.append(super()._build_problem(data))
+            return kept[0]
+
+    Kept(**params).fit(batch, y)
+    return tie_weights(kept[0].layout, kept[0].batch)
+
+
+def test_penalties_of_variables():
+    place, root = np.array([0, 1, 0, 2, 0]), np.sqrt([3.0, 1.0, 1.0])
+    precision, strength = np.array([2.0, 5.0, 2.0, 0.0, 2.0]), np.array([0.5, 0.1, 0.5, 0.0, 0.5])
+    u = np.array([1.0, -2.0, 3.0])
+    w = (u / root)[place]
+    for penalty in (L2(0.7), L2(precision), ElasticNet(precision, strength), ElasticNet(0.3, strength)):
+        tied = penalty.tied(place, root)
+        assert type(tied) is type(penalty)
+        assert tied.value(u) == pytest.approx(penalty.value(w), rel=1e-12)
+        assert tied.gap(2.0) == penalty.gap(2.0)
+
+
+def test_penalties_that_pull_weights_apart_are_not_tied():
+    place, root = np.array([0, 0, 1]), np.sqrt([2.0, 1.0])
+    assert L2([1.0, 2.0, 1.0]).tied(place, root) is None
+    assert ElasticNet(1.0, [1.0, 2.0, 1.0]).tied(place, root) is None
+    X, y = rare_words(10)
+    whole = SeesAll(LBFGS(tol=1e-7))
+    n_weights = HighOrderCRF(solver=whole).fit(X, y).solver.n_weights
+    penalty = L2(np.linspace(0.5, 2.0, n_weights))
+    expected = HighOrderCRF(solver=SeesAll(LBFGS(tol=1e-7)), penalty=penalty).fit(X, y)
+    found = HighOrderCRF(solver=LBFGS(tol=1e-7), penalty=penalty).fit(X, y)
+    np.testing.assert_array_equal(found.coef_.toarray(), expected.coef_.toarray())
+    with pytest.raises(ValueError, match="values of precision, but there are"):
+        HighOrderCRF(penalty=L2(np.ones(3))).fit(X, y)
+
+
+def test_a_warm_start_of_unequal_weights():
+    X, y = rare_words(20)
+    crf = HighOrderCRF(warm_start=True, solver="sgd", max_iter=2, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        crf.fit(X, y)
+    crf.coef_.data += np.random.default_rng(0).normal(size=crf.coef_.nnz)
+    crf.set_params(solver=LBFGS(tol=1e-7)).fit(X, y)
+    expected = HighOrderCRF(solver=LBFGS(tol=1e-7)).fit(X, y)
+    np.testing.assert_allclose(crf.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
