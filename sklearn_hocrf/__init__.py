@@ -5,10 +5,23 @@ segments. ``feature_extraction`` makes their features, ``metrics`` says how good
 how sure they are, ``datasets`` reads and generates data.
 """
 
-from . import datasets, feature_extraction, inspection, metrics
+from importlib import import_module
+from types import ModuleType
+
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
 
 __version__ = "0.1.0"
 
 __all__ = ["HighOrderCRF", "HighOrderSemiCRF", "__version__", "datasets", "feature_extraction", "inspection", "metrics"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a subpackage when it is first asked for: all of them take as long as the estimators alone."""
+    if name in __all__:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
