@@ -32,9 +32,7 @@ KNOWN = {
     # decoding knows no dual numbers; one sequence at a time in margin training
     "chain.backward_max": (2, 2),
     "semi.backward_max": (2, 2),
-    # with and without derivatives
-    "rows.score_rows": (2, 2),
-    "segments.score_candidates": (2, 2),
+    # what sequences count, in arrays that can be written and in others
     "minibatches.subtract_entries": (2, 2),
     # log space
     "chain_log.forward_log": (0, 1),
@@ -57,16 +55,20 @@ KNOWN = {
     "minibatches.find_pairs": (1, 1),
     "minibatches.subtract_labels": (1, 1),
     "rows.add_expectations": (1, 1),
+    "rows.count_kinds": (1, 1),
     "rows.gather": (1, 1),
     "rows.label_counts": (1, 1),
     "rows.label_scores": (1, 1),
+    "rows.score_rows": (1, 1),
     "rows.slot_scores": (1, 1),
+    "rows.sort_kinds": (1, 1),
     "segment_matching.add_products": (1, 1),
     "segment_matching.compare": (1, 1),
     "segment_matching.perturb": (1, 1),
     "segments.add_candidates": (1, 1),
     "segments.count_likely": (1, 1),
     "segments.list_likely": (1, 1),
+    "segments.score_candidates": (1, 1),
     "semi.walk": (1, 1),
 }
 SOLVERS = [("likelihood", solver) for solver in ("lbfgs", "newton-cg", "sgd", "adagrad", "owlqn")]

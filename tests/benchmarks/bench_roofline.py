@@ -34,6 +34,7 @@ from numba import njit
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._batch import Rows
 from sklearn_hocrf._kernels import chain, rows, segments, semi
 
 clock = time.process_time
@@ -286,14 +287,16 @@ class Entries(NamedTuple):
     width: int  # of the dense table
     n_pairs: int
     n_cells: int  # tokens times score columns
-    valued: bool  # whether features have values other than 1
+    rows: Rows  # the same for kernels
 
     def work(self, adjoint):
         """Return the work of the sparse product, or of its adjoint, which writes weights as well as reads them."""
         n_dense = int(self.is_dense.sum())
         n_sparse = int((self.stop - self.first)[~self.is_dense].sum())
         weights = (n_dense * self.width + n_sparse) * NUMBER * (2 if adjoint else 1)
-        places = len(self.first) * (8 + NUMBER * self.valued) + 4 * n_sparse
+        n_single = int((self.rows.ranges - self.rows.singles).sum())
+        columns = 4 * (n_sparse - n_single)  # of ranges of pairs: int32
+        places = self.rows.place.nbytes + self.rows.other.nbytes + self.rows.values.nbytes + columns
         return Work(n_dense * self.width + n_sparse, weights + places + NUMBER * self.n_cells)
 
 
@@ -312,7 +315,7 @@ def entries_of(problem):
         layout.dense_table().shape[1],
         layout.n_pairs,
         n_cells,
-        batch.values is not None,
+        plan.rows,
     )
 
 
