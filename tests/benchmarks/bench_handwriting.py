@@ -95,7 +95,7 @@ class Threads:
 class Optimum:
     """Training to the optimum."""
 
-    params = list(KNOWN)
+    params = [list(KNOWN)]
     param_names = ["max_order, unsupported, fit_intercept"]
 
     def setup(self, setting, words=None):

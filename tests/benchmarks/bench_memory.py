@@ -76,7 +76,7 @@ class Training:
     unit = "MiB"
 
     def setup_cache(self):
-        folder = tempfile.mkdtemp()
+        folder = str(Path.cwd())  # asv calls this in a folder of its own
         if not absent():
             Inputs().setup(folder)
         return folder

@@ -32,8 +32,8 @@ import bench_segments
 import bench_start
 import bench_tagging
 import numpy as np
+import yardstick
 from common import Absent, Process, absent, skip_where, with_spread
-from yardstick import Yardstick
 
 
 class AtMost(NamedTuple):
@@ -158,7 +158,7 @@ class Run:
         try:
             if self._yardstick is None:
                 sizes = {"n_sentences": self.n_sentences, "n_iterations": 3 if self.quick else 10}
-                self._yardstick = self._process.keep(Yardstick, **sizes)
+                self._yardstick = self._process.keep(yardstick.Yardstick, **sizes)
             self.yardsticks.append(self._yardstick.call("track_iteration"))
         except BrokenProcessPool:
             self._process, self._yardstick = Process(), None  # for the next task
