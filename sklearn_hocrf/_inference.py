@@ -41,7 +41,8 @@ __all__ = [
     "width_of",
 ]
 
-_SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles, but at least _SLAB_ROWS: a call from Python costs as much as a few rows
+_SLAB_NUMBERS = 1 << 17, 1 << 18  # 1 to 2 MiB of doubles: more where that leaves enough pieces for several threads,
+_MANY_PIECES = 8  # for a piece costs some calls from Python; and at least _SLAB_ROWS
 _SLAB_ROWS = 32
 _LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
 _MOST_CHUNKS = 16
@@ -102,7 +103,8 @@ class Plan(BasePlan):
 
     def cut(self, sequences) -> list[Piece]:
         """Return the pieces of some sequences."""
-        return self._pieces(chain.LANES, max(_SLAB_NUMBERS, _SLAB_ROWS * chain.LANES * self.row_numbers), sequences)
+        numbers = np.clip(len(self.rows.singles) * self.row_numbers // _MANY_PIECES, *_SLAB_NUMBERS)
+        return self._pieces(chain.LANES, max(int(numbers), _SLAB_ROWS * chain.LANES * self.row_numbers), sequences)
 
     def alone(self, sequence) -> Piece:
         """Return the piece of one sequence, in a block of one lane."""

@@ -125,7 +125,7 @@ class _SquaredValues:
         counts = run.tables("counts", n_rows * self.plan.n_entries, lanes)
         rows.score_rows(self.rows, pairs, self.ones, self.ones, self.dense_ones, slab, scores)
         segments.assemble(width_of(slab), self.shape, slab, self.constant, scores, counts)
-        segments.score_candidates(self.candidates, pairs, self.ones, None, self.shape, slab, counts)
+        segments.score_candidates(self.candidates, pairs, self.ones, self.ones, self.shape, slab, counts)
         if len(self.shared.attribute):
             segment_matching.add_products(self.shared, self.shape, slab, counts)
         return counts

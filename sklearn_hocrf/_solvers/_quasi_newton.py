@@ -37,7 +37,8 @@ class QuasiNewton(metaclass=ABCMeta):
         Called with a :class:`Progress` after each iteration.
     """
 
-    memory = 10  # correction pairs
+    pairs = 10, 100  # fewest and most correction pairs: many save iterations, as long as
+    pair_bytes = 1 << 27  # they need no more memory than that
     decrease = 1e-4  # share of the linear decrease that a step must reach
 
     def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None):
@@ -65,7 +66,8 @@ class QuasiNewton(metaclass=ABCMeta):
             next(passes)
             return function(w)
 
-        curvature = Curvature(self.memory, len(w0))
+        n_pairs = np.clip(self.pair_bytes // (16 * max(len(w0), 1)), *self.pairs)
+        curvature = Curvature(int(n_pairs), len(w0))
         point = evaluate(np.array(w0, dtype=np.float64))
         history, message = [point.value], "no iteration is allowed"
         while True:
@@ -96,9 +98,9 @@ class QuasiNewton(metaclass=ABCMeta):
 class Curvature:
     """What L-BFGS knows of the Hessian: the last steps, and the changes of the gradient along them."""
 
-    def __init__(self, memory, n_weights):
-        self._steps, self._changes = np.empty((2, memory, n_weights))
-        self._products = np.empty(memory)
+    def __init__(self, n_pairs, n_weights):
+        self._steps, self._changes = np.empty((2, n_pairs, n_weights))  # takes memory only as it is filled
+        self._products = np.empty(n_pairs)
         self.clear()
 
     def __len__(self):
