@@ -3,12 +3,15 @@
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_growth.py [--quick] [--rounds N]
 
 prints tables of milliseconds of the processor, on one thread, and for each the exponent p of the law ``seconds ~
-size ** p`` fitted to all sizes, round by round: it should not exceed 1. Beside it is that of the two largest sizes alone: fixed
-costs matter least there, and noise most; and the states, which the time of segments goes by, may grow faster than arcs. Longest segments: the same generated sequences
-of 400 tokens and the same weights, with more and more lengths allowed; and bibliographic references, whose segments are
-cut where they are longer. Arcs: more and more random patterns on generated sequences; and references under semi-CRFs of
-orders 1 to 5. References need cora_references in SKLEARN_HOCRF_DATA or ../shared/data, and are left out where it is
-absent. ``--quick`` takes a few sequences and small sizes.
+size ** p`` fitted to all sizes, round by round: it should not exceed 1. Beside it is that of the two largest sizes
+alone: fixed costs matter least there, and noise most; and the states, by which the time of segments goes, may grow
+faster than the arcs.
+
+Longest segments: the same generated sequences of 400 tokens and the same weights, with more and more lengths allowed;
+and bibliographic references, whose segments are cut where they are longer. Arcs: more and more random patterns on
+generated sequences; and references under semi-CRFs of orders 1 to 5. References need cora_references in
+SKLEARN_HOCRF_DATA or ../shared/data, and are left out where it is absent. ``--quick`` takes a few sequences and small
+sizes.
 """
 
 import argparse
