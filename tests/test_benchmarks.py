@@ -1,7 +1,12 @@
 """The benchmarks run, and what they compare with gives the same answers."""
 
 import importlib
+import inspect
+import os
+import shutil
 import sys
+from concurrent.futures.process import BrokenProcessPool
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +16,7 @@ from cases import random_case, to_batch, to_codes, to_layout
 from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
-NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+NAMES = sorted(path.stem for path in BENCHMARKS.glob("[!_]*.py"))
 
 
 @pytest.fixture
@@ -112,3 +117,170 @@ def test_growth_is_measured(load):
 def test_runs_are_cut(load):
     segments = load("bench_segments").cut([["a", "a", "a", "b"], ["b"]], 2)
     assert segments == [[(0, 2, "a"), (2, 3, "a"), (3, 4, "b")], [(0, 1, "b")]]
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"bench_derivatives", "bench_growth"}))
+def test_asv_can_run_classes(load, name):
+    module = load(name)
+    for found in vars(module).values():
+        if not inspect.isclass(found) or found.__module__ != name or found.__name__.startswith("_"):
+            continue
+        methods = [text for text in dir(found) if text.startswith(("time_", "peakmem_", "track_"))]
+        if methods:
+            case = found()
+            params = getattr(case, "params", [])
+            grid = params if params and isinstance(params[0], (list, tuple)) else [params] if params else []
+            assert len(getattr(case, "param_names", [])) == len(grid)
+            values = [*([None] if hasattr(case, "setup_cache") else []), *next(product(*grid))]
+            for method in [*methods, *(["setup"] if hasattr(case, "setup") else [])]:
+                inspect.signature(getattr(case, method)).bind(*values)
+
+
+class Toy:
+    """A benchmark for another process."""
+
+    def setup(self, number, step=1):
+        if number < 0:
+            sys.modules["common"].skip_where("a number is absent")
+        self.sum, self.step = number, step
+
+    def time_add(self, number):
+        self.sum += self.step
+
+    def track_sum(self, number):
+        return self.sum, number, os.getpid()
+
+    def track_crash(self, number):
+        os._exit(1)
+
+
+def test_processes_keep_benchmarks(load):
+    common = load("common")
+    with common.Process() as process:
+        cases = process.keep(Toy, 1), process.keep(Toy, 2, step=10)
+        assert cases[1].seconds("time_add") >= 0
+        sums, numbers, processes = zip(*(case.call("track_sum") for case in cases), strict=True)
+        assert sums == (1, 12)
+        assert numbers == (1, 2)
+        assert processes[0] == processes[1] != os.getpid()
+        with pytest.raises(common.Absent, match="a number is absent"):
+            process.keep(Toy, -1)
+        with pytest.raises(BrokenProcessPool):
+            cases[0].call("track_crash")
+
+
+def test_table_judges_limits(load, monkeypatch):
+    compare = load("compare")
+    limits = {("t", "low"): compare.AtMost(0.5), ("t", "high"): compare.AtLeast(3), ("t", "alone"): compare.AtMost(7)}
+    monkeypatch.setattr(compare, "LIMITS", limits)
+    ours, peer = np.array([1.0, 2.0, 9.0]), np.array([2.0, 8.0, 10.0])
+    rows = [
+        compare.Row("t", "low", "s", ours, peer),  # ratios 0.5, 0.25, 0.9
+        compare.Row("t", "high", "s", peer, ours),
+        compare.Row("t", "alone", "MiB", peer),
+        compare.Row("t", "own", "s", ours, peer, "U", compare.AtMost(0.4)),
+        compare.Row("t", "no limit", "s", ours, peer),
+    ]
+    assert [row.met for row in rows] == [True, False, False, False, None]
+    assert rows[0].cells()[2:] == ("2 s", "python-crfsuite: 8 s", "0.500 [0.250 0.900]", "<= 0.5", "yes")
+    assert rows[2].cells(judged=False)[2:] == ("8 MiB", "", "8.000 [2.000 10.000]", "<= 7", "")
+
+
+def test_every_limit_is_of_a_task(load):
+    compare = load("compare")
+    assert {task for task, _ in compare.LIMITS} <= set(compare.TASKS)
+
+
+def test_no_task_ends_the_others(load, monkeypatch, capsys, tmp_path):
+    compare = load("compare")
+
+    def absent(run):
+        compare.skip_where("its data is absent")
+        yield "never"
+
+    def failing(run):
+        yield "begun"
+        raise OSError("broken")
+
+    def working(run):
+        yield compare.Row("working", "a thing", "s", np.ones(run.n_rounds), 4 * np.ones(run.n_rounds))
+
+    tasks = {"absent": absent, "failing": failing, "working": working}
+    monkeypatch.setattr(compare, "TASKS", tasks)
+    assert compare.main(["--tasks", *tasks, "--rounds", "2", "--output", str(tmp_path / "table.md")]) == 1
+    report = (tmp_path / "table.md").read_text()
+    assert "| working | a thing | 1 s | python-crfsuite: 4 s | 0.250 [0.250 0.250] |  |  |\n" in report
+    for remark in "absent: skipped, its data is absent", "begun", "failing: FAILED, OSError('broken')":
+        assert f"- {remark}\n" in report
+    assert report in capsys.readouterr().out
+
+
+def test_comparison_runs(load, capsys):
+    compare = load("compare")
+    assert compare.main(["--quick", "--tasks", "handwriting"]) == 0
+    printed = capsys.readouterr().out
+    assert "| handwriting | gradient, order 2 |" in printed or "- handwriting: skipped" in printed
+
+
+def test_course_of_a_training(load):
+    seconds, wall, objective = np.array([1.0, 3.0, 4.0]), np.array([2.0, 4.0, 6.0]), np.array([9.0, 7.0, 5.0])
+    course = load("bench_chunking").Course(seconds, wall, objective, 0.0, 0.0, 0, 0.0, 0.0)
+    assert course.seconds_to(7.0) == 3.0
+    assert course.seconds_to(6.9, "wall") == 6.0
+    assert course.seconds_to(4.9) == np.inf
+    assert course.per_iteration.tolist() == [1.0, 2.0, 1.0]
+
+
+def test_trainings_solve_the_same_problem(load):
+    module = load("bench_chunking")
+    courses = []
+    for program in module.Fit.params:
+        case = module.Fit()
+        try:
+            case.setup(program, n_sentences=20, max_iter=200)
+        except load("common").Absent as reason:
+            pytest.skip(str(reason))
+        courses.append(case.time_fit(program))
+    one, two, peer = courses
+    assert one.n_weights == peer.n_weights
+    assert one.objective[-1] == pytest.approx(peer.objective[-1], rel=1e-5)
+    assert one.accuracy == pytest.approx(peer.accuracy, abs=2e-3)
+    assert len(one.wall) == len(one.objective)
+    np.testing.assert_array_equal(one.objective, two.objective)
+    assert 0 < peer.seconds_to(peer.objective[-1]) <= peer.processor[-1] <= peer.fit_seconds
+
+
+def test_taggers_have_the_same_model(load):
+    module = load("bench_tagging")
+    tags = []
+    for program in module.PROGRAMS:
+        case = module.Tagging()
+        try:
+            case.setup(program, n_sentences=20, max_iter=200)
+        except load("common").Absent as reason:
+            pytest.skip(str(reason))
+        tags += [np.concatenate(case.time_ready_features()), np.concatenate(case.time_raw_tokens())]
+    np.testing.assert_array_equal(tags[0], tags[1])
+    np.testing.assert_array_equal(tags[2], tags[3])
+    assert np.mean(tags[0] == tags[2]) > 0.99
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks can be reset on Linux only")
+def test_peaks_are_reset(load):
+    module = load("bench_memory")
+    np.ones(40 * 2**17)  # 40 MiB that must not count
+    before = module.resident()
+    np.ones(16 * 2**17)
+    assert 15 < module.mebibytes("VmHWM") - before < 24
+
+
+@pytest.mark.skipif(shutil.which("crf_learn") is None, reason="CRF++ is not on PATH")
+def test_crfpp_minimises_the_same_function(load):
+    module = load("bench_crfpp")
+    objectives = []
+    for program in module.PROGRAMS:
+        case = module.Training()
+        case.setup(program, n_sentences=30)
+        objectives.append(case.train(1000)[2])
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-3)
+    assert objectives[0] <= objectives[1]
