@@ -50,6 +50,7 @@ class Counter:
             "exp": self._counted(np.exp, exp),
             "load": self._load,
             "store": self._store,
+            "add_folded": self._add_folded,
             "fill": lambda number, width: np.full(width or 1, number),
             "fill_dual": lambda number, derivative, width: np.full(width or 1, number),
         }
@@ -68,6 +69,11 @@ class Counter:
     def _store(self, table, row, lanes):
         self.numbers += table.shape[1]
         table[row] = lanes
+
+    def _add_folded(self, table, row, lanes):
+        self.operations += len(lanes)
+        self.numbers += 2 * table.shape[1]
+        table[row] += lanes.reshape(-1, table.shape[1]).sum(axis=0)
 
     def run(self, kernel, arguments):
         """Run a kernel, and the kernels that it calls, without compilation."""

@@ -36,11 +36,10 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._kernels import chain
-from sklearn_hocrf._kernels._common import add, fill, load, multiply, multiply_add, smallest, store
+from sklearn_hocrf._kernels._common import FOLDED, add, fill, load, multiply, multiply_add, smallest, store
 
 # no cache=True below: the disk cache would not notice a change of the vector instructions in the other file
 
-FOLDED = 4  # columns of a table of counts: LANES of them would not fit in the cache
 ir = cgutils.ir  # llvmlite, as numba brings it
 MOST = 1.3  # ratio
 
@@ -79,7 +78,7 @@ class FirstOrder:
 
     def _backward(self, width, lattice, slab, scratch, scores, factors, alpha, inverse_scale, weight, beta, counts):
         first, matrix = self._weights(lattice)
-        cells = np.zeros((self.arcs.size, 1 if width is None else FOLDED))
+        cells = np.zeros((self.arcs.size, counts.shape[1]))
         backward(width, matrix, slab, scratch, scores, alpha, inverse_scale, weight, cells)
         add_counts(lattice.arc_weight, self.arcs.ravel(), cells, counts)
 

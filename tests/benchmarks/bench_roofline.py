@@ -86,11 +86,16 @@ def forward_work(call):
     return by_row(call.slab, operations, 2 * n_labels + numbers + n_arcs + n_slots + 3 * n_states)
 
 
+def counting(call):
+    """Return how many numbers are read and written to count an arc, for each lane: sums have fewer columns."""
+    return 2 * call.counts.shape[1] / call.slab.length.shape[1]
+
+
 def backward_work(call):
     n_labels, n_states, n_arcs, n_slots = sizes(call.lattice)
     (additions, numbers), (back_additions, back_numbers) = network_work(call.lattice)
-    operations = additions + back_additions + 3 * n_arcs + 3 * n_states + 3 * n_slots
-    numbers += back_numbers + 4 * n_arcs + 7 * n_states + 3 * n_labels + 5 * n_slots
+    operations = additions + back_additions + 4 * n_arcs + 3 * n_states + 3 * n_slots
+    numbers += back_numbers + (2 + counting(call)) * n_arcs + 7 * n_states + 3 * n_labels + 5 * n_slots
     return by_row(call.slab, operations, numbers)
 
 
@@ -147,8 +152,8 @@ def semi_backward_work(call):
     _, n_states, n_arcs, n_slots = sizes(call.lattice)
     (additions, numbers), (back_additions, back_numbers) = network_work(call.lattice)
     n_segments, n_cells = segment_cells(call)
-    operations = additions + back_additions + 4 * n_arcs + 2 * n_states + n_slots
-    numbers += back_numbers + 4 * n_arcs + 7 * n_states + 5 * n_slots
+    operations = additions + back_additions + 5 * n_arcs + 2 * n_states + n_slots
+    numbers += back_numbers + (2 + counting(call)) * n_arcs + 7 * n_states + 5 * n_slots
     work = by_row(call.slab, operations, numbers)
     return with_segments(work, call.slab, n_segments + 2 * n_cells, 2 * n_segments + 4 * n_cells)
 
