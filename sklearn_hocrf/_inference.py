@@ -424,11 +424,17 @@ class BaseRun:
             self._sums[name, columns] = np.zeros((size, columns))
         return self._sums[name, columns]
 
+    def _arcs(self, columns):
+        """Return the sums of arc marginals, for kernels of so many columns to add to."""
+        columns = self.parts * (1 if columns == self.parts else chain.FOLDED)
+        return self._sum("arcs", self.layout.automaton.n_arcs, columns)
+
     def _total(self, name, size):
         """Return a sum over all lanes; of dual numbers, the derivatives."""
         totals = np.zeros(size)
-        for lanes in (1, chain.LANES):
-            totals += self._sum(name, size, lanes * self.parts)[:, -lanes:].sum(axis=1)
+        for (other, columns), table in sorted(self._sums.items()):
+            if other == name:
+                totals += table[:, -(columns // self.parts) :].sum(axis=1)
         return totals
 
     def _weight(self, sequences):
@@ -574,10 +580,6 @@ class BackwardRun(_Run):
             scores, dynamic, alpha, _ = self._forward_log_slab(slab, carry)
             chain_log.backward_log(self.log_lattice, scores, dynamic, alpha, weight[0, 0], beta, counts)
             self._receive(slab, scores.view(np.float64), weight)
-
-    def _arcs(self, columns):
-        """Return the sums of arc marginals by column, for kernels to add to."""
-        return self._sum("arcs", self.layout.automaton.n_arcs, columns)
 
 
 class _ExpectationRun(BackwardRun):

@@ -340,7 +340,7 @@ class SegmentBackwardRun(_Run):
                 table,
                 self._factors(slab),
                 *arrays,
-                self._sum("arcs", self.layout.automaton.n_arcs, self._columns(slab)),
+                self._arcs(self._columns(slab)),
             )
             self._collect(slab, table, scores, weight)
         for sequence in redone:
@@ -352,7 +352,7 @@ class SegmentBackwardRun(_Run):
         reach, whole_reach = map(self._in_log_space, self._reach_tables(slab))
         n_rows = int(slab.rows[-1])
         reaches = reach.reshape(n_rows, -1), whole_reach.reshape(n_rows, self.plan.n_whole)
-        counts = self._in_log_space(self._sum("arcs", self.layout.automaton.n_arcs, self.parts))
+        counts = self._in_log_space(self._arcs(self.parts))
         arrays = scores, table, *tables, weight[0, 0], *reaches, counts
         semi_log.backward_log(self.log_lattice, self.shape, *arrays)
         self._collect(slab, table.view(np.float64), scores.view(np.float64), weight)

@@ -186,7 +186,7 @@ def test_answers_do_not_depend_on_the_size_of_slabs(feature_orders, slab_numbers
     lengths = rng.integers(0, 30, 3 * scaled_kernels.LANES + 5)
     chain, batch = to_chain_model(random_case(rng, 3, lengths, 2, 8, 1.0, feature_orders))
     expected = answers(chain, batch)
-    monkeypatch.setattr(_inference, "_SLAB_NUMBERS", slab_numbers)
+    monkeypatch.setattr(_inference, "_SLAB_NUMBERS", (slab_numbers, slab_numbers))
     assert_same(answers(chain, batch), expected)
 
 

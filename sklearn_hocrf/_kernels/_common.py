@@ -19,6 +19,7 @@ from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
 LANES = 16
+FOLDED = 4  # columns that are left of LANES where sums over all lanes are collected
 ir = cgutils.ir  # llvmlite, as numba brings it
 
 
@@ -124,6 +125,42 @@ def store(typing_context, table, row, lanes):
         return context.get_dummy_value()
 
     return types.void(table, row, lanes), generate
+
+
+@intrinsic
+def add_folded(typing_context, table, row, lanes):
+    """Add lanes to row ``row`` of a table of FOLDED columns, several lanes to each; of one, to one column."""
+
+    def generate(context, builder, signature, args):
+        data = make_array(table)(context, builder, args[0]).data
+        place = context.cast(builder, args[1], row, types.intp)
+        parts = _parts(builder, args[2]) if _is_dual(args[2]) else [args[2]]
+        columns = FOLDED if isinstance(parts[0].type, ir.VectorType) else 1
+        for number, part in enumerate(parts):
+            offset = builder.mul(place, ir.Constant(place.type, len(parts) * columns))
+            pointer = builder.gep(data, [builder.add(offset, ir.Constant(place.type, number * columns))])
+            total = part
+            if columns > 1:
+                total = _folded(builder, part)
+                pointer = builder.bitcast(pointer, total.type.as_pointer())
+            builder.store(builder.fadd(builder.load(pointer, align=8), total), pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(table, row, lanes), generate
+
+
+def _folded(builder, lanes):
+    """Return FOLDED sums of lanes, added in pairs."""
+    nothing = ir.Constant(lanes.type, ir.Undefined)
+    kind = ir.VectorType(ir.IntType(32), FOLDED)
+    starts = range(0, LANES, FOLDED)
+    sums = [
+        builder.shuffle_vector(lanes, nothing, ir.Constant(kind, list(range(start, start + FOLDED))))
+        for start in starts
+    ]
+    while len(sums) > 1:
+        sums = [builder.fadd(one, other) for one, other in zip(sums[::2], sums[1::2], strict=True)]
+    return sums[0]
 
 
 def _filled(builder, kind, number, derivative):
@@ -274,6 +311,11 @@ if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual nu
 
     def store(table, row, lanes):
         table[row] = np.concatenate(lanes) if isinstance(lanes, tuple) else lanes
+
+    def add_folded(table, row, lanes):
+        parts = lanes if isinstance(lanes, tuple) else (lanes,)
+        sums = [part.reshape(-1, FOLDED).sum(axis=0) if len(part) > 1 else part for part in parts]
+        table[row] += np.concatenate(sums)
 
     def fill(number, width):
         return fill_dual(number, 0.0, width)

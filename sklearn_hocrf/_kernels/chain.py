@@ -28,8 +28,10 @@ import numpy as np
 from numba import njit
 
 from ._common import (
+    FOLDED,
     LANES,
     add,
+    add_folded,
     exp,
     fill,
     fill_dual,
@@ -46,9 +48,9 @@ from ._common import (
     where_positive,
 )
 
-__all__ = ["LANES", "LOWEST_LOG", "backward", "backward_max", "exponentiate", "forward", "label_arcs", "walk"]
+__all__ = ["FOLDED", "LANES", "LOWEST_LOG", "backward", "backward_max", "exponentiate", "forward", "label_arcs", "walk"]
 
-COMMON_SOURCE = "0cebd2475a6b3c69"
+COMMON_SOURCE = "907752eca589fb80"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
@@ -199,7 +201,7 @@ def backward(width, lattice, slab, scratch, scores, factors, alpha, inverse_scal
     scores : (R * C, W)   in: from ``forward``; out: P(label) in the first L columns, P(pattern ends here) in the others
     weight : (B, W)   by which each lane counts in ``counts``
     beta : (P, W)   in and out, for parts of long sequences
-    counts : (A, W)   increased by the marginals of the arcs
+    counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
     """
     n_states, n_arcs, n_slots = len(lattice.fail), len(lattice.arc_slot), len(lattice.slot_arc)
     n_columns, n_lanes = len(scores) // slab.rows[-1], slab.length.shape[1]
@@ -246,7 +248,7 @@ def backward(width, lattice, slab, scratch, scores, factors, alpha, inverse_scal
                         store(slots, slot, multiply(adjoint, value))
                     store(adjoints, arc, adjoint)
                     used = multiply(adjoint, value)
-                    store(counts, arc, multiply_add(used, lane_weight, load(counts, arc, width)))
+                    add_folded(counts, arc, multiply(used, lane_weight))
             sum_adjoints(width, lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
             for label in range(lattice.n_labels):
                 store(scores, row * n_columns + label, load(marginals, label, width))

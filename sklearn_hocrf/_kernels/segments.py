@@ -12,7 +12,7 @@ from numba import njit
 
 from ._common import add, fill, fill_dual, load, multiply_add, store
 
-COMMON_SOURCE = "0cebd2475a6b3c69"
+COMMON_SOURCE = "907752eca589fb80"
 FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
 
 

@@ -27,6 +27,7 @@ from numba import njit
 
 from ._common import (
     add,
+    add_folded,
     exp,
     fill,
     fill_dual,
@@ -43,7 +44,7 @@ from ._common import (
     where_positive,
 )
 
-COMMON_SOURCE = "0cebd2475a6b3c69"
+COMMON_SOURCE = "907752eca589fb80"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
@@ -245,7 +246,8 @@ def backward(
     table : (R * E, W)   from ``forward``; out: P(segment) for labels, P(segment and pattern) for the other targets
     factors, begin, whole, alpha, inverse   from ``forward``
     weight : (B, W)   by which each lane counts in ``counts``
-    reach : (R * P, W), whole_reach : (R * H, W)   overwritten        counts : (A, W)   increased by arc marginals
+    reach : (R * P, W), whole_reach : (R * H, W)   overwritten
+    counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
     """
     n_states, n_slots, n_whole = len(lattice.fail), len(lattice.slot_arc), len(tables.whole_arc)
     n_arcs, n_entries = len(lattice.arc_slot), tables.first_entry[-1]
@@ -347,7 +349,7 @@ def backward(
                     used = multiply(adjoint, value)
                     if slot >= 0:
                         store(used_slots, slot, used)
-                    store(counts, arc, multiply_add(used, lane_weight, load(counts, arc, width)))
+                    add_folded(counts, arc, multiply(used, lane_weight))
             sum_adjoints(width, lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
             for slot in range(n_slots - 1, -1, -1):
                 up, column = lattice.slot_up[slot], lattice.slot_column[slot]
