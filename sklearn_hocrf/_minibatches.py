@@ -153,7 +153,7 @@ class SegmentMinibatches(Minibatches):
 
     def _arcs_of(self, truth: Segments):
         arcs = label_arcs(build_lattice(self.layout), truth.offsets, truth.codes)
-        return _Entries(truth.offsets, arcs, np.empty(0))
+        return _Entries(freeze(truth.offsets, np.int64), arcs, np.empty(0))
 
     def _entries(self):
         return [self._entries_of_tokens, self._entries_of_candidates]
@@ -187,7 +187,7 @@ def _pairs_of_segments(layout, batch, segments: Segments, arcs) -> _Entries:
     )
     shape = len(segments.codes), layout.n_pairs
     matrix = sparse.csr_array((value.astype(np.float64), (segment, pair)), shape=shape)
-    starts = matrix.indptr[segments.offsets].astype(np.int64)
+    starts = freeze(matrix.indptr[segments.offsets], np.int64)
     return _Entries(starts, matrix.indices.astype(np.int32), matrix.data)
 
 

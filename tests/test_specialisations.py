@@ -32,8 +32,6 @@ KNOWN = {
     # decoding knows no dual numbers; one sequence at a time in margin training
     "chain.backward_max": (2, 2),
     "semi.backward_max": (2, 2),
-    # what sequences count, in arrays that can be written and in others
-    "minibatches.subtract_entries": (2, 2),
     # log space
     "chain_log.forward_log": (0, 1),
     "chain_log.backward_log": (0, 1),
@@ -53,6 +51,7 @@ KNOWN = {
     "matching.compare": (1, 1),
     "matching.perturb": (1, 1),
     "minibatches.find_pairs": (1, 1),
+    "minibatches.subtract_entries": (1, 1),
     "minibatches.subtract_labels": (1, 1),
     "rows.add_expectations": (1, 1),
     "rows.count_kinds": (1, 1),

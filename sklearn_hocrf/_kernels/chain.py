@@ -128,7 +128,9 @@ def forward(width, lattice, slab, scratch, carry, scores, factors, alpha, invers
     n_values = n_states + len(lattice.starts) - 1
     values, next_values = scratch[:n_values], scratch[n_values : 2 * n_values]
     totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
-    plain = n_slots == 0 and lattice.arc_score.min() > -np.inf  # then the inner loop has no branches
+    plain = n_slots == 0  # and nothing is forbidden: then the inner loop has no branches
+    for score in lattice.arc_score:
+        plain = plain and score > -np.inf
     zero, infinite = fill(0.0, width), fill(np.inf, width)
     for block in range(len(slab.length)):
         for state in range(n_states):
@@ -304,13 +306,19 @@ def walk(lattice, slab, scores, dynamic, beta, state, codes):
     """
     n_states, n_slots = len(lattice.fail), len(lattice.slot_arc)
     n_columns = len(scores) // slab.rows[-1]
-    arc_of_label = np.empty(lattice.n_labels, dtype=np.int32)
+    # the arcs that states use, looked up when a state is first met
+    arcs, known = np.empty((n_states, lattice.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
     for block in range(len(slab.length)):
-        for lane in range(scores.shape[1]):
-            current = state[block, lane]
-            for position in range(slab.length[block, lane]):
-                row = slab.rows[block] + position
-                resolve(lattice, current, arc_of_label)
+        for row in range(slab.rows[block], slab.rows[block + 1]):
+            position = row - slab.rows[block]
+            for lane in range(scores.shape[1]):
+                if position >= slab.length[block, lane]:
+                    continue
+                current = state[block, lane]
+                if not known[current]:
+                    resolve(lattice, np.int64(current), arcs[current])
+                    known[current] = True
+                arc_of_label = arcs[current]
                 best, best_arc = -np.inf, arc_of_label[0]
                 for label in range(lattice.n_labels):
                     arc = arc_of_label[label]
@@ -321,8 +329,7 @@ def walk(lattice, slab, scores, dynamic, beta, state, codes):
                     if score > best:
                         best, best_arc = score, arc
                 codes[slab.first_token[block, lane] + position] = lattice.arc_label[best_arc]
-                current = lattice.arc_target[best_arc]
-            state[block, lane] = current
+                state[block, lane] = lattice.arc_target[best_arc]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -433,14 +433,18 @@ def walk(lattice, tables, slab, table, dynamic, beta, codes, lengths):
     codes, lengths : (N,) int32   out: label of each token, and length of the segment that starts with it, or 0
     """
     n_states, n_slots, n_entries = len(lattice.fail), len(lattice.slot_arc), tables.first_entry[-1]
-    arc_of_label = np.empty(lattice.n_labels, dtype=np.int32)
+    # the arcs that states use, looked up when a state is first met
+    arcs, known = np.empty((n_states, lattice.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
     for block in range(len(slab.length)):
         for lane in range(table.shape[1]):
             current, position = 0, 0
             n_tokens = slab.length[block, lane]
             while position < n_tokens:
                 row = slab.rows[block] + position
-                resolve(lattice, current, arc_of_label)
+                if not known[current]:
+                    resolve(lattice, current, arcs[current])
+                    known[current] = True
+                arc_of_label = arcs[current]
                 best, best_arc, best_length = -np.inf, arc_of_label[0], 1
                 for label in range(lattice.n_labels):
                     arc = arc_of_label[label]
