@@ -6,7 +6,7 @@ how sure they are, ``datasets`` reads and generates data.
 """
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
@@ -15,12 +15,15 @@ __version__ = "0.1.0"
 
 __all__ = ["HighOrderCRF", "HighOrderSemiCRF", "__version__", "datasets", "feature_extraction", "inspection", "metrics"]
 
+if TYPE_CHECKING:
+    from . import datasets, feature_extraction, inspection, metrics
+else:
 
-def __getattr__(name: str) -> ModuleType:
-    """Import a subpackage when it is first asked for: all of them take as long as the estimators alone."""
-    if name in __all__:
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name):
+        """Import a subpackage when it is first asked for: all of them take as long as the estimators alone."""
+        if name in __all__:
+            return import_module(f".{name}", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

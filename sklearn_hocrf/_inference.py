@@ -41,8 +41,8 @@ __all__ = [
     "width_of",
 ]
 
-_SLAB_NUMBERS = 1 << 17, 1 << 18  # 1 to 2 MiB of doubles: more where that leaves enough pieces for several threads,
-_MANY_PIECES = 8  # for a piece costs some calls from Python; and at least _SLAB_ROWS
+_SLAB_NUMBERS = 1 << 17, 1 << 18  # 1 to 2 MiB of doubles, but at least _SLAB_ROWS: a call from Python costs some rows
+_MANY_PIECES = 8  # as long as so many are left for several threads, slabs are large
 _SLAB_ROWS = 32
 _LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
 _MOST_CHUNKS = 16

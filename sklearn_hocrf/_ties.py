@@ -70,17 +70,18 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch) -> Ties:
 def _representatives(layout, batch):
     """Return the first attribute of the same kind for each, both by rank.
 
-    Attributes are told apart by random numbers: sums, over their entries and over their pairs, of one for each token
-    and one for each score column. Two sums of 64 bits agree by chance with a probability of about 1e-38.
+    Attributes are told apart by sums of random numbers modulo 2**64: over their entries, of one for each token times
+    one for the value, and over their pairs, of one for each score column. That two such sums agree by chance has a
+    probability of about 1e-38.
     """
     rng = np.random.default_rng(0)
     n_attributes, n_columns = len(layout.features.sort_key), layout.pairs.n_columns
     sums = _random(rng, n_attributes)  # those that are no attributes of tokens are all of a different kind
-    values = np.ones(len(batch.indices), np.int64) if batch.values is None else batch.values.view(np.int64)
+    values = np.ones(len(batch.indices), np.uint64) if batch.values is None else _mixed(batch.values)
     matrix = sparse.csr_array((values, batch.indices, batch.indptr), shape=(batch.n_tokens, batch.n_attributes))
     sums[: batch.n_attributes] = matrix.T @ _random(rng, batch.n_tokens)
     starts = layout.pairs.starts
-    ones = np.ones(layout.n_pairs, np.int64)
+    ones = np.ones(layout.n_pairs, np.uint64)
     columns = sparse.csr_array((ones, layout.pairs.columns, starts), shape=(len(starts) - 1, n_columns))
     sums = sums[layout.attribute_of_rank] + columns @ _random(rng, n_columns)
     order = np.lexsort(sums.T)
@@ -90,5 +91,16 @@ def _representatives(layout, batch):
     return first
 
 
+def _mixed(values):
+    """Return odd numbers of 64 bits for numbers, by the finaliser of splitmix64.
+
+    The bits of round numbers end in zeros, as then the bits of all products modulo 2**64 would.
+    """
+    bits = values.view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31)) | np.uint64(1)
+
+
 def _random(rng, n):
-    return rng.integers(-(2**63), 2**63 - 1, size=(n, 2))
+    return rng.integers(0, 2**64, size=(n, 2), dtype=np.uint64)

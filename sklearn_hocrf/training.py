@@ -11,6 +11,8 @@ The estimators pick them by name, or take instances: those here with other setti
   it calls of the other two, and ``fit`` refuses what does not go together before any work.
 """
 
+import numpy as np
+
 from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem, Tied
 from ._penalties import L2, ElasticNet
 from ._solvers import LBFGS, OWLQN, SGD, AdaGrad, AveragedPerceptron, FrankWolfe, NewtonCG, Progress, SolverReport
@@ -64,7 +66,9 @@ def minimise(solver, objective, penalty, problem, start) -> SolverReport:
     if known and type(solver) in (LBFGS, NewtonCG, OWLQN):
         ties = tie_weights(problem.layout, problem.batch)
         tied = penalty.tied(ties.place, ties.root)
-        if tied is not None and len(ties.root) <= _WORTH_TYING * len(start):
+        # without a penalty, weights that start apart stay apart
+        alike = tied is not None and (tied.precision.all() or np.allclose(ties.widen(ties.narrow(start)), start))
+        if alike and len(ties.root) <= _WORTH_TYING * len(start):
             narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
             report = solver.solve(narrow, tied, ties.narrow(start))
             return report._replace(w=ties.widen(report.w))

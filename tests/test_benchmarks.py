@@ -119,7 +119,7 @@ def test_runs_are_cut(load):
     assert segments == [[(0, 2, "a"), (2, 3, "a"), (3, 4, "b")], [(0, 1, "b")]]
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"bench_derivatives", "bench_growth"}))
+@pytest.mark.parametrize("name", NAMES)
 def test_asv_can_run_classes(load, name):
     module = load(name)
     for found in vars(module).values():

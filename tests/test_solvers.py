@@ -5,6 +5,7 @@ import pytest
 
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._solvers import LBFGS, OWLQN, check_needs, shortest_subgradient
+from sklearn_hocrf._solvers._quasi_newton import Curvature, Point
 
 
 class Quadratic:
@@ -196,6 +197,55 @@ def test_overflow_is_refused():
     penalty = ElasticNet(np.ones(30), np.ones(30))
     with pytest.raises(ValueError, match="floating point numbers cannot hold"), np.errstate(over="ignore"):
         OWLQN().solve(logistic(), penalty, np.full(30, 1e200))
+
+
+# --- L-BFGS -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e3, 1e6])
+def test_lbfgs_on_rows_of_any_scale(scale):
+    objective = logistic(n_weights=3)
+    expected = LBFGS(tol=1e-9, max_iter=5000).solve(objective, L2(0.0), np.zeros(3)).history[-1]
+    scaled = Logistic(scale * objective.signed, np.ones(len(objective.signed)))
+    found = LBFGS(tol=0, max_iter=5000).solve(scaled, L2(0.0), np.zeros(3))
+    assert found.history[-1] == pytest.approx(expected, rel=1e-8)
+
+
+def at(w, gradient):
+    return Point(np.array(w), 0.0, np.array(gradient), np.array(gradient))
+
+
+def test_curvature_keeps_the_newest_steps():
+    rng = np.random.default_rng(0)
+    matrix = np.diag([1.0, 2.0, 5.0, 10.0])
+    curvature, steps = Curvature(3, 4), []
+
+    def check():
+        """The newest step solves its own change exactly."""
+        step, change = steps[-1]
+        np.testing.assert_allclose(curvature.solve(change), step, rtol=1e-10)
+        assert len(curvature) == min(len(steps), 3)
+
+    for number in range(9):
+        if number in (4, 5):  # along which the function is not convex: not taken in
+            curvature.add(at(np.zeros(4), np.zeros(4)), at(np.ones(4), -np.ones(4)))
+            assert len(curvature) == 2
+            steps = steps[-2:]
+        step = rng.normal(size=4)
+        steps.append((step, matrix @ step))
+        curvature.add(at(np.zeros(4), np.zeros(4)), at(step, matrix @ step))
+        check()
+
+
+def test_curvature_forgets_the_oldest_step():
+    curvature, few = Curvature(2, 3), Curvature(2, 3)
+    steps = np.random.default_rng(1).normal(size=(5, 3))
+    for step in steps:
+        curvature.add(at(np.zeros(3), np.zeros(3)), at(step, 3 * step))
+    for step in steps[-2:]:
+        few.add(at(np.zeros(3), np.zeros(3)), at(step, 3 * step))
+    vector = np.array([1.0, -2.0, 0.5])
+    np.testing.assert_allclose(curvature.solve(vector), few.solve(vector), rtol=1e-12)
 
 
 # --- what goes with what ----------------------------------------------------------------------------------------------

@@ -9,7 +9,10 @@ from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._batch import SequenceBatch
 from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem, Tied
+from sklearn_hocrf._patterns import observed_patterns
+from sklearn_hocrf._potentials import build_layout
 from sklearn_hocrf._ties import tie_weights
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
@@ -94,6 +97,48 @@ def rare_words(n_sequences=60, seed=0):
         for n, rows in enumerate(X)
     ]
     return X, [labels.tolist() for labels in y]
+
+
+@pytest.mark.parametrize("values", [[2.0], [0.5], [4.0], [1.5], [-1.0], [1.0, 0.3]])
+def test_different_attributes_are_not_tied(values):
+    n = 20_000
+    data = np.full(n, values[0])
+    data[0] = values[-1]
+    batch = SequenceBatch([0, n], np.arange(n + 1), np.arange(n), data, n)
+    codes = np.zeros(n, dtype=np.int32)
+    layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 1, 0), fit_intercept=False)
+    assert len(tie_weights(layout, batch).root) == layout.n_weights == n
+
+
+def test_fit_ties(monkeypatch):
+    sizes, solve = [], LBFGS.solve
+
+    def solve_and_note(self, objective, penalty, w0):
+        sizes.append(len(w0))
+        return solve(self, objective, penalty, w0)
+
+    monkeypatch.setattr(LBFGS, "solve", solve_and_note)
+    X, y = rare_words()
+    whole = SeesAll(LBFGS())
+    HighOrderCRF(max_order=1, solver=whole).fit(X, y)
+    HighOrderCRF(max_order=1).fit(X, y)
+    assert sizes[0] == whole.n_weights
+    assert sizes[1] < 0.7 * sizes[0]
+
+
+def test_weights_that_start_apart_stay_apart_without_a_penalty():
+    X = [[["both", "too"], ["other"]]] * 3 + [[["both", "too"], ["both", "too"]]]
+    y = [["a", "b"]] * 3 + [["b", "a"]]
+    crf = HighOrderCRF(sigma_reg=np.inf, warm_start=True, solver=LBFGS(tol=1e-2)).fit(X, y)
+    column = crf.feature_names_in_.tolist().index("both")
+    coef = crf.coef_.tolil()
+    coef[0, column] += 3.0
+    crf.coef_ = coef.tocsr()
+    before = crf.coef_.toarray()
+    crf.fit(X, y)
+    moved = crf.coef_.toarray() - before
+    other = crf.feature_names_in_.tolist().index("too")
+    np.testing.assert_allclose(moved[:, column], moved[:, other], atol=1e-9)
 
 
 class SeesAll:

@@ -28,7 +28,7 @@ from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
 STEP = 8
-FEW = 8  # pairs: entries of features with more are not cut
+FEW = 4  # pairs: entries of features with more are not cut, for rows take memory for each part
 STRIP_ROWS, STRIP_NUMBERS = 8, 4096  # most positions, and about how many numbers, of the table of lines
 ir = cgutils.ir  # llvmlite, as numba brings it
 

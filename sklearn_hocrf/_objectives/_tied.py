@@ -16,7 +16,8 @@ class Tied:
     Parameters
     ----------
     objective : Objective
-        The criterion, bound to a problem under ``ties.layout``, whose weights are sums of equal weights.
+        The criterion, bound to a problem under ``ties.layout``, whose weights are sums of equal weights. It has
+        ``value_gradient`` and, for solvers that ask for it, ``hessp``.
     ties : Ties
     """
 

@@ -13,7 +13,8 @@ __all__ = ["LBFGS"]
 class LBFGS(QuasiNewton):
     """Limited-memory BFGS.
 
-    Steps meet the strong Wolfe conditions. Where values agree to so many digits that their difference is made of
+    Steps meet the strong Wolfe conditions; sufficient decrease alone will do where that takes too long. Where values
+    agree to so many digits that their difference is made of
     rounding errors, the slopes at both ends tell it.
 
     Parameters
@@ -44,10 +45,9 @@ class LBFGS(QuasiNewton):
 
     needs = {"objective": ("value_gradient",), "penalty": ("value_gradient",)}
     instead = "For l1_reg > 0 use solver='lbfgs', which stands for OWLQN then, or an OWLQN"
-    most_steps = 20  # of a line search
+    most_steps = 30  # of a line search; the very first step may be far too long
     flatness = 0.9  # share of the first slope's size that the last one may have
     rounding = 1e-9  # relative difference below which values are not trusted
-    least = np.finfo(float).eps ** 1.5  # relative slope below which gradients are not trusted, either
 
     def _function(self, objective, penalty, n_weights):
         def evaluate(w):
@@ -59,31 +59,42 @@ class LBFGS(QuasiNewton):
     def _search(self, evaluate, point, curvature, penalty):
         direction = curvature.solve(point.gradient)
         slope = -float(point.gradient @ direction)
-        if not slope < -self.least * abs(point.value):
+        if not slope < 0 or np.linalg.norm(direction) <= np.finfo(float).eps * np.linalg.norm(point.w):
             return None
         step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(point.gradient)
         best, low, high = None, (0.0, slope), None  # the step wanted lies between low, which is too short, and high
+        too_long, in_a_row = None, 0
         for _ in range(self.most_steps):
-            new = evaluate(point.w - step * direction)
+            end = point.w - step * direction
+            if np.array_equal(end, point.w):
+                break
+            new = evaluate(end)
             new_slope = -float(new.gradient @ direction)
             change = new.value - point.value
             if abs(change) <= self.rounding * abs(point.value):
                 change = 0.5 * step * (slope + new_slope)
-            if change > self.decrease * step * slope:
-                high = step, new_slope
-            else:
+            decreases = change <= self.decrease * step * slope
+            if decreases:
                 best = new
                 if abs(new_slope) <= -self.flatness * slope:
                     break
-                low, high = ((step, new_slope), high) if new_slope < 0 else (low, (step, new_slope))
-            step = _between(low, high)
+            before, too_long = too_long, not decreases or new_slope > 0
+            in_a_row = in_a_row + 1 if too_long == before else 0
+            low, high = (low, (step, new_slope)) if too_long else ((step, new_slope), high)
+            step = _between(low, high, too_long, in_a_row)
         return best
 
 
-def _between(low, high):
-    """Return the next step to try, given the steps and slopes at the ends; ``high`` is None where there is no end."""
+def _between(low, high, too_long, in_a_row):
+    """Return the next step to try.
+
+    ``low`` and ``high`` are the steps and slopes at the ends; ``high`` is None where there is no end. The last step was
+    ``too_long`` or too short, as were so many ``in_a_row`` before it: interpolation then gets nowhere.
+    """
     (short, falling), (long, slope) = low, high or (np.inf, 0.0)
     if long == np.inf:
         return 4 * short
     share = falling / (falling - slope) if slope > 0 else 0.5  # the slope is 0 there, if it is linear
+    most = 0.5**in_a_row
+    share = min(share, most) if too_long else max(share, 1 - most)
     return short + min(max(share, 0.1), 0.9) * (long - short)

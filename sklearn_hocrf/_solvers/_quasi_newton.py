@@ -111,13 +111,13 @@ class Curvature:
 
     def add(self, point, new):
         """Take in the step between two points, unless the function is not convex along it."""
-        n_rows = len(self._products)
-        row = len(self._rows) if len(self._rows) < n_rows else self._rows[0]
+        free = set(range(len(self._products))).difference(self._rows)
+        row = min(free) if free else self._rows[0]
         kept = [r for r in self._rows if r != row]
         step = np.subtract(new.w, point.w, out=self._steps[row])
         change = np.subtract(new.gradient, point.gradient, out=self._changes[row])
         self._products[row] = step @ change
-        is_convex = self._products[row] > np.finfo(float).eps * float(change @ change)
+        is_convex = self._products[row] > np.finfo(float).eps * np.linalg.norm(step) * np.linalg.norm(change)
         self._rows = [*kept, row] if is_convex else kept
 
     def solve(self, gradient):

@@ -12,12 +12,12 @@ Needs ocr and cora_references in SKLEARN_HOCRF_DATA or ../shared/data. ``--quick
 import argparse
 import time
 import warnings
+from functools import partial
 
 import bench_bibliography
 import numpy as np
 from bench_handwriting import load_words, make_objective
-from bench_segments import keep_problem
-from common import print_table, take_turns, with_spread
+from common import Absent, keep_problem, print_table, skip_where, take_turns, with_spread
 from threadpoolctl import threadpool_limits
 
 MOST = 2.5  # plain passes that a derivative may cost
@@ -42,18 +42,30 @@ def segment_problem(max_order, kind, quick):
     return kept[0]
 
 
+PROBLEMS = {f"chain of order {order}": partial(chain_problem, order) for order in (1, 3)} | {
+    f"semi-CRF of order {order}, features: {kind}": partial(segment_problem, order, kind)
+    for kind in FEATURE_ORDER
+    for order in (1, 2)
+}
+
+
 class Derivative:
     """Expected counts at one point, and their derivatives along one direction, on one thread."""
 
-    def __init__(self, problem):
+    params = list(PROBLEMS)
+    param_names = ["problem"]
+
+    def setup(self, name, quick=False):
+        problem = PROBLEMS[name](quick)
+        skip_where("the data is absent: set SKLEARN_HOCRF_DATA to its folder" if problem is None else None)
         rng = np.random.default_rng(0)
         self.problem = problem
         self.w, self.direction = rng.normal(scale=0.1, size=problem.n_weights), rng.normal(size=problem.n_weights)
 
-    def time_plain(self):
+    def time_plain(self, name=None):
         return self.problem.model(self.w).expectations(self.problem.plan).counts
 
-    def time_dual(self):
+    def time_dual(self, name=None):
         return self.problem.model(self.w).expectation_slopes(self.problem.plan, self.direction)
 
     def check(self, step=1e-5):
@@ -64,14 +76,13 @@ class Derivative:
         np.testing.assert_allclose(found, (ahead - behind) / (2 * step), atol=1e-6 * np.abs(found).max())
 
 
-def measure(name, problem, n_rounds):
+def measure(name, case, n_rounds):
     """Return the row of a problem in the table, and its median ratio."""
-    case = Derivative(problem)
     case.check()
     seconds = take_turns([case.time_plain, case.time_dual], n_rounds, time.process_time)
     ratio = seconds[:, 1] / seconds[:, 0]
     milliseconds = (with_spread(1e3 * column, ".1f") for column in seconds.T)
-    return (name, problem.n_weights, *milliseconds, with_spread(ratio, ".2f")), np.median(ratio)
+    return (name, case.problem.n_weights, *milliseconds, with_spread(ratio, ".2f")), np.median(ratio)
 
 
 def main(arguments=None):
@@ -79,16 +90,16 @@ def main(arguments=None):
     parser.add_argument("--quick", action="store_true", help="a few sequences")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each comparison (default: %(default)s)")
     options = parser.parse_args(arguments)
-    problems = {f"chain of order {order}": chain_problem(order, options.quick) for order in (1, 3)}
-    for kind in FEATURE_ORDER:
-        for order in (1, 2):
-            problem = segment_problem(order, kind, options.quick)
-            if problem is not None:
-                problems[f"semi-CRF of order {order}, features: {kind}"] = problem
-    if len(problems) == 2:
-        print("semi-CRFs: skipped, the data is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")
+    measured = []
     with threadpool_limits(1):
-        measured = [measure(name, problem, options.rounds) for name, problem in problems.items()]
+        for name in PROBLEMS:
+            case = Derivative()
+            try:
+                case.setup(name, options.quick)
+            except Absent as error:
+                print(f"{name}: skipped, {error}")
+                continue
+            measured.append(measure(name, case, options.rounds))
     print("milliseconds of the processor, one thread: median [least most]")
     print_table(["", "weights", "plain", "dual", "ratio"], [row for row, _ in measured])
     ratios = [ratio for _, ratio in measured]

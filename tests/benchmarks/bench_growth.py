@@ -73,7 +73,7 @@ def references(task, size, n_references):
     return training_objective(model, features.fit_transform(X, y), y)
 
 
-class Gradient:
+class _Gradient:
     """Value and gradient at one point, on one thread."""
 
     def __init__(self, objective):
@@ -99,7 +99,7 @@ class Lengths:
     param_names = ["max_segment_length"]
 
     def setup(self, longest):
-        self.gradient = Gradient(of_length(longest, generate()))
+        self.gradient = _Gradient(of_length(longest, generate()))
 
     def time_gradient(self, longest):
         self.gradient.time_gradient()
@@ -112,7 +112,7 @@ class Arcs:
     param_names = ["n_patterns"]
 
     def setup(self, n_patterns):
-        self.gradient = Gradient(of_patterns(n_patterns, generate()))
+        self.gradient = _Gradient(of_patterns(n_patterns, generate()))
 
     def time_gradient(self, n_patterns):
         self.gradient.time_gradient()
@@ -165,7 +165,7 @@ def main(arguments=None):
         series = {title: case for title, case in series.items() if not title.startswith("references")}
     with threadpool_limits(1):
         for title, (by, make, sizes, given) in series.items():
-            compare(title, by, [Gradient(make(size, given)) for size in sizes], options.rounds)
+            compare(title, by, [_Gradient(make(size, given)) for size in sizes], options.rounds)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from numba import njit
 
 from sklearn_hocrf._batch import freeze
 from sklearn_hocrf._kernels import chain
-from sklearn_hocrf._kernels._common import add, fill, load, multiply, multiply_add, store, where_positive
+from sklearn_hocrf._kernels._common import add, add_folded, fill, load, multiply, multiply_add, store, where_positive
 from sklearn_hocrf._sumnet import SumNetwork
 
 # no cache=True below: the disk cache would not notice a change of the vector instructions in the other file
@@ -190,7 +190,7 @@ def backward(width, lattice, transitions, weight, slab, scores, alpha, inverse_s
                     if (stop - first) % 2:
                         one = add(one, load(alpha, here + transitions.source[stop - 1], width))
                     used = multiply(multiply(fill(lattice.arc_weight[arc], width), flow), add(one, other))
-                    store(counts, arc, add(load(counts, arc, width), used))
+                    add_folded(counts, arc, used)
             for state in range(n_states):
                 total = zero
                 for t in range(state * n_labels, (state + 1) * n_labels):
