@@ -271,13 +271,16 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
             prefix: up_to(orders) if _is_order(orders) else tuple(sorted(set(orders)))
             for prefix, orders in self.feature_order.items()
         }
-        names, chosen = list(map(str, features.names)), np.zeros(len(features.names), dtype=np.int64)
-        prefixes = sorted(by_prefix, key=len)  # later ones, which are longer, win
-        for number, prefix in enumerate(prefixes, start=1):
-            fits = np.array([name.startswith(prefix) for name in names], dtype=bool)
-            if not fits.any():
+        names, prefixes = list(map(str, features.names)), sorted(by_prefix, key=len)
+        # most features of large models have none of the prefixes
+        any_prefix = tuple(prefixes)
+        some = [number for number, name in enumerate(names) if name.startswith(any_prefix)]
+        chosen = np.zeros(len(names), dtype=np.int64)
+        for order, prefix in enumerate(prefixes, start=1):  # later ones, which are longer, win
+            fits = [number for number in some if names[number].startswith(prefix)]
+            if not fits:
                 warnings.warn(f"feature_order: no feature name begins with {prefix!r}", UserWarning, stacklevel=6)
-            chosen[fits] = number
+            chosen[fits] = order
         orders = [(0,), *(by_prefix[prefix] for prefix in prefixes)]
         return [orders[number] for number in chosen.tolist()]
 

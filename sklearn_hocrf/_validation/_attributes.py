@@ -180,7 +180,7 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
     Attributes that are nowhere in the batch (or 0 everywhere) are left out.
     """
     ids = batch.indices if batch.values is None else batch.indices[batch.values != 0]
-    used = np.bincount(ids, minlength=len(vocabulary)) > 0
+    used = (np.bincount(ids, minlength=len(vocabulary)) > 0).tolist()
     names = sorted(name for name, number in vocabulary.items() if used[number])
     rank = np.full(len(vocabulary), -1, dtype=np.int32)
     rank[[vocabulary[name] for name in names]] = np.arange(len(names))

@@ -36,6 +36,8 @@ PUBLISHED = {  # F1 of comma, period and question mark, and of all three
     "SC^3": (60.35, 78.82, 73.56, 70.47),
 }
 OBJECTIVE = {"C^1": 2589.35, "C^2": 2186.09, "SC^1": 2378.40}  # reached by other implementations
+OFFSETS = range(-4, 5)
+HEADS = {j: f"w[{j}]=" for j in OFFSETS} | {(j, k): f"w[{j}]|w[{k}]=" for j, k in combinations(OFFSETS, 2)}
 WORD, BORDER = "w[0]=", ("w[0]=", "w[-1]=", "w[-1]|w[0]=")
 
 
@@ -48,10 +50,10 @@ def attributes(words):
     padded = dict(enumerate(["", *words, ""], start=-1))
     rows = []
     for i in range(len(words)):
-        near = {offset: padded[i + offset] for offset in range(-4, 5) if i + offset in padded}
-        row = [f"w[{offset}]={word}" for offset, word in near.items()]
+        near = {offset: padded[i + offset] for offset in OFFSETS if i + offset in padded}
+        row = [HEADS[offset] + word for offset, word in near.items()]
         near.pop(-1 - i, None)
-        rows.append(row + [f"w[{j}]|w[{k}]={near[j]}|{near[k]}" for j, k in combinations(near, 2)])
+        rows.append(row + [f"{HEADS[j, k]}{near[j]}|{near[k]}" for j, k in combinations(near, 2)])
     return rows
 
 
