@@ -48,8 +48,10 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch) -> Ties:
     >>> batch = SequenceBatch([0, 3], [0, 3, 4, 5], [0, 1, 2, 3, 2], None, 4)  # attributes 0 and 1 at the first token
     >>> layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 2, 0), fit_intercept=False)
     >>> ties = tie_weights(layout, batch)
-    >>> layout.n_weights, ties.layout.n_weights, ties.widen(ties.narrow([1.0, 3.0, 5.0, 5.0, 7.0])).tolist()
-    (5, 4, [2.0, 2.0, 5.0, 5.0, 7.0])
+    >>> layout.n_weights, ties.layout.n_weights
+    (5, 4)
+    >>> ties.widen(ties.narrow([1.0, 3.0, 5.0, 5.0, 7.0])).round(9).tolist()
+    [2.0, 2.0, 5.0, 5.0, 7.0]
     """
     first = _representatives(layout, batch)  # by rank
     starts, n_pairs = layout.pairs.starts, layout.n_pairs
