@@ -8,7 +8,6 @@ changes only at the end of a successful fit.
 from __future__ import annotations
 
 import sys
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable, Iterable
 from inspect import signature
@@ -16,21 +15,20 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.parallel import _get_threadpool_controller
 from sklearn.utils.validation import check_is_fitted
 
 from ._labels import decode_labels, label_codes
 from ._objectives import Problem
 from ._patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from ._penalties import L2, ElasticNet
-from ._solvers import OWLQN, check_needs
+from ._solvers import OWLQN, check_needs, one_blas_thread
 from ._streams import StreamMixin, check_patterns
-from ._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences
+from ._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences, warn_user
+from ._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
 from .training import OBJECTIVES, SOLVERS, minimise
 
 __all__ = ["BaseSequenceLabeler"]
@@ -118,7 +116,7 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Fit the model to labelled sequences.
 
@@ -164,8 +162,7 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         layout = problem.layout
         if self.penalty is None:
             penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
-        # an idle BLAS thread spins for a while after each vector operation, on a core that our own threads need
-        with _get_threadpool_controller().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             report = self._minimise(solver, objective, penalty, problem, self._starting_weights(layout, data))
         weights = report.w
         if getattr(penalty, "strength", None) is not None:
@@ -279,7 +276,7 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         for order, prefix in enumerate(prefixes, start=1):  # later ones, which are longer, win
             fits = [number for number in some if names[number].startswith(prefix)]
             if not fits:
-                warnings.warn(f"feature_order: no feature name begins with {prefix!r}", UserWarning, stacklevel=6)
+                warn_user(f"feature_order: no feature name begins with {prefix!r}")
             chosen[fits] = order
         orders = [(0,), *(by_prefix[prefix] for prefix in prefixes)]
         return [orders[number] for number in chosen.tolist()]
@@ -367,11 +364,7 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
             remedy += f" (now {solver.tol:g})" if hasattr(solver, "tol") else ""
         if len(known) > 1:  # there is a minimum to come near to
             remedy += ", scale numeric features, or choose a smaller sigma_reg"
-        warnings.warn(
-            f"{'; '.join(known)}. {remedy}. (Solver: {report.message})",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+        warn_user(f"{'; '.join(known)}. {remedy}. (Solver: {report.message})", ConvergenceWarning)
 
     def _has_probabilities(self):
         """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.parallel import _get_threadpool_controller
 
+from ._solvers import one_blas_thread
 from ._validation import check_more_data, check_training_data
+from ._validation._sklearn import fit_context
 from .training import OBJECTIVES, SOLVERS
 
 __all__ = ["StreamMixin", "check_patterns"]
@@ -39,7 +39,7 @@ class StreamMixin:
     """``partial_fit`` for estimators with the hooks of ``BaseSequenceLabeler``."""
 
     @available_if(_can_stream)
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, patterns=None, sample_weight=None):
         """Train on the next sequences of a stream, with one pass over them.
 
@@ -117,7 +117,7 @@ class StreamMixin:
         problem = self._pose_problem(layout, data)
         if self.penalty is None:
             penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
-        with _get_threadpool_controller().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             report, state = solver.partial_solve(objective.bind(problem), penalty, w0, state)
         self._store(data, layout, report.w, report)
         self.coef_.eliminate_zeros()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +30,7 @@ from ._segment_inference import SegmentModel
 from ._segment_potentials import build_segment_layout
 from ._segments import NO_LIMIT, Segments
 from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
+from ._validation._sklearn import Interval, Options, StrOptions
 
 __all__ = ["HighOrderSemiCRF"]
 

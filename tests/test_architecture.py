@@ -47,6 +47,7 @@ MAY_IMPORT = {
     "_penalties": set(),
     "_solvers": {"_kernels"},  # convex combinations of vectors, which are no more of a CRF than BLAS
     **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
+    "metrics": LAYERS_1_TO_3 | {"_validation"},
     "feature_extraction": LAYERS_1_TO_3 | {"_validation"},  # some extractors learn from y, too
     "inspection": LAYERS_1_TO_3 | {"_validation", "_objectives"},
     "training": LAYER_4 | {"_ties"},
@@ -64,8 +65,10 @@ OWNERS = {
     "joblib": {"_inference"},
     "scipy.linalg": {"_solvers"},
     "scipy.optimize": {"_solvers"},
+    "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
 }
 SKLEARN = LAYER_5 | ESTIMATORS
+PRIVATE_SKLEARN = "_validation/_sklearn.py"  # the only file that may import what scikit-learn may change
 THIRD_PARTY = {"numpy", "scipy.sparse", "sklearn", *OWNERS}
 
 
@@ -116,6 +119,8 @@ def dependency_violations(name, source):
         for library, owners in OWNERS.items():
             if is_in(module, library) and unit not in owners:
                 found.append(f"{name} imports {module}, which belongs to {owners}")
+        if is_in(module, "sklearn") and "._" in module and name != PRIVATE_SKLEARN:
+            found.append(f"{name} imports {module}, which is private: through {PRIVATE_SKLEARN} alone")
         if is_in(module, "sklearn") and unit not in SKLEARN:
             found.append(f"{name} imports {module} below the layers that know scikit-learn")
     return found
@@ -294,6 +299,8 @@ def test_builtins_that_kernels_may_call_exist():
         (dependency_violations, "_objectives.py", "from scipy import optimize"),
         (dependency_violations, "_inference.py", "from sklearn.utils import check_array"),
         (dependency_violations, "_base.py", "import pandas as pd"),
+        (dependency_violations, "_base.py", "from sklearn.base import BaseEstimator, _fit_context"),
+        (dependency_violations, "metrics/__init__.py", "from sklearn.utils._param_validation import Interval"),
         (dependency_violations, "_base.py", "from scipy.special import logsumexp"),
         (print_violations, "crf.py", "def f():\n    print(1)"),
     ],
@@ -309,6 +316,7 @@ def test_rules_bite(rule, name, source):
         (layer_violations, "datasets/__init__.py", "from ._files import load_conll"),
         (layer_violations, "__main__.py", "from sklearn_hocrf import HighOrderCRF, datasets"),
         (dependency_violations, "_kernels/crf.py", "import numba\nimport math"),
+        (dependency_violations, "_validation/_sklearn.py", "from sklearn.base import _fit_context"),
         (dependency_violations, "_solvers.py", "from scipy import optimize"),
         (print_violations, "__main__.py", "print(1)"),
     ],

@@ -4,6 +4,7 @@ A solver has ``solve(objective, penalty, w0) -> SolverReport``. Its class attrib
 calls of the two; :func:`check_needs` holds them against it before any work.
 """
 
+from ._blas import one_blas_thread
 from ._common import Progress, SolverReport, check_needs
 from ._frank_wolfe import FrankWolfe
 from ._lbfgs import LBFGS
@@ -23,5 +24,6 @@ __all__ = [
     "SGD",
     "SolverReport",
     "check_needs",
+    "one_blas_thread",
     "shortest_subgradient",
 ]

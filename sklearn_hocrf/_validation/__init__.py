@@ -20,6 +20,7 @@ from ._inputs import (
 )
 from ._segment_targets import SegmentTargets, check_segment_classes, read_segment_targets, read_segments
 from ._targets import TokenTargets, check_classes, read_label_codes, read_token_targets
+from ._warnings import warn_user
 
 __all__ = [
     "FeatureSpace",
@@ -37,4 +38,5 @@ __all__ = [
     "read_segments",
     "read_sequences",
     "read_token_targets",
+    "warn_user",
 ]

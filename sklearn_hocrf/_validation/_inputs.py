@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import zip_longest
 from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
+from sklearn.utils.validation import validate_data
 
 from .._batch import SequenceBatch
 from .._segments import LengthBlock, TokenBlock
 from ._attributes import Vocabulary, extend_vocabulary, looks_like_rows, read_attributes, sort_vocabulary
 from ._messages import refuse_non_sequence, short
 from ._rows import check_table, refuse_not_finite, rows_batch, stack_grid, stack_rows
+from ._sklearn import check_sample_weight, get_feature_names
 from ._targets import read_token_targets
+from ._warnings import warn_user
 
 __all__ = [
     "FeatureSpace",
@@ -115,7 +116,7 @@ def check_sequence_weight(sample_weight, n_sequences):
     """Return one weight per sequence as float64, or None if none are given."""
     if sample_weight is None:
         return None
-    weight = _check_sample_weight(sample_weight, np.empty(n_sequences), dtype=np.float64, ensure_non_negative=True)
+    weight = check_sample_weight(sample_weight, np.empty(n_sequences), dtype=np.float64, ensure_non_negative=True)
     if not weight.any():  # older versions of scikit-learn let this pass
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weight
@@ -162,7 +163,7 @@ def _read_training_sequences(estimator, X, form):
         return X, FeatureSpace(X.n_features, X.feature_names, None, is_table=False, kinds=_kinds_of(X))
     names = None
     if form == "table":
-        names = _get_feature_names(X)
+        names = get_feature_names(X)
         matrix = check_table(X, estimator)
         offsets = np.arange(matrix.shape[0] + 1)
     elif form == "grid":
@@ -182,10 +183,10 @@ def _read_training_sequences(estimator, X, form):
 
 def _common_column_names(X):
     """Return the column names of sequences that are data frames."""
-    names = _get_feature_names(X[0])
+    names = get_feature_names(X[0])
     if names is not None:
         for n, frame in enumerate(X):
-            if not np.array_equal(names, _get_feature_names(frame)):
+            if not np.array_equal(names, get_feature_names(frame)):
                 raise ValueError(f"sequence {n} of X does not have the column names of sequence 0")
     return names
 
@@ -264,11 +265,9 @@ def _warn_of_other_encoding(batch, estimator):
     for encoding, block in encodings.items():
         if encoding not in (None, estimator.encoding):
             some = ", ".join([*block.names(batch.attribute_names)[:1], "..."])
-            warnings.warn(
+            warn_user(
                 f"features of segments in X ({some}) were learned with encoding={encoding!r}, but "
-                f"{type(estimator).__name__} has encoding={estimator.encoding!r}: both must go with y",
-                UserWarning,
-                stacklevel=6,
+                f"{type(estimator).__name__} has encoding={estimator.encoding!r}: both must go with y"
             )
 
 

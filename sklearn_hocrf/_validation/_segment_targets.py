@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from .._labels import SEEN, check_hashable, encode_labels, place, sorted_labels
 from .._segments import NO_LIMIT, Segments
 from ._messages import short
 from ._targets import KNOWN, check_classes, leave_out, read_labels, read_target_sequences
+from ._warnings import warn_user
 
 __all__ = ["SegmentTargets", "check_segment_classes", "read_segment_targets", "read_segments"]
 
@@ -99,7 +99,7 @@ def read_segment_targets(
     if singles:
         segments = segments_of_tokens(np.repeat(segments.codes, segments.lengths), _offsets(lengths, kept))
     if found.like_bio and not (singles and max_segment_length is not None):  # as tags of tokens they are all right
-        warnings.warn('the labels look like BIO tags: encoding="bio"?', UserWarning, stacklevel=6)
+        warn_user('the labels look like BIO tags: encoding="bio"?')
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])

@@ -6,12 +6,12 @@ from numbers import Integral
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch, TokenColumn
 from .._segments import BAG, TokenBlock
+from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._columns import TokenTable, apply_function, is_text, read_tokens
 from ._hashing import HashedNames, hash_names
 from ._names import ConstantNames, FeatureNames, InputFeatures
@@ -232,7 +232,7 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         tags.requires_fit = self.n_features is None
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def _learn(self, X):
         """Set the fitted attributes; return the columns of the tokens and their attributes."""
         if isinstance(self.n_features, bool):

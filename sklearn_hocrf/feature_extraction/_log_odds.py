@@ -5,14 +5,14 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch, freeze
 from .._encodings import ENCODINGS
 from .._segments import RowBlock
 from .._validation import read_segment_targets
+from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._log_odds_rows import KINDS, LogOddsRows, StringCounts
 from ._names import names_of_blocks
 from ._raw import InputSpace, kept_blocks, text_field
@@ -204,7 +204,7 @@ class LogOddsSegments(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         tags.no_validation = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def _learn(self, X, y):
         """Set the fitted attributes; return X as a batch, the codes of its tokens, and where its segments are."""
         kinds = _check_kinds(self.kind)

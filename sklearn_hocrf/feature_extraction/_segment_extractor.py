@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch, freeze
 from .._encodings import ENCODINGS
 from .._segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, Segments, TokenBlock
-from .._validation import read_segment_targets
+from .._validation import read_segment_targets, warn_user
+from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._identity import IdentityRows
 from ._names import names_of_blocks
 from ._raw import TOKEN_FEATURES_FIRST, InputSpace, kept_blocks, text_field, token_form
@@ -251,7 +250,7 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         tags.no_validation = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def _learn(self, X, y) -> SequenceBatch:
         """Set the fitted attributes; return X as a batch."""
         kinds, functions = _check_lengths(self.length), check_functions(self.functions)
@@ -315,9 +314,10 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
             ("inside", INSIDE, "inside:", self.inside),
             *((f"tags[{tag!r}]", channel, f"{tag}:", prefixes) for tag, (channel, prefixes) in tags.items()),
         ]
-        chosen = []
-        for parameter, channel, prefix, prefixes in wanted:  # in Python 3.11 a comprehension is a frame for stacklevel
-            chosen.append(TokenBlock(channel, _choose(features.attribute_names, prefixes, parameter), prefix))
+        chosen = [
+            TokenBlock(channel, _choose(features.attribute_names, prefixes, parameter), prefix)
+            for parameter, channel, prefix, prefixes in wanted
+        ]
         empty = () if self.bag is None else chosen[:1]  # a batch of no features at all has a block, too
         return [block for block in chosen if block.n_features] or list(empty)
 
@@ -347,12 +347,11 @@ def _check_lengths(length) -> tuple:
 
 
 def _warn_of_raw_tokens(X):
-    """Warn if X may be meant as token features; to be called by ``_learn``."""
+    """Warn if X may be meant as token features."""
     form = None if isinstance(X, SequenceBatch) else token_form(X)
     if form is not None:
-        warnings.warn(
-            f"the tokens are {form}: no token features are made of them; {TOKEN_FEATURES_FIRST}, or say bag=()",
-            stacklevel=5,
+        warn_user(
+            f"the tokens are {form}: no token features are made of them; {TOKEN_FEATURES_FIRST}, or say bag=()"
         )
 
 
@@ -376,6 +375,6 @@ def _choose(names, prefixes, parameter) -> np.ndarray:
         found = np.fromiter((str(name).startswith(prefix) for name in np.asarray(names)), bool, len(names))
         if not found.any():
             hint = "; SequenceFeatureExtractor(bias=True) makes one" if prefix == "bias" else ""
-            warnings.warn(f"{parameter}: no token feature has a name that begins with {prefix!r}{hint}", stacklevel=6)
+            warn_user(f"{parameter}: no token feature has a name that begins with {prefix!r}{hint}")
         chosen |= found
     return np.flatnonzero(chosen).astype(np.int32)

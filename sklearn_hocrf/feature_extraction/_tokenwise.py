@@ -7,13 +7,13 @@ from itertools import chain
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch
 from .._labels import place
+from .._validation._sklearn import HasMethods, fit_context
 
 __all__ = ["Tokenwise"]
 
@@ -154,7 +154,7 @@ class Tokenwise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         tags.no_validation = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def _fit(self, X, y, method):
         """Fit a clone by the given method; return the offsets of the sequences and what the method returned."""
         table, offsets = _stack(X)

@@ -7,14 +7,14 @@ from itertools import chain
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch
 from .._labels import place
 from .._validation._attributes import Vocabulary, looks_like_rows, read_attributes, sort_vocabulary
 from .._validation._inputs import input_form
+from .._validation._sklearn import Interval, fit_context
 from ._columns import column_of, is_text
 from ._templates import check_kind
 
@@ -160,7 +160,7 @@ class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         tags.no_validation = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def _learn(self, X) -> SequenceBatch:
         """Set the fitted attributes; return the training batch."""
         X = _check_sequences(X)

@@ -7,13 +7,13 @@ the metric for any weights of the sequences, or any mixture of two systems, with
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
+from .._validation import warn_user
 from ._reading import read_pair, refuse_other_number, sorted_union
 from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens
 
@@ -248,7 +248,7 @@ def ratio(totals, quantity, average, undefined, present=None) -> np.ndarray:
 
 
 def warn_undefined(totals, quantities, average, items) -> None:
-    """Warn of ratios 0 / 0, in scikit-learn's words; to be called by what a public function calls."""
+    """Warn of ratios 0 / 0, in scikit-learn's words."""
     if average == "micro":
         totals = totals.sum(axis=-1, keepdims=True)
     lacking = {"precision": "predicted", "recall": "true", "f1": "true nor predicted"}
@@ -256,9 +256,8 @@ def warn_undefined(totals, quantities, average, items) -> None:
         _, below = _fraction(totals, quantity)
         if not len(below) or (below == 0).any():
             where = "due to" if len(below) == 1 else "in labels with"
-            warnings.warn(
+            warn_user(
                 f"{'F-score' if quantity == 'f1' else quantity.capitalize()} is ill-defined and being set to 0.0 "
                 f"{where} no {lacking[quantity]} {items}. Use `zero_division` parameter to control this behavior.",
                 UndefinedMetricWarning,
-                stacklevel=4,
             )
