@@ -57,7 +57,8 @@ class PairTable(NamedTuple):
     """
 
     starts: np.ndarray  # (F + 1,) int64   range of each attribute's pairs
-    columns: np.ndarray  # (K,) int32   ascending within an attribute
+    columns: np.ndarray  # (K,) int32   ascending within an attribute; features that count it alike have the same ones
+    begins_run: np.ndarray  # (K,) bool   at each attribute's first pair: whether its columns are c, c + 1, c + 2 ...
     n_dense: int  # attributes whose weights are kept in the dense table, one row each
     n_columns: int
     n_labels: int
@@ -173,9 +174,11 @@ class WeightLayout:
         self.attribute_of_rank, self._rank = freeze(ranked, np.int64), freeze(rank, np.int32)
         order = np.lexsort((pair_column, rank[pair_attribute]))
         pair_rank, pair_column = rank[pair_attribute[order]], pair_column[order]
+        starts = _starts(pair_rank, len(ranked))
         self.pairs = PairTable(
-            _starts(pair_rank, len(ranked)),
+            starts,
             freeze(pair_column, np.int32),
+            freeze(_begin_runs(starts, pair_column), np.bool_),
             int(dense.sum()),
             len(self.column_pattern),
             n_labels,
@@ -559,6 +562,16 @@ def _are_dense(pair_attribute, pair_column, n_attributes, n_labels):
     dense = (counts >= 4) & (5 * counts >= n_labels)
     dense[pair_attribute[pair_column >= n_labels]] = False
     return dense
+
+
+def _begin_runs(starts, columns):
+    """Tell, at the first of each group of columns, whether each other one is that before it plus 1."""
+    breaks = np.diff(columns, prepend=columns[:1]) != 1
+    breaks[starts[:-1]] = False  # what is before the first is another group's
+    before = np.concatenate([[0], np.cumsum(breaks)])
+    found = np.zeros(len(columns), dtype=bool)
+    found[starts[:-1]] = before[starts[1:]] == before[starts[:-1]]
+    return found
 
 
 def _starts(group, n_groups) -> np.ndarray:

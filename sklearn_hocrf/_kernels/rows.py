@@ -8,8 +8,8 @@ to and a weight. The entries of a token's row come in three kinds, one after the
     single pairs   Rare features know few labels. Their entries are cut into one for each pair, which holds the numbers
                    of the pair and of its column: a short loop within the loop would cost a wrong guess of the processor
                    per entry, and looking up the column another cache miss.
-    ranges         All others: first pair and end of many pairs. Where their columns are neighbours, as those of
-                   features that are always on, they are added as vectors.
+    ranges         All others: first pair and end of many pairs. Where their columns are a run, c, c + 1, c + 2 ..., as
+                   those of features that are always on, they are added as vectors.
 
 Scores are laid out by column and then by lane, so that those of one token touch a cache line each. Tokens are therefore
 summed up in the lines of a small table, some positions by all lanes, from which rows of lanes are copied.
@@ -201,7 +201,7 @@ def score_rows(rows, pairs, weights, slopes, dense, slab, scores):
                         value = rows.values[entry] if len(rows.values) else 1.0
                         first, n_pairs = np.int64(rows.place[entry]), np.int64(rows.other[entry]) - rows.place[entry]
                         column = pairs.columns[first]
-                        if pairs.columns[first + n_pairs - 1] - column == n_pairs - 1:
+                        if pairs.begins_run[first]:
                             for i in range(n_pairs):
                                 lines[at + column + i] += value * source[first + i]
                         else:
@@ -256,7 +256,7 @@ def add_expectations(rows, pairs, slab, marginals, weight, gradient, dense):
                         value = rows.values[entry] if len(rows.values) else 1.0
                         first, n_pairs = np.int64(rows.place[entry]), np.int64(rows.other[entry]) - rows.place[entry]
                         column = pairs.columns[first]
-                        if pairs.columns[first + n_pairs - 1] - column == n_pairs - 1:
+                        if pairs.begins_run[first]:
                             for i in range(n_pairs):
                                 gradient[first + i] += value * lines[at + column + i]
                         else:
