@@ -144,11 +144,13 @@ class SequenceBatch:
     def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> SequenceBatch:
         """Return the batch whose stacked token rows are a sparse matrix of shape (N, n_features).
 
-        Explicit zeros are dropped and values that are all 1 are not stored.
+        Entries that the matrix holds twice are added up, for each is counted as an occurrence; explicit zeros are
+        dropped, and values that are all 1 are not stored.
         """
         matrix = sparse.csr_array(matrix)
-        if (matrix.data == 0).any():
+        if not matrix.has_canonical_format or (matrix.data == 0).any():
             matrix = matrix.copy()
+            matrix.sum_duplicates()
             matrix.eliminate_zeros()
         values = None if (matrix.data == 1).all() else matrix.data
         return cls(offsets, matrix.indptr, matrix.indices, values, matrix.shape[1], feature_names, columns)

@@ -5,6 +5,7 @@ same features, and so on. What a feature is worth in one given segment has its o
 """
 
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -20,7 +21,8 @@ from sklearn_hocrf._objectives import Hinge, NegativeLogLikelihood, SegmentProbl
 from sklearn_hocrf._patterns import given_patterns
 from sklearn_hocrf._segment_inference import SegmentModel
 from sklearn_hocrf._segment_potentials import build_segment_layout
-from sklearn_hocrf._segments import segment_features
+from sklearn_hocrf._segments import BAG, INSIDE, segment_features
+from sklearn_hocrf._ties import tie_weights
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 
 WORDS = ["a", "b", "ab", "ba"]
@@ -144,6 +146,7 @@ def close(found, expected):
 def test_random_settings_agree_with_enumeration(case):
     check_answers(case)
     check_training(case)
+    check_layouts(case)
 
 
 def check_answers(case):
@@ -198,6 +201,35 @@ def check_training(case):
     ahead, behind = (problem.matching.value_gradient(w + sign * step * direction)[0] for sign in (1, -1))
     assert matching >= 0
     assert pace @ direction == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-6)
+
+
+def check_layouts(case):
+    """Copies, layouts without zeros, of tied weights and of more columns, and joined ones are of the same model."""
+    layout, batch, w = case.layout, case.batch, case.w
+    log_z = SegmentModel(layout, w).log_partition(batch)
+    close(SegmentModel(pickle.loads(pickle.dumps(layout)), w).log_partition(batch), log_z)
+    wider, _ = layout.with_columns([((0, 1), BAG), ((0, 1), BAG), ((1,), INSIDE)])
+    close(SegmentModel(wider, w).log_partition(batch), log_z)
+    zeros = np.where(np.random.default_rng(1).random(len(w)) < 0.5, 0.0, w)
+    expected = SegmentModel(layout, zeros).log_partition(batch)
+    close(SegmentModel(*layout.pruned(zeros)).log_partition(batch), expected)
+    fewer = layout.with_pairs(
+        layout.pair_feature[zeros[: layout.n_pairs] != 0], layout.pair_pattern[zeros[: layout.n_pairs] != 0]
+    )
+    both, places = fewer.joined(layout)
+    if places is not None:
+        assert len(np.unique(places)) == fewer.n_weights
+        assert spread(both, np.ones(both.n_weights)) == spread(layout, np.ones(len(w)))
+        vector = np.zeros(both.n_weights)
+        vector[places] = np.arange(1, fewer.n_weights + 1)
+        assert spread(both, vector) == spread(fewer, np.arange(1.0, fewer.n_weights + 1))
+    ties = tie_weights(layout, batch)
+    u = np.random.default_rng(2).normal(size=len(ties.root))
+    close(ties.narrow(ties.widen(u)), u)
+    close(
+        SegmentModel(ties.layout, u * ties.root).log_partition(batch),
+        SegmentModel(layout, ties.widen(u)).log_partition(batch),
+    )
 
 
 @pytest.mark.parametrize(

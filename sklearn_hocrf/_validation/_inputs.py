@@ -14,7 +14,7 @@ from .._batch import SequenceBatch
 from .._segments import LengthBlock, TokenBlock
 from ._attributes import Vocabulary, extend_vocabulary, looks_like_rows, read_attributes, sort_vocabulary
 from ._messages import refuse_non_sequence, short
-from ._rows import check_table, refuse_not_finite, rows_batch, stack_grid, stack_rows
+from ._rows import check_table, refuse_not_finite, stack_grid, stack_rows
 from ._sklearn import check_sample_weight, get_feature_names
 from ._targets import read_token_targets
 from ._warnings import warn_user
@@ -178,7 +178,9 @@ def _read_training_sequences(estimator, X, form):
         names = _common_column_names(X)
         matrix, offsets = stack_rows(X, estimator, None)
     refuse_not_finite(matrix, offsets)
-    return rows_batch(matrix, offsets, names), FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
+    return SequenceBatch.from_csr(matrix, offsets, names), FeatureSpace(
+        matrix.shape[1], names, None, is_table=form == "table"
+    )
 
 
 def _common_column_names(X):
@@ -225,7 +227,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
                 validate_data(estimator, sequence, reset=False, skip_check_array=True)
         matrix, offsets = stack_rows(X, estimator, features.n_features)
     refuse_not_finite(matrix, offsets)
-    return rows_batch(matrix, offsets, features.names), form
+    return SequenceBatch.from_csr(matrix, offsets, features.names), form
 
 
 def _check_fitted_table(estimator, X):

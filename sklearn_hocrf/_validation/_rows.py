@@ -6,10 +6,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from .._batch import SequenceBatch
 from ._messages import not_finite, refuse_non_sequence, short
 
-__all__ = ["check_table", "refuse_not_finite", "rows_batch", "stack_grid", "stack_rows"]
+__all__ = ["check_table", "refuse_not_finite", "stack_grid", "stack_rows"]
 
 
 def check_table(X, estimator, **options):
@@ -130,12 +129,3 @@ def refuse_not_finite(matrix, offsets) -> None:
         raise not_finite(matrix.data[entry], offsets, token, int(matrix.indices[entry]))
     token, feature = (int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
     raise not_finite(matrix[token, feature], offsets, token, feature)
-
-
-def rows_batch(matrix, offsets, names) -> SequenceBatch:
-    """Return the batch of stacked rows; entries that a sparse matrix holds twice are added up."""
-    matrix = sparse.csr_array(matrix)
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    return SequenceBatch.from_csr(matrix, offsets, names)

@@ -1,0 +1,122 @@
+"""What code could take for granted of its input and must not: sorted, without repeats, without gaps."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import OneHotEncoder
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._segments import RowBlock, blocks_of
+from sklearn_hocrf.feature_extraction import (
+    AttributeVectorizer,
+    LogOddsSegments,
+    SegmentFeatureExtractor,
+    SequenceFeatureExtractor,
+    Tokenwise,
+)
+
+WORDS = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=4).filter(any)
+
+
+class Repeating(TransformerMixin, BaseEstimator):
+    """Writes entries of a sparse row in any order, and some of them twice."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        n = len(X)
+        values, columns = np.array([1.0, 1.0, 2.0, 1.0, -1.0] * n), np.array([2, 0, 0, 1, 1] * n)
+        return sparse.csr_array((values, columns, np.arange(0, 5 * n + 1, 5)), shape=(n, 3))
+
+
+def attribute_lists(X):
+    return AttributeVectorizer().fit_transform([[[word, word, "x"] for word in line] for line in X])
+
+
+def hashed(X):
+    templates = [(("w", 0),), (("w", -1),), (("w", 1),), (("w", 0), ("w", 1))]
+    return SequenceFeatureExtractor(templates, n_features=2).fit_transform(
+        [[{"w": word} for word in line] for line in X]
+    )
+
+
+def appended(X):
+    tokens = SequenceFeatureExtractor([(("w", 0),), (("w", 1),)], bias=True)
+    batch = tokens.fit_transform([[{"w": word} for word in line] for line in X])
+    return SequenceFeatureExtractor([(("w", 0),), (("w", 0), ("w", -1))]).fit_transform(batch)
+
+
+def tokenwise(X):
+    return Tokenwise(Repeating()).fit_transform([np.ones((len(line), 2)) for line in X])
+
+
+def one_hot(X):
+    rows = [np.array([["abc".index(word), len(line)] for word in line]).reshape(-1, 2) for line in X]
+    return Tokenwise(OneHotEncoder()).fit_transform(rows)
+
+
+@pytest.mark.parametrize("make", [attribute_lists, hashed, appended, tokenwise, one_hot])
+@settings(max_examples=15)
+@given(X=WORDS)
+def test_tokens_have_each_feature_once(make, X):
+    batch = make(X)
+    for first, stop in zip(batch.indptr[:-1], batch.indptr[1:], strict=True):
+        assert (np.diff(batch.indices[first:stop]) > 0).all()
+    assert batch.values is None or (batch.values != 0).all()
+
+
+def test_entries_that_a_transformer_writes_twice_occur_once():
+    batch = Tokenwise(Repeating()).fit_transform([np.ones((1, 2)), np.ones((1, 2))])
+    assert batch.toarray().tolist() == [[3.0, 0.0, 1.0]] * 2
+    model = HighOrderCRF(max_order=0, min_feature_count=2).fit(batch, [["p"], ["q"]])
+    assert model.coef_.nnz == 0, "each feature occurs once with each label"
+
+
+def describe(tokens, start, stop):
+    return {"text": "".join(tokens[start:stop]), "tokens": stop - start}
+
+
+@settings(max_examples=15)
+@given(WORDS, st.data())
+def test_candidates_may_come_in_any_order_and_again(X, data):
+    """Rows of candidate segments are the same, whatever other candidates are asked for."""
+    y = [[(t, t + 1, "yz"[t % 2]) for t in range(len(line))] for line in X]
+    batch = SegmentFeatureExtractor(bag=(), identity=True, functions=describe, encoding="segments").fit_transform(X, y)
+    batch = LogOddsSegments("segments", per_label=True).fit_transform(batch, y)
+    every = [
+        (u, v)
+        for first, last in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True)
+        for u in range(first, last)
+        for v in range(u + 1, last + 1)
+    ]
+    chosen = np.array(data.draw(st.lists(st.integers(0, len(every) - 1), min_size=1, max_size=12)))
+    start, stop = np.array(every).T
+    blocks = [block for block in blocks_of(batch) if isinstance(block, RowBlock)]
+    assert len(blocks) == 3
+    for block in blocks:
+        whole = block.rows(batch, start, stop).toarray()
+        np.testing.assert_array_equal(block.rows(batch, start[chosen], stop[chosen]).toarray(), whole[chosen])
+
+
+@pytest.mark.parametrize(("estimator", "y"), [(HighOrderCRF, ["p", "q", "p"]), (HighOrderSemiCRF, ["p", "q", "q"])])
+def test_patterns_may_be_asked_for_twice_and_in_any_order(estimator, y):
+    X = [["a"], ["b"], ["a"]]
+    model = estimator(max_order=1).fit([X], [y])
+    one, two = ("p", "q"), ("q",)
+    found = model.pattern_marginals([X], [two, one, two, one])[0]
+    expected = model.pattern_marginals([X], [one, two])[0]
+    np.testing.assert_array_equal(found, expected[:, [1, 0, 1, 0]])
+
+
+def test_classes_of_a_stream_may_repeat():
+    X, y = [[["a"], ["b"]]], [["p", "q"]]
+    one, two = (
+        HighOrderCRF(solver="sgd", random_state=0).partial_fit(X, y, classes=classes)
+        for classes in (["r", "q", "p", "q"], ["p", "q", "r"])
+    )
+    assert one.classes_.tolist() == ["p", "q", "r"]
+    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
