@@ -19,17 +19,19 @@ def numba_cache_dir():
     """Return a cache folder of this very state of the kernels and of numba's switches.
 
     Numba looks only at the file of a kernel to see whether machine code is stale, and not at switches such as
-    NUMBA_BOUNDSCHECK. A folder named after all of it cannot be stale. A NUMBA_CACHE_DIR of the caller's is the parent.
+    NUMBA_BOUNDSCHECK. A folder named after all of it cannot be stale. Who sets NUMBA_CACHE_DIR answers for it; the
+    workers of pytest-xdist find it set.
     """
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return os.environ["NUMBA_CACHE_DIR"]
     state = hashlib.sha256(importlib.metadata.version("numba").encode())
     for path in sorted(KERNELS.rglob("*.py")):
         state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for name, value in sorted(os.environ.items()):
-        if name.startswith("NUMBA_") and name != "NUMBA_CACHE_DIR":
+        if name.startswith("NUMBA_"):
             state.update(f"{name}={value}\0".encode())
     cache = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
-    parent = os.environ.get("NUMBA_CACHE_DIR") or Path(cache) / "sklearn_hocrf-tests"
-    return Path(parent) / f"numba-{state.hexdigest()[:16]}"
+    return Path(cache) / "sklearn_hocrf-tests" / f"numba-{state.hexdigest()[:16]}"
 
 
 os.environ["NUMBA_CACHE_DIR"] = str(numba_cache_dir())

@@ -63,11 +63,10 @@ def test_transitions(load):
     np.testing.assert_array_equal(arcs, transitions.arc[of_source])
 
 
-@pytest.mark.parametrize("form", ["ByArc", "ByTransition"])
-def test_dense_automaton_is_the_same_function(load, form):
+def test_dense_automaton_is_the_same_function(load):
     objective, weights = small_objective()
     value, gradient = objective.value_gradient(weights)
-    dense = getattr(load("dense_chain"), form)(objective)
+    dense = load("dense_chain").ByArc(objective)
     assert_same(dense.value_gradient(weights), value, gradient)
     assert_same(objective.value_gradient(weights), value, gradient)  # as it was before
 
@@ -86,6 +85,7 @@ def test_turns_are_taken(load):
     np.testing.assert_array_equal(seconds, np.ones((2, 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["bibliography", "punctuation", "chinese_words"])
 def test_segmentations_run(load, capsys, task):
     load(f"bench_{task}").main(["--quick"])
@@ -93,6 +93,7 @@ def test_segmentations_run(load, capsys, task):
     assert "SC^2 against SC^1" in printed or "indicators, log odds" in printed or printed.startswith("skipped")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["bibliography", "punctuation", "words", "lengths"])
 def test_segmentations_are_measured(load, task):
     module = load("bench_segments")
@@ -103,11 +104,13 @@ def test_segmentations_are_measured(load, task):
     assert min(found) > 0
 
 
+@pytest.mark.slow
 def test_derivatives_are_measured(load, capsys):
     load("bench_derivatives").main(["--quick", "--rounds", "1"])
     assert "median ratios up to" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_growth_is_measured(load):
     n_weights, data, seconds, gradients, peak = load("bench_scale").measure(2_500, max_iter=2, n_rounds=1)
     assert min(n_weights, data, seconds, *gradients, peak) > 0
@@ -215,11 +218,42 @@ def test_no_task_ends_the_others(load, monkeypatch, capsys, tmp_path):
     assert report in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_comparison_runs(load, capsys):
     compare = load("compare")
     assert compare.main(["--quick", "--tasks", "handwriting"]) == 0
     printed = capsys.readouterr().out
     assert "| handwriting | gradient, order 2 |" in printed or "- handwriting: skipped" in printed
+
+
+@pytest.mark.needs_jit
+def test_kernels_are_watched_and_left_as_they_were(load):
+    module, (objective, weights) = load("bench_kernels"), small_objective()
+    found = {name: kernel for _, name, kernel in module.kernels()}
+    calls, seconds = module.calls_of_kernels(lambda: objective.value_gradient(weights))
+    assert {"chain.forward", "chain.backward"} < set(calls)
+    assert 0 <= sum(kernel.seconds for kernel in calls.values()) <= seconds
+    assert min(kernel.n_bytes for kernel in calls.values()) > 0
+    assert found.items() <= {name: kernel for _, name, kernel in module.kernels()}.items()
+
+
+@pytest.mark.slow
+def test_kernels_have_a_line_each(load, capsys):
+    load("bench_kernels").main(["--quick", "--rounds", "1", "--tasks", "handwriting, order 1"])
+    printed = capsys.readouterr().out
+    for name in ("chain.forward", "chain.backward ", "chain.walk", "outside of kernels"):
+        assert name in printed
+
+
+@pytest.mark.slow
+def test_growth_is_printed(load, capsys):
+    load("bench_growth").main(["--quick", "--rounds", "1"])
+    assert "time grows as size to the power" in capsys.readouterr().out
+
+
+def test_exponents(load):
+    sizes = np.array([1, 2, 5])
+    np.testing.assert_allclose(load("bench_growth").exponents(sizes, np.array([3.0 * sizes, 2.0 * sizes**2])), [1, 2])
 
 
 def test_course_of_a_training(load):
@@ -231,6 +265,7 @@ def test_course_of_a_training(load):
     assert course.per_iteration.tolist() == [1.0, 2.0, 1.0]
 
 
+@pytest.mark.slow
 def test_trainings_solve_the_same_problem(load):
     module = load("bench_chunking")
     courses = []
@@ -250,6 +285,7 @@ def test_trainings_solve_the_same_problem(load):
     assert 0 < peer.seconds_to(peer.objective[-1]) <= peer.processor[-1] <= peer.fit_seconds
 
 
+@pytest.mark.slow
 def test_taggers_have_the_same_model(load):
     module = load("bench_tagging")
     tags = []
@@ -274,6 +310,7 @@ def test_peaks_are_reset(load):
     assert 15 < module.mebibytes("VmHWM") - before < 24
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("crf_learn") is None, reason="CRF++ is not on PATH")
 def test_crfpp_minimises_the_same_function(load):
     module = load("bench_crfpp")

@@ -9,6 +9,8 @@ import pytest
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def load(monkeypatch, data_dir):
