@@ -410,6 +410,12 @@ def test_attributes_of_one_hash_add_up():
     assert hashed(n_features=2).fit(TEXTS).get_feature_names_out().tolist() == ["hash[0]", "hash[1]"]
 
 
+@pytest.mark.parametrize("X", [[], [[]], [["a", None]]])
+def test_hashing_where_there_is_nothing_to_hash(X):
+    extractor = SequenceFeatureExtractor([(("w", 9),)], padding="drop", n_features=16).fit(TEXTS)
+    assert extractor.transform(X).lengths.tolist() == [len(sequence) for sequence in X]
+
+
 def test_hashing_of_numbers_and_default_templates():
     X = [[{"w": "a", "x": 2.0}, {"w": "b", "x": 0.0}], [{"w": "c", "x": -1.5}]]
     extractor = SequenceFeatureExtractor(n_features=2**12).fit(X)

@@ -10,6 +10,8 @@ __all__ = ["HashedNames", "hash_names"]
 
 def hash_names(names, n_features) -> np.ndarray:
     """Return a number in [0, n_features) for each name: scikit-learn's MurmurHash, without signs; int32."""
+    if len(names) == 0:  # which scikit-learn's hasher takes for an error
+        return np.empty(0, dtype=np.int32)
     hasher = FeatureHasher(n_features, input_type="string", alternate_sign=False)
     return hasher.transform([[name] for name in names]).indices.astype(np.int32)
 
