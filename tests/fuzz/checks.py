@@ -1,0 +1,1229 @@
+"""What must be true of a case: the answer is right, or a documented exception says what is wrong.
+
+Each check takes a case and returns "right", or "refused: <exception>" where a refusal is documented. Everything else, a
+wrong answer, another exception, a warning of numpy or a changed input, is a ``Finding``.
+"""
+
+import copy
+import gzip
+import io
+import math
+import pickle
+import re
+import tempfile
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import joblib
+import numpy as np
+import segment_oracle as so
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
+from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
+
+from . import definitions as plain
+from .builders import ATTRIBUTE_FORMS, LABELS, TABLES, build_sequence, build_X, build_y, flags_of, junk, same
+
+RIGHT = "right"
+DOCUMENTED = (ValueError, TypeError, NotFittedError)
+QUIET = (UserWarning, ConvergenceWarning)  # warnings that are answers to users
+MAX_MESSAGE = 700
+PLACE = re.compile(r"(sequence|X\[|y\[|row|line|sentence)\D{0,3}\d+")
+
+
+class Finding(AssertionError):
+    """Something that must not be."""
+
+
+def require(condition, message, *details):
+    if not condition:
+        raise Finding(": ".join([message, *(f"{detail!r:.300}" for detail in details)]))
+
+
+def require_close(found, expected, message, atol=1e-8, rtol=1e-7):
+    found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    fits = found.shape == expected.shape and np.allclose(found, expected, rtol=rtol, atol=atol)
+    require(fits, message, found.tolist(), expected.tolist())
+
+
+def refusal(error, place=False):
+    """Return the outcome of a refusal, or raise if it is none that users can work with."""
+    message = str(error)
+    is_documented = isinstance(error, DOCUMENTED) and not isinstance(error, UnicodeError)
+    if not is_documented:
+        raise error
+    require(message.strip(), "an exception without a message", type(error).__name__)
+    require(len(message) <= MAX_MESSAGE, "a message that is too long", len(message), message)
+    require(not place or PLACE.search(message), "a message that names no place", type(error).__name__, message)
+    kind = next(kind for kind in (NotFittedError, ValueError, TypeError) if isinstance(error, kind))
+    return f"refused: {kind.__name__}"
+
+
+def judge(name, case):
+    """Return the outcome of a case; raise whatever is wrong with it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        outcome = CHECKS[name](case)
+    loud = [w for w in caught if not issubclass(w.category, QUIET)]
+    require(not loud, "a warning that is no answer", *(f"{w.category.__name__}: {w.message}" for w in loud[:1]))
+    return outcome
+
+
+class Unchanged:
+    """Raises if what it was given is not the same at the end of the block."""
+
+    def __init__(self, *given):
+        self._given = given
+        self._before = copy.deepcopy(given)
+        self._flags = flags_of(given)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        require(same(self._given, self._before), "an input was changed", self._before, self._given)
+        require(self._flags == flags_of(self._given), "an array of the input was made read-only")
+
+
+# --- fitted models against enumeration --------------------------------------------------------------------------------
+
+
+class Data(NamedTuple):
+    """Sequences as the oracle takes them; features are columns, labels are codes."""
+
+    lengths: list
+    values: list  # {(feature, u, v): value}, zeros left out
+    gold: list  # segmentations: tuples of (u, v, code)
+
+    def sequences(self):
+        return [so.Sequence(n, values) for n, values in zip(self.lengths, self.values, strict=True)]
+
+
+class Training(NamedTuple):
+    """What the fit of a case is about, in plain terms."""
+
+    data: Data
+    times: list  # for each sequence, for each gold segment: {feature: number of tokens where it counts}
+    weights: list  # of the sequences; 0: left out
+    n_labels: int
+    longest: tuple
+    repeats: bool
+    orders: list  # for each feature the orders of the patterns that it goes with
+    token_labels: list
+
+
+def chain(segmentation):
+    return [y for _, _, y in segmentation]
+
+
+def model_of(estimator, labels, training):
+    """Return the oracle's model with the weights of a fitted estimator, from its public attributes."""
+    code = {label: i for i, label in enumerate(labels)}
+    rows = [tuple(code[label] for label in z) for z in estimator.patterns_]
+    coef = estimator.coef_.tocoo()
+    patterns = dict(zip(rows, estimator.pattern_coef_.tolist(), strict=True))
+    triples = zip(coef.row.tolist(), coef.col.tolist(), coef.data.tolist(), strict=True)
+    return so.Model(
+        training.n_labels, training.longest, training.repeats, patterns, {(f, rows[z]): w for z, f, w in triples}
+    )
+
+
+def expected_weights(training, p, given_patterns):
+    """Return the patterns and the (feature, pattern) pairs that have weights."""
+    chains = [chain(segmentation) for segmentation in training.data.gold]
+    singles = {(y,) for y in range(training.n_labels)}
+    if p["patterns"] == "observed":
+        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_pattern_count"]) | singles
+    elif p["patterns"] == "all":
+        patterns = set(singles)
+        for _ in range(p["max_order"]):
+            patterns |= {(*z, y) for z in patterns for y in range(training.n_labels)}
+    else:
+        patterns = {*given_patterns, *singles}
+    if not training.repeats:
+        patterns = {z for z in patterns if all(a != b for a, b in zip(z, z[1:], strict=False))}
+    counts = plain.pair_counts(training.times, chains, training.weights, patterns)
+    least = p["min_feature_count"]
+    pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
+    if p["unsupported"]:
+        pairs = {(f, z) for f in range(len(training.orders)) for z in patterns}
+    return patterns, {(f, z) for f, z in pairs if len(z) - 1 in training.orders[f]}
+
+
+def objective_weights(training, class_weight):
+    """Return the weight of each sequence in the objective."""
+    of_label = plain.class_weights(class_weight, training.token_labels, training.weights, training.n_labels)
+    pairs = zip(training.weights, training.token_labels, strict=True)
+    return [w * sum(of_label[y] for y in labels) / len(labels) for w, labels in pairs]
+
+
+def check_optimum(estimator, model, training, p, given_patterns, converged):
+    """Compare what was trained with the objective and its gradient by enumeration."""
+    patterns, pairs = expected_weights(training, p, given_patterns)
+    l1 = np.any(p["l1_reg"])
+    if l1:
+        require(set(model.patterns) <= patterns, "patterns that should not be there", set(model.patterns) - patterns)
+    else:
+        require(set(model.patterns) == patterns, "other patterns than there are", set(model.patterns) ^ patterns)
+    surplus = {pair for pair, w in model.features.items() if w} - pairs
+    require(not surplus, "weights of pairs that should have none", surplus)
+    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"]]
+    keys += [("pair", pair) for pair in sorted(pairs)]
+    value, gradient = 0.0, Counter()
+    for sequence, gold, weight in zip(
+        training.data.sequences(), training.data.gold, objective_weights(training, p["class_weight"]), strict=True
+    ):
+        if weight:
+            probability = so.distribution(model, sequence)
+            value -= weight * math.log(probability[gold])
+            add_counts(gradient, [(weight * q, s) for s, q in probability.items()], sequence)
+            add_counts(gradient, [(-weight, gold)], sequence)
+    w, g, strength = [], [], []
+    for kind, key in keys:
+        w.append((model.patterns if kind == "pattern" else model.features).get(key, 0.0))
+        order = len(key if kind == "pattern" else key[1]) - 1
+        precision = plain.by_order(p["sigma_reg"], order) ** -2.0
+        strength.append(plain.by_order(p["l1_reg"], order))
+        value += precision * w[-1] ** 2 / 2 + strength[-1] * abs(w[-1])
+        g.append(gradient[kind, key] + precision * w[-1])
+    require_close(estimator.objective_history_[-1], value, "objective_history_ is not the objective", 1e-7, 1e-7)
+    norm = float(np.linalg.norm(plain.shortest_subgradient(w, g, np.array(strength))))
+    most = 1e-4 * max(1.0, float(np.linalg.norm(w))) * 1.001 + 1e-7
+    require(not converged or norm <= most, "not the optimum, and no warning: gradient norm", norm, most)
+
+
+def add_counts(total, weighted, sequence):
+    """Add the counts of patterns and pairs of weighted segmentations."""
+    by_segment = {}
+    for (f, u, v), value in sequence.values.items():
+        by_segment.setdefault((u, v), []).append((f, value))
+    for weight, segmentation in weighted:
+        for i, (u, v, _) in enumerate(segmentation):
+            for z in so.patterns_ending(segmentation, i):
+                total["pattern", z] += weight
+                for f, value in by_segment.get((u, v), ()):
+                    total["pair", (f, z)] += weight * value
+
+
+def as_lists(answer, form):
+    """Return an answer that has the shape of X as a list of one list per sequence."""
+    answer = answer if isinstance(answer, list) else answer.tolist()
+    lists = [[row] for row in answer] if form in TABLES else answer
+    return [part if isinstance(part, list) else part.tolist() for part in lists]
+
+
+def read_prediction(part, encoding, singles):
+    """Return the (u, v, label) of one predicted sequence."""
+    if encoding == "segments":
+        return tuple(tuple(segment) for segment in part)
+    if encoding in ("bio", "bioes"):
+        return tuple(plain.spans(plain.segments_of_tags(part, encoding)))
+    return tuple(plain.spans([(1, label) for label in part] if singles else plain.runs(part)))
+
+
+def check_answers(estimator, model, labels, X, y, test, case, encoding="runs"):
+    """Compare all answers about new sequences with enumeration."""
+    form = getattr(case, "form", "lists")
+    singles = encoding == "tokens" or encoding == "runs" and model.repeats
+    require(set(map(type, estimator.classes_.tolist())) != {type(None)}, "classes_ of None")
+    predicted = estimator.predict(X)
+    predicted = predicted if encoding == "segments" else as_lists(predicted, form)
+    marginals = as_lists(estimator.predict_marginals(X), form)
+    likelihood = estimator.log_likelihood(X, y)
+    asked = [z for z in estimator.patterns_][-2:] + [(labels[0], labels[-1], labels[0])]
+    of_patterns = as_lists(estimator.pattern_marginals(X, asked), form)
+    require(len(predicted) == len(test.lengths), "other number of answers than of sequences", predicted)
+    code = {label: i for i, label in enumerate(labels)}
+    for n, sequence in enumerate(test.sequences()):
+        found = tuple((u, v, code[label]) for u, v, label in read_prediction(predicted[n], encoding, singles))
+        top, ties = so.best_segmentations(model, sequence)
+        require(found in ties, f"sequence {n}: not the best labelling", found, ties)
+        probability = so.distribution(model, sequence)
+        gold = test.gold[n]
+        expected = math.log(probability[gold]) if probability.get(gold, 0.0) > 0 else -math.inf
+        require_close(likelihood[n], expected, f"sequence {n}: log_likelihood", atol=1e-7)
+        columns = estimator.classes_.tolist()
+        expected = token_marginals(probability, columns, labels, sequence.length, encoding)
+        require_close(np.reshape(marginals[n], (-1, len(columns))), expected, f"sequence {n}: marginals")
+        codes = [tuple(code[label] for label in z) for z in asked]
+        expected = np.reshape(so.pattern_marginals(probability, sequence.length, codes), (-1, len(asked)))
+        require_close(np.reshape(of_patterns[n], (-1, len(asked))), expected, f"sequence {n}: pattern_marginals")
+
+
+def token_marginals(probability, columns, labels, length, encoding):
+    """Return P(token t has label or tag c), shape (T, C)."""
+    table = np.zeros((length, len(columns)))
+    bare = not any(isinstance(column, str) and column[1:2] == "-" for column in columns)
+    for segmentation, p in probability.items():
+        tokens = [label for u, v, y in segmentation for label in [labels[y]] * (v - u)]
+        if encoding in ("bio", "bioes"):
+            tokens = plain.tags([(v - u, labels[y]) for u, v, y in segmentation], encoding)
+            tokens = tokens if bare else [tag if tag == "O" or "-" in tag else f"{tag}-_" for tag in tokens]
+        for t, token in enumerate(tokens):
+            table[t, columns.index(token)] += p
+    return table
+
+
+# --- chains -----------------------------------------------------------------------------------------------------------
+
+
+def translate(p, names):
+    """Return parameters with the user's labels in place of numbers."""
+    p = dict(p)
+    if isinstance(p.get("patterns"), list):
+        p["patterns"] = [tuple(names[y] for y in z) for z in p["patterns"]]
+    if isinstance(p.get("class_weight"), dict):
+        p["class_weight"] = {names[y]: w for y, w in p["class_weight"].items()}
+    return p
+
+
+def feature_orders(given, names, max_order):
+    """Return the orders of each feature; the longest prefix counts."""
+
+    def up_to(order):
+        return tuple(range(min(order, max_order) + 1)) if isinstance(order, int) else order
+
+    if not isinstance(given, dict):
+        return [up_to(given)] * len(names)
+    answer = []
+    for name in names:
+        prefix = max((p for p in given if name.startswith(p)), key=len, default=None)
+        answer.append((0,) if prefix is None else up_to(given[prefix]))
+    return answer
+
+
+def token_rows(case):
+    """Return {column: value} of training and test tokens, and the names of the columns."""
+    train, test = ([[plain.row_of(token) for token in tokens] for tokens in X] for X in (case.tokens, case.test))
+    if case.form not in ATTRIBUTE_FORMS:
+        rows = [[[{f: float(x) for f, x in enumerate(t) if x} for t in s] for s in X] for X in (case.tokens, case.test)]
+        return *rows, [f"x{i}" for i in range(case.width)]
+    kept = [s for s, w in zip(case.tokens, weights_of(case), strict=True) if w]
+    names = sorted({name for s in kept for token in s for name, amount in plain.entries(token) if amount})
+    number = {name: i for i, name in enumerate(names)}
+    train, test = (
+        [[{number[f]: x for f, x in row.items() if f in number} for row in s] for s in X] for X in (train, test)
+    )
+    return train, test, names
+
+
+def weights_of(case):
+    sequences = case.tokens if hasattr(case, "tokens") else case.words
+    return getattr(case, "weight", None) or [1] * len(sequences)
+
+
+def sums(rows):
+    """Return {(feature, u, v): sum of values} of all segments of a sequence."""
+    values = {}
+    for u in range(len(rows)):
+        total = Counter()
+        for v in range(u + 1, len(rows) + 1):
+            total.update(rows[v - 1])
+            values |= {(f, u, v): x for f, x in total.items() if x}
+    return values
+
+
+def token_times(rows, segmentation):
+    """Return for each segment {feature: number of its tokens that have it}."""
+    return [Counter(f for row in rows[u:v] for f in row) for u, v, _ in segmentation]
+
+
+def lost_field(case):
+    """Say whether test tokens lack a field that every training token had: a documented refusal."""
+    train = [token for s, w in zip(case.tokens, weights_of(case), strict=True) if w for token in s]
+    test = [token for s in case.test for token in s]
+    if "dicts" not in case.form or not train or not test:
+        return False
+    return bool(set.intersection(*map(set, train)) - set().union(*map(set, test)))
+
+
+def fit(estimator, X, y, weight, must_refuse):
+    """Fit; return the outcome of a refusal, or None and whether the solver converged."""
+    with warnings.catch_warnings(record=True) as caught, Unchanged(X, y, weight, estimator.get_params()):
+        warnings.simplefilter("always")
+        try:
+            estimator.fit(X, y, sample_weight=weight)
+        except DOCUMENTED as error:
+            require(must_refuse, "good data were refused", type(error).__name__, str(error))
+            require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
+            return refusal(error), False
+    for w in caught:  # for the judge
+        warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+    require(not must_refuse, "accepted what cannot be", must_refuse)
+    return None, not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+
+
+def unusable(kept_labels, p, n_least=2):
+    """Say why data and parameters must be refused, or return "" if they must not."""
+    present = {y for labels in kept_labels for y in labels}
+    if len(present) < n_least:
+        return "too few labels"
+    if isinstance(p.get("patterns"), list) and {y for z in p["patterns"] for y in z} - present:
+        return "patterns of unknown labels"
+    given = set(p["class_weight"]) if isinstance(p["class_weight"], dict) else set()
+    if given - present and present - given:
+        return "class_weight of unknown labels"
+    return ""
+
+
+def kept(sequences, weights):
+    return [s for s, w in zip(sequences, weights, strict=True) if w]
+
+
+def check_chain(case):
+    names, p, weights = LABELS[case.kind], case.parameters, weights_of(case)
+    X = build_X(case.form, case.tokens, case.width)
+    y = build_y([[names[i] for i in labels] for labels in case.labels], case.y_form, case.kind, case.form)
+    present = sorted({i for labels in kept(case.labels, weights) for i in labels})
+    estimator = HighOrderCRF(**translate(p, names))
+    refused, converged = fit(estimator, X, y, case.weight, unusable(kept(case.labels, weights), p))
+    if refused:
+        return refused
+    train_rows, test_rows, features = token_rows(case)
+    labels, number = [names[i] for i in present], {i: code for code, i in enumerate(present)}
+    require(estimator.classes_.tolist() == labels, "classes_", estimator.classes_.tolist(), labels)
+    require(estimator.n_features_in_ == len(features), "n_features_in_", estimator.n_features_in_, features)
+    if case.form in ATTRIBUTE_FORMS:
+        require(list(estimator.feature_names_in_) == features, "names", list(estimator.feature_names_in_), features)
+    gold = [tuple((t, t + 1, number.get(i, 0)) for t, i in enumerate(s)) for s in case.labels]
+    training = Training(
+        Data(
+            [len(s) for s in case.tokens],
+            [{(f, t, t + 1): x for t, r in enumerate(s) for f, x in r.items()} for s in train_rows],
+            gold,
+        ),
+        [token_times(rows, s) for rows, s in zip(train_rows, gold, strict=True)],
+        weights,
+        len(present),
+        (1,) * len(present),
+        True,
+        feature_orders(p["feature_order"], features, p["max_order"]),
+        [chain(s) for s in gold],
+    )
+    model = model_of(estimator, labels, training)
+    q = p | {"class_weight": by_code(p["class_weight"], number)}
+    check_optimum(estimator, model, training, q, by_code(p["patterns"], number), converged)
+    codes = [[i % len(present) for i in s] for s in case.test_labels]
+    test = Data(
+        [len(s) for s in case.test],
+        [{(f, t, t + 1): x for t, r in enumerate(s) for f, x in r.items()} for s in test_rows],
+        [tuple((t, t + 1, i) for t, i in enumerate(s)) for s in codes],
+    )
+    X_test = build_X(case.form, case.test, case.width)
+    y_test = build_y([[labels[i] for i in s] for s in codes], case.y_form, case.kind, case.form)
+    return ask(
+        lambda: check_answers(estimator, model, labels, X_test, y_test, test, case, "tokens"), case, X_test, y_test
+    )
+
+
+def ask(question, case, *given):
+    """Compare answers, in which a lost field may be refused."""
+    with Unchanged(*given):
+        try:
+            question()
+        except DOCUMENTED as error:
+            if hasattr(case, "form") and lost_field(case) and "field" in str(error):
+                return refusal(error, place=True)
+            raise Finding(f"good new data were refused: {type(error).__name__}: {error}") from error
+    return RIGHT
+
+
+def by_code(value, number):
+    """Return patterns or class weights with codes in place of the numbers of labels."""
+    if isinstance(value, list):
+        return [tuple(number[i] for i in z) for z in value]
+    return {number[i]: w for i, w in value.items() if i in number} if isinstance(value, dict) else value
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
+
+
+def written(parts, names, encoding):
+    """Return the y of one sequence of (length, label number) segments."""
+    parts = [(length, names[i]) for length, i in parts]
+    if encoding == "segments":
+        return plain.spans(parts)
+    if encoding in ("bio", "bioes"):
+        return plain.tags(parts, encoding)
+    return [label for length, label in parts for _ in range(length)]
+
+
+def read_parts(parts, encoding):
+    """Return the (length, label number) segments that y says: runs join neighbours."""
+    return plain.runs([i for length, i in parts for _ in range(length)]) if encoding == "runs" else list(parts)
+
+
+def longest_of(parts, names, encoding, given):
+    """Return {label number: highest length of a segment} of training segments."""
+    longest = {}
+    for length, i in (part for s in parts for part in s):
+        longest[i] = max(longest.get(i, 1), length)
+    outside = names.index("O") if encoding in ("bio", "bioes") and "O" in names else None
+    limits = given if isinstance(given, dict) else {} if given is None else dict.fromkeys(longest, given)
+    return longest | {i: most for i, most in limits.items() if i != outside and i in longest}
+
+
+class Segmentation(NamedTuple):
+    """How the y of a case is to be read."""
+
+    parts: list  # (length, code) of each sequence
+    longest: tuple
+    repeats: bool
+    labels: list
+    number: dict  # code by number of the label
+
+
+def read_segmentation(case, encoding, names, weights, max_segment_length):
+    """Return the segmentation of a case, or why it must be refused."""
+    parts = [read_parts(s, encoding) for s in case.parts]
+    used = kept(parts, weights)
+    present = sorted({i for s in used for _, i in s})
+    longest = longest_of(used, names, encoding, max_segment_length)
+    given = max_segment_length if isinstance(max_segment_length, dict) else {}
+    if set(given) - set(present):
+        return "max_segment_length of unknown labels"
+    if encoding in ("bio", "bioes") and any(names[i] == "O" and most != 1 for i, most in given.items()):
+        return "longer segments of O"
+    singles = encoding == "runs" and all(most == 1 for most in longest.values())
+    if singles:
+        parts = [[(1, i) for length, i in s for _ in range(length)] for s in parts]
+    elif any(length > longest[i] for s in used for length, i in s):
+        return "segments that are longer than the maximum"
+    number = {i: code for code, i in enumerate(present)}
+    coded = [[(length, number.get(i, 0)) for length, i in s] for s in parts]
+    repeats = encoding != "runs" or singles
+    return Segmentation(coded, tuple(longest[i] for i in present), repeats, [names[i] for i in present], number)
+
+
+def check_segments(case):
+    names, p, weights = LABELS[case.kind], case.parameters, weights_of(case)
+    p = clean(p, names, case.encoding)
+    X = build_X(case.form, case.tokens, case.width)
+    y_form = case.y_form if case.encoding != "segments" or case.y_form == "tuples" else "lists"
+    y = build_segments_y(case.parts, names, case.encoding, y_form, case)
+    given = case.max_segment_length
+    given = {names[i]: most for i, most in given.items() if i < len(names)} if isinstance(given, dict) else given
+    numbered = {names.index(label): most for label, most in given.items()} if isinstance(given, dict) else given
+    used = [[i for _, i in s] for s in kept(case.parts, weights)]
+    least = 2 if case.encoding == "runs" else 1
+    why = unusable(used, p, least)
+    reading = why or read_segmentation(case, case.encoding, names, weights, numbered)
+    estimator = HighOrderSemiCRF(encoding=case.encoding, max_segment_length=given, **translate(p, names))
+    refused, converged = fit(estimator, X, y, case.weight, reading if isinstance(reading, str) else "")
+    if refused:
+        return refused
+    train_rows, test_rows, features = token_rows(case)
+    gold = [tuple(plain.spans(s)) for s in reading.parts]
+    values = [sums(rows) for rows in train_rows]
+    times = [token_times(rows, s) for rows, s in zip(train_rows, gold, strict=True)]
+    training = training_of(reading, values, gold, times, weights, p, features)
+    model = model_of(estimator, reading.labels, training)
+    require(estimator.segment_labels_.tolist() == reading.labels, "segment_labels_", estimator.segment_labels_)
+    longest = dict(zip(reading.labels, reading.longest, strict=True))
+    found = estimator.max_segment_length_
+    require(all(min(found[k], 10) == min(longest[k], 10) for k in longest), "max_segment_length_", found, longest)
+    q = p | {"class_weight": by_code(p["class_weight"], reading.number)}
+    check_optimum(estimator, model, training, q, by_code(p["patterns"], reading.number), converged)
+    parts = test_parts(case.test_parts, reading, case.encoding)
+    test = Data([len(s) for s in case.test], [sums(rows) for rows in test_rows], [tuple(plain.spans(s)) for s in parts])
+    X_test = build_X(case.form, case.test, case.width)
+    y_test = build_segments_y(parts, reading.labels, case.encoding, y_form, case)
+    return ask(
+        lambda: check_answers(estimator, model, reading.labels, X_test, y_test, test, case, case.encoding),
+        *(case, X_test, y_test),
+    )
+
+
+def clean(p, names, encoding):
+    """Return parameters without numbers of labels that there are not, as "bare" has only two."""
+    p = dict(p)
+    if isinstance(p["class_weight"], dict):
+        p["class_weight"] = {i: w for i, w in p["class_weight"].items() if i < len(names)}
+    if isinstance(p["patterns"], list):
+        p["patterns"] = [z for z in p["patterns"] if max(z) < len(names)]
+    return p
+
+
+def build_segments_y(parts, names, encoding, y_form, case):
+    sequences = [written([(length, i % len(names)) for length, i in s], names, encoding) for s in parts]
+    if encoding == "segments":
+        return [build_sequence(s, y_form) for s in sequences]
+    return build_y(sequences, y_form, case.kind, case.form)
+
+
+def training_of(reading, values, gold, times, weights, p, features):
+    tokens = [[y for u, v, y in s for _ in range(u, v)] for s in gold]
+    orders = feature_orders(p["feature_order"], features, p["max_order"])
+    lengths = [s[-1][1] for s in gold]
+    labels = len(reading.labels)
+    return Training(
+        Data(lengths, values, gold), times, weights, labels, reading.longest, reading.repeats, orders, tokens
+    )
+
+
+def test_parts(parts, reading, encoding):
+    """Return test segments with the labels that there are, as codes; O is one token, runs join."""
+    outside = reading.labels.index("O") if encoding in ("bio", "bioes") and "O" in reading.labels else None
+    answer = []
+    for s in parts:
+        coded = [(length, i % len(reading.labels)) for length, i in s]
+        pieces = [[(1, y)] * n if y == outside else [(n, y)] for n, y in coded]
+        flat = read_parts([part for piece in pieces for part in piece], encoding)
+        if encoding == "runs" and reading.repeats:
+            flat = [(1, y) for n, y in flat for _ in range(n)]
+        answer.append(flat)
+    return answer
+
+
+# --- features of segments ---------------------------------------------------------------------------------------------
+
+
+def lengths_and_first(tokens, start, stop):
+    """Return values of a segment, as a function of users would."""
+    return {"n": stop - start, "first": tokens[start], "even": (stop - start) % 2 == 0, "none": None}
+
+
+def chosen(choice, name):
+    return choice is True or (choice != () and name.startswith(choice))
+
+
+def check_pipeline(case):
+    names = LABELS[case.kind]
+    p = clean(case.parameters, names, case.encoding)
+    reading = read_segmentation(case, case.encoding, names, weights_of(case), None)
+    y = [written(s, names, case.encoding) for s in case.parts]
+    used = [[i for _, i in s] for s in case.parts]
+    least = 2 if case.encoding == "runs" else 1
+    if isinstance(reading, str) or len({i for s in used for i in s}) < least:
+        return RIGHT  # check_segments looks at these
+    tokens = SequenceFeatureExtractor([(("w", 0),), (("w", -1),)], bias=case.bias)
+    steps = [tokens]
+    for settings in case.extractors:
+        options = settings | {"functions": [lengths_and_first] * settings["functions"], "encoding": case.encoding}
+        steps.append(SegmentFeatureExtractor(**options))
+    steps += [LogOddsSegments(case.encoding, **settings) for settings in case.log_odds]
+    with Unchanged(case.words, y, case.test):
+        batch, test = case.words, case.test
+        for step in steps:
+            batch = step.fit_transform(batch, y)
+        for step in steps:
+            test = step.transform(test)
+    blocks = expected_blocks(case, tokens, reading)
+    features = [name for name, _ in blocks]
+    require(list(batch.feature_names) == features, "names of features", list(batch.feature_names), features)
+    gold = [tuple(plain.spans(s)) for s in reading.parts]
+    train_rows, test_rows = token_batches(tokens, case)
+    values, times = [], []
+    for n, rows in enumerate(train_rows):
+        table = {(u, v): segment_row(blocks, rows, case.words[n], u, v, n) for u, v in spans_of(len(rows))}
+        values.append({(f, u, v): x for (u, v), row in table.items() for f, (x, _) in row.items() if x})
+        times.append([{f: k for f, (_, k) in table[u, v].items() if k} for u, v, _ in gold[n]])
+    estimator = HighOrderSemiCRF(encoding=case.encoding, **translate(p, names))
+    refused, converged = fit(estimator, batch, y, None, unusable(used, p, least))
+    if refused:
+        return refused
+    training = training_of(reading, values, gold, times, weights_of(case), p, features)
+    model = model_of(estimator, reading.labels, training)
+    q = p | {"class_weight": by_code(p["class_weight"], reading.number)}
+    check_optimum(estimator, model, training, q, by_code(p["patterns"], reading.number), converged)
+    values = []
+    for n, rows in enumerate(test_rows):
+        table = {(u, v): segment_row(blocks, rows, case.test[n], u, v, None) for u, v in spans_of(len(rows))}
+        values.append({(f, u, v): x for (u, v), row in table.items() for f, (x, _) in row.items() if x})
+    parts = test_parts([[(1, 0)] * len(s) for s in case.test], reading, case.encoding)
+    data = Data([len(s) for s in case.test], values, [tuple(plain.spans(s)) for s in parts])
+    y_test = [written(s, reading.labels, case.encoding) for s in parts]
+    check_answers(estimator, model, reading.labels, test, y_test, data, case, case.encoding)
+    return RIGHT
+
+
+def spans_of(n):
+    return [(u, v) for u in range(n) for v in range(u + 1, n + 1)]
+
+
+def token_batches(extractor, case):
+    """Return {name: value} of training and test tokens."""
+    answer = []
+    for X in case.words, case.test:
+        batch = extractor.transform(X)
+        table, names = batch.toarray(), extractor.get_feature_names_out()
+        tokens = [{names[f]: row[f] for f in np.flatnonzero(row)} for row in table]
+        bounds = np.cumsum([0, *map(len, X)])
+        answer.append([tokens[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)])
+    return answer
+
+
+def expected_blocks(case, tokens, reading):
+    """Return (name, function of rows, words, u, v and own sequence to (value, number of tokens)) of all features."""
+    attributes = list(tokens.get_feature_names_out())
+    gold = [(n, u, v, label) for n, s in enumerate(reading.parts) for u, v, label in plain.spans(s)]
+    blocks = []
+    for i, s in enumerate(case.extractors):
+        if i == 0:
+            blocks += at_place("", s["bag"], attributes, "bio")
+        for place in ("begin", "end", "inside"):
+            blocks += at_place(place, s[place], attributes, "bio")
+        for ngram, choice in tag_choices(s).items():
+            blocks += at_place(ngram, choice, attributes, s["tag_encoding"])
+        blocks += length_blocks(s, gold) + text_blocks(s, case, gold)
+    if not case.extractors:
+        blocks += at_place("", None, attributes, "bio")
+    for s in case.log_odds:
+        blocks += log_odds_blocks(s, case, gold, reading)
+    return blocks
+
+
+def at_place(place, choice, attributes, encoding):
+    prefix = f"{place}:" if place else ""
+    used = [
+        name for name in attributes if (choice is None and not place) or (choice is not None and chosen(choice, name))
+    ]
+
+    def value_of(name):
+        def value(rows, words, u, v, own):
+            at = [rows[t].get(name, 0.0) for t in plain.positions(place, encoding, u, v, len(rows))]
+            return sum(at), sum(x != 0 for x in at)
+
+        return value
+
+    return [(prefix + name, value_of(name)) for name in used]
+
+
+def tag_choices(settings):
+    presets = {
+        ("bio", "unigrams"): ("B", "I"),
+        ("bio", "bigrams"): ("B", "I", "BI", "II", "B|", "I|"),
+        ("bioes", "unigrams"): ("B", "I", "E", "S"),
+        ("bioes", "bigrams"): ("B", "I", "E", "S", "BI", "BE", "II", "IE", "S|", "E|"),
+    }
+    given = settings["tags"]
+    return dict.fromkeys(presets[settings["tag_encoding"], given], True) if isinstance(given, str) else given or {}
+
+
+def once(function):
+    """Return a value that counts once for a segment where it is not 0."""
+
+    def value(rows, words, u, v, own):
+        x = function(words, u, v, own)
+        return x, int(x != 0)
+
+    return value
+
+
+def length_blocks(settings, gold):
+    kinds = settings["length"]
+    kinds = (kinds,) if isinstance(kinds, str) else kinds or ()
+    longest = settings["max_length"] or max(v - u for _, u, v, _ in gold)
+    names = []
+    for kind in kinds:
+        numbers = [f"length={d}" for d in range(1, longest + 1)]
+        names += {"indicator": numbers, "capped": [*numbers[:-1], f"length={longest}+"], "log": ["log_length"]}[kind]
+    return [(name, once(lambda words, u, v, own, name=name: plain.length_value(name, v - u))) for name in names]
+
+
+def text_blocks(settings, case, gold):
+    """Return the features of whole texts and of functions, those that enough training segments have."""
+    blocks = []
+    if settings["identity"]:
+        texts = Counter(tuple(case.words[n][u:v]) for n, u, v, _ in gold)
+        separator = "" if all(len(word) == 1 for s in case.words for word in s) else " "
+        often = [text for text, count in texts.items() if count >= settings["min_count"]]
+        for text in sorted(often, key=lambda text: (len(text), text)):
+            same_text = once(lambda words, u, v, own, text=text: float(tuple(words[u:v]) == text))
+            blocks.append((f"identity={separator.join(text)}", same_text))
+    if settings["functions"]:
+        counts = Counter(name for n, u, v, _ in gold for name in function_values(case.words[n], u, v))
+        for name in sorted(name for name, count in counts.items() if count >= settings["min_count"]):
+            of_name = once(lambda words, u, v, own, name=name: function_values(words, u, v).get(name, 0.0))
+            blocks.append((name, of_name))
+    return blocks
+
+
+def function_values(words, u, v):
+    values = lengths_and_first(words, u, v)
+    named = {"n": float(values["n"]), f"first={values['first']}": 1.0, "even": float(values["even"])}
+    return {name: x for name, x in named.items() if x}
+
+
+def log_odds_blocks(settings, case, gold, reading):
+    kinds = settings["kind"]
+    kinds = (kinds,) if isinstance(kinds, str) else kinds
+    labels = reading.labels if settings["per_label"] else []
+    names = [name for kind in kinds for name in (kind, *(f"{kind}={label}" for label in labels))]
+    longest = max(v - u for _, u, v, _ in gold)
+    found = {(n, u, v): str(reading.labels[y]) for n, u, v, y in gold}
+    strings = [
+        (n, tuple(words[u:v]), found.get((n, u, v)))
+        for n, words in enumerate(case.words)
+        for u, v in spans_of(len(words))
+        if v - u <= longest
+    ]
+
+    def value(words, u, v, own, name):
+        others = [(text, label) for n, text, label in strings if n != own]
+        return plain.log_odds_value(name, tuple(words[u:v]), others, settings["smoothing"])
+
+    return [(name, once(lambda words, u, v, own, name=name: value(words, u, v, own, name))) for name in names]
+
+
+def segment_row(blocks, rows, words, u, v, own):
+    """Return {feature: (value, number of tokens)} of a segment; ``own`` is the training sequence that it is from."""
+    row = {f: value(rows, words, u, v, own) for f, (_, value) in enumerate(blocks)}
+    return {f: pair for f, pair in row.items() if pair[0] or pair[1]}
+
+
+# --- token features ---------------------------------------------------------------------------------------------------
+
+
+def raw_tokens(form, sequences):
+    """Return sequences of {field: value} as users write them."""
+    if form == "dicts":
+        return [[{k: x for k, x in token.items() if x is not None} for token in s] for s in sequences]
+    if form == "tuples":
+        return [[tuple(token[field] for field in sorted(token)) for token in s] for s in sequences]
+    if form == "arrays":
+        return [np.array([[token[0], token[1]] for token in s], dtype=object).reshape(len(s), 2) for s in sequences]
+    return [[next(iter(token.values())) for token in s] for s in sequences]
+
+
+def check_extractor(case):
+    train, test = raw_tokens(case.form, case.train), raw_tokens(case.form, case.test)
+    options = {"padding": case.padding, "bias": case.bias}
+    extractor = SequenceFeatureExtractor(
+        case.templates, min_count=case.min_count, n_features=case.n_features, **options
+    )
+    expected = [plain.attributes_of_templates(s, case.templates, **options) for s in case.train]
+    new = [plain.attributes_of_templates(s, case.templates, **options) for s in case.test]
+    cells = Counter((f, type(x) is str) for s in case.train for token in s for f, x in token.items() if x is not None)
+    has_no_kind = {f for template in case.templates for f, _ in template} - {f for f, _ in cells}
+    mixed = any((f, True) in cells and (f, False) in cells for f, _ in cells)
+    try:
+        with Unchanged(train, test):
+            batches = extractor.fit_transform(train), extractor.transform(train), extractor.transform(test)
+    except DOCUMENTED as error:
+        later = {(f, type(x) is str) for s in case.test for token in s for f, x in token.items() if x is not None}
+        changed = any((f, not text) in cells for f, text in later)
+        require(has_no_kind or mixed or changed or not any(case.train), "good tokens were refused", str(error))
+        return refusal(error)
+    names = list(extractor.get_feature_names_out()) if case.n_features is None else []
+    require(len(set(names)) == len(names), "two features of one name", Counter(names).most_common(1))
+    counts = Counter(name for s in expected for token in s for name in token)
+    always = {"bias", "__BOS__", "__EOS__"}
+    known = [name for name, count in counts.items() if count >= case.min_count or name in always]
+    for batch, attributes in zip(batches, (expected, expected, new), strict=True):
+        tokens = [token for s in attributes for token in s]
+        require(batch.lengths.tolist() == list(map(len, attributes)), "lengths", batch.lengths.tolist())
+        columns = Counter(tuple(token.get(name, 0.0) for token in tokens) for name in known if tokens)
+        found = batch.tocsr()
+        if case.n_features is not None:
+            require_close(np.asarray(found.sum(axis=1)).ravel(), [sum(t.values()) for t in tokens], "hashed values")
+            continue
+        table = Counter(map(tuple, found.toarray().T.tolist())) if tokens else Counter()
+        zero = (0.0,) * len(tokens)
+        for counted in columns, table:
+            counted.pop(zero, None)  # a feature that no token has may be there or not
+        require(columns == table, "other features than the templates make", columns - table, table - columns)
+    return RIGHT
+
+
+# --- ways to train ----------------------------------------------------------------------------------------------------
+
+KEEP = {
+    "pickle": lambda estimator: pickle.loads(pickle.dumps(estimator)),
+    "joblib": lambda estimator: _through_joblib(estimator),
+    "deepcopy": copy.deepcopy,
+}
+
+
+def _through_joblib(estimator):
+    buffer = io.BytesIO()
+    joblib.dump(estimator, buffer)
+    buffer.seek(0)
+    return joblib.load(buffer)
+
+
+def check_training(case):
+    """Training never ends worse than it starts, says when it did not get there, and survives storage."""
+    X = [np.array(s, dtype=float).reshape(-1, case.width) * case.scale for s in case.tokens]
+    p = translate(case.parameters, LABELS["str"])
+    y = [[LABELS["str"][i] for i in labels] for labels in case.labels]
+    estimator = (HighOrderSemiCRF if case.segments else HighOrderCRF)(**p)
+    with warnings.catch_warnings(record=True) as caught, Unchanged(X, y, case.weight, p):
+        warnings.simplefilter("always")
+        try:
+            estimator.fit(X, y, sample_weight=case.weight)
+        except DOCUMENTED as error:
+            require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
+            why = unusable(kept(case.labels, weights_of(case)), case.parameters)
+            require(why or unusual(case), "good data were refused", type(error).__name__, str(error))
+            return refusal(error)
+    for w in caught:
+        warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+    warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    history = estimator.objective_history_
+    require(
+        len(history) == estimator.n_iter_ + 1, "objective_history_ has another length than n_iter_ + 1", len(history)
+    )
+    require(np.isfinite(history[-1]), "the objective is not finite", history.tolist())
+    require(
+        history[-1] <= history[0] * (1 + 1e-9) + 1e-9 or p["objective"] == "perceptron",
+        "worse than at the start",
+        history[[0, -1]].tolist(),
+    )
+    require(history[-1] >= -1e-6, "an objective below 0", history[-1])
+    weights = np.concatenate([estimator.pattern_coef_, estimator.coef_.data])
+    require(np.isfinite(weights).all(), "weights that are not finite", weights.tolist())
+    if p["objective"] == "likelihood" and not warned:
+        check_against_lbfgs(case, X, y, estimator)
+    again = KEEP[case.keep](estimator)
+    for method in ("predict", "predict_marginals", "log_likelihood", "score"):
+        if hasattr(estimator, method):
+            given = (X,) if method.startswith("predict") else (X, y)
+            outcomes = [outcome_of(getattr(e, method), *given) for e in (estimator, again)]
+            require(same(*outcomes), f"{method} differs after {case.keep}", *outcomes)
+    if estimator.predict(X) and hasattr(estimator, "predict_marginals"):
+        sums_to_one = [m.sum(axis=1) for m in estimator.predict_marginals(X)]
+        require_close(np.concatenate(sums_to_one), np.ones(sum(map(len, X))), "marginals do not sum to 1")
+    return RIGHT if not warned else "right, with a warning"
+
+
+def outcome_of(function, *given):
+    try:
+        return function(*given)
+    except DOCUMENTED as error:
+        return type(error).__name__, str(error)
+
+
+def unusual(case):
+    """Say whether a refusal is documented: numbers too large or small for arithmetic, criteria that do not fit."""
+    p = case.parameters
+    fits = {
+        "likelihood": ("auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad"),
+        "local_feature_matching": ("auto", "lbfgs", "owlqn"),
+        "hinge": ("auto", "bcfw"),
+        "perceptron": ("auto", "perceptron"),
+    }
+    if p["solver"] not in fits[p["objective"]]:
+        return True
+    if p["l1_reg"] and (p["solver"] in ("newton-cg", "sgd") or p["objective"] in ("hinge", "perceptron")):
+        return True
+    return case.scale > 1e4 or (p["objective"] == "hinge" or p["solver"] == "sgd") and math.isinf(p["sigma_reg"])
+
+
+def check_against_lbfgs(case, X, y, estimator):
+    """A training that ended without a warning is near the optimum that another solver finds."""
+    sigma = case.parameters["sigma_reg"]
+    if case.parameters["l1_reg"] or sigma > 10 or case.parameters["tol"] == 0 or case.scale > 100:
+        return
+    p = translate(case.parameters, LABELS["str"]) | {"solver": "lbfgs", "tol": 1e-6, "max_iter": 5000}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        other = type(estimator)(**p).fit(X, y, sample_weight=case.weight)
+    if not caught:
+        best, found = other.objective_history_[-1], estimator.objective_history_[-1]
+        slack = 0.02 * abs(best) + 0.02 if case.parameters["solver"] in ("sgd", "adagrad") else 1e-3
+        require(found <= best + slack, "far above the optimum, and no warning", found, best)
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def check_stream(case):
+    """A stream that is stored between calls goes on as one that is not; a refused call leaves no trace."""
+    names = LABELS["str"]
+    options = {"solver": case.solver, "l1_reg": case.l1_reg, "random_state": 0}
+    if case.segments:
+        options["max_segment_length"] = 3
+    plain_one, stored = ((HighOrderSemiCRF if case.segments else HighOrderCRF)(**options) for _ in range(2))
+    allowed = set(names) if case.name_classes else {names[i] for s in case.batches[0][1] for i in s}
+    outcome = RIGHT
+    for number, (X, codes) in enumerate(case.batches):
+        y = [[names[i] for i in labels] for labels in codes]
+        arguments = {"sample_weight": case.weights[number]}
+        if number == 0 and case.name_classes:
+            arguments["classes"] = names
+        if case.bad == number:
+            before = state_of(stored)
+            try:
+                stored.partial_fit([*X, [None]], [*y, [names[0]]])
+            except DOCUMENTED as error:
+                refusal(error, place=True)
+            else:
+                raise Finding("a token that is None was accepted")
+            require(same(before, state_of(stored)), "a refused partial_fit left a trace")
+        if case.weights[number]:
+            y_kept = kept(codes, case.weights[number])
+        else:
+            y_kept = codes
+        if number == 0 and not case.name_classes:
+            allowed = {names[i] for s in y_kept for i in s}
+        usable = bool(y_kept) and {names[i] for s in y_kept for i in s} <= allowed and len(allowed) >= 2
+        try:
+            with Unchanged(X, y):
+                plain_one.partial_fit(X, y, **arguments)
+        except DOCUMENTED as error:
+            too_long = case.segments and max(n for s in codes for n, _ in plain.runs(s)) > 3
+            require(not usable or too_long, "a good batch was refused", type(error).__name__, str(error))
+            return refusal(error)
+        require(usable, "a batch without usable labels was accepted", y, sorted(allowed))
+        stored = pickle.loads(pickle.dumps(stored)).partial_fit(X, y, **arguments)
+        require(same(plain_one.predict(X), stored.predict(X)), "predictions differ after storage")
+        require_close(stored.coef_.toarray(), plain_one.coef_.toarray(), "weights differ after storage", 0, 0)
+        require(np.isfinite(plain_one.objective_history_).all(), "an objective that is not finite")
+    return outcome
+
+
+def state_of(estimator):
+    """Return what an estimator is, as plain data."""
+    return copy.deepcopy(
+        {k: v for k, v in vars(estimator).items() if isinstance(v, (np.ndarray, list, str, int, float))}
+    )
+
+
+# --- what does not belong ---------------------------------------------------------------------------------------------
+
+
+def check_spoilt(case):
+    """One thing that does not belong: an answer or a documented exception, and nothing left behind."""
+    X, y, arguments, options, named = spoil(case)
+    estimator_class = HighOrderSemiCRF if case.segments else HighOrderCRF
+    estimator = estimator_class(**options)
+    outcome = "accepted"
+    try:
+        with Unchanged(*([] if case.junk in ("generator", "object") else [X, y, arguments])):
+            estimator.fit(X, y, **arguments)
+    except Exception as error:
+        require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
+        outcome = refusal(error, place=named)
+    fitted = good_estimator(case)
+    if fitted is None:
+        return outcome
+    before = pickle.dumps(vars(fitted))
+    for method in ("predict", "predict_marginals", "score", "log_likelihood"):
+        given = (X,) if method.startswith("predict") else (X, y)
+        try:
+            getattr(fitted, method)(*given)
+        except Exception as error:
+            refusal(error)
+    require(pickle.dumps(vars(fitted)) == before, "questions changed a fitted estimator")
+    if outcome != "accepted" and case.where not in ("parameter", "weight", "weights"):
+        answers = fitted.predict(build_X(case.form, case.tokens, case.width))
+        try:
+            fitted.fit(X, y, **arguments)
+        except Exception as error:
+            refusal(error)
+            again = fitted.predict(build_X(case.form, case.tokens, case.width))
+            require(same(answers, again), "a refused fit changed a fitted estimator")
+    return outcome
+
+
+def good_estimator(case):
+    """Return an estimator fitted to the good data, or None if these have but one label."""
+    if len({i for s in case.labels for i in s}) < 2:
+        return None
+    y = build_y([[LABELS["str"][i] for i in s] for s in case.labels], "lists", "str", case.form)
+    estimator = (HighOrderSemiCRF if case.segments else HighOrderCRF)(max_iter=5)
+    return estimator.fit(build_X(case.form, case.tokens, case.width), y)
+
+
+def spoil(case):
+    """Return X, y, arguments of fit, parameters, and whether a refusal has to name a place."""
+    encoding = case.encoding if case.segments else "runs"
+    names = LABELS["tags" if encoding in ("bio", "bioes") else "str"]
+    X = build_X(case.form, case.tokens, case.width)
+    labels = [written([(1, i) for i in s], names, encoding) for s in case.labels]
+    y = [s[0] for s in labels] if case.form in TABLES and encoding != "segments" else [list(s) for s in labels]
+    options = {"max_iter": 5} | ({"encoding": encoding} if case.segments else {})
+    arguments, bad = {}, junk(case.junk)
+    n, where = case.n % len(case.tokens), case.where
+    t = case.t % len(case.tokens[n])
+    named = False
+    if where == "X":
+        X = bad
+    elif where in ("sequence", "token", "value"):
+        X = list(map(list, X)) if case.form == "arrays" else X
+        X, named = spoil_X(case, X, n, t, bad)
+    elif where == "y":
+        y = bad
+    elif where == "labels":
+        y[n] = bad
+        named = case.form not in TABLES and not isinstance(y[n], str)
+    elif where in ("label", "segment") and isinstance(y[n], list):
+        y[n][t] = bad if where == "label" else (bad, t + 1, names[0])
+        named = len(y) > 1 and case.form not in TABLES
+    elif where == "weights":
+        arguments["sample_weight"] = bad
+    elif where == "weight":
+        arguments["sample_weight"] = [bad if i == n else 1.0 for i in range(len(case.tokens))]
+    elif (
+        where == "parameter" and case.parameter in (HighOrderSemiCRF if case.segments else HighOrderCRF)().get_params()
+    ):
+        options[case.parameter] = bad
+    few = len({i for s in case.labels for i in s}) < 2
+    return X, y, arguments, options, named and not few
+
+
+def spoil_X(case, X, n, t, bad):
+    """Return X with something in the place of a sequence, of a token, or of one value in it."""
+    if case.form == "csr" or (case.form in TABLES and case.where != "token"):
+        return X, False
+    if case.where == "sequence" or case.form in TABLES:
+        X[n] = bad
+    elif case.where == "token":
+        X[n][t] = bad
+    elif case.form == "dicts":
+        X[n][t] = dict(X[n][t]) | {"k": bad}
+    else:
+        X[n][t] = [*X[n][t][:-1], bad]
+    return X, case.form in ("dicts", "attributes")
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def check_file(case):
+    """A good file gives what it holds, a damaged one what is left or an error that names the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "file.txt")
+        content = written_file(case)
+        path.write_bytes(content)
+        try:
+            found = READERS[case.reader](path, **case.options)
+        except DOCUMENTED as error:
+            require(case.edits or not readable(case), "a good file was refused", type(error).__name__, str(error))
+            require("file.txt" in str(error), "a message that does not name the file", str(error))
+            return refusal(error)
+        require(path.read_bytes() == content, "a reader changed the file")
+    X, y = found
+    require(len(X) == len(y) > 0, "other numbers of sequences", len(X), len(y))
+    if case.options.get("encoding") != "segments" or case.reader != "chinese":
+        require(all(len(a) == len(b) for a, b in zip(X, y, strict=True)), "sequences and labels differ in length", X, y)
+    if not case.edits:
+        check_content(case, X, y)
+    return RIGHT
+
+
+READERS = {
+    "conll": lambda path, **options: datasets.load_conll(path, return_X_y=True, **options),
+    "cora": lambda path: datasets.load_cora_references(path, return_X_y=True),
+    "punctuation": lambda path, **options: datasets.load_punctuation(path, return_X_y=True, **options),
+    "chinese": lambda path, **options: datasets.load_ud_chinese(path, return_X_y=True, **options),
+    "ocr": lambda path, **options: datasets.load_ocr_letters(path, return_X_y=True, **options),
+}
+
+
+def written_file(case):
+    """Return the bytes of the file of a case, with the damage done to it."""
+    separator = case.options.get("separator") or ("\t" if case.reader in ("chinese", "ocr") else " ")
+    sequences, number = [], 0
+    for n, sequence in enumerate(case.content):
+        lines = []
+        for i, token in enumerate(sequence):
+            number += 1
+            fields = token
+            if case.reader == "chinese":
+                fields = [str(i + 1), token[0], "_", token[1], *"______"]
+            elif case.reader == "ocr":
+                following = "-1" if i == len(sequence) - 1 else str(number + 1)
+                fields = [str(number), token[0], following, str(n), str(i + 1), str(n % 2), *f"{token[1]:0128b}", ""]
+            lines.append(separator.join(fields))
+        sequences.append(lines)
+    gap = [] if case.reader == "ocr" else [""]
+    lines = [line for s in sequences for line in [*s, *gap]]
+    text = case.line_end.join(lines) + (case.line_end if case.final else "")
+    encoding = {"chinese": "utf-8"}.get(case.reader, case.options.get("encoding", "utf-8"))
+    content = text.encode(encoding, errors="replace")
+    content = gzip.compress(content, mtime=0) if case.zipped else content
+    for kind, place, extra in case.edits:
+        at = place % (len(content) + 1)
+        content = {
+            "cut": content[:at],
+            "insert": content[:at] + extra + content[at:],
+            "replace": content[:at] + extra + content[at + len(extra) :],
+            "repeat": content + content[at:],
+            "delete": content[:at] + content[at + 3 :],
+        }[kind]
+    return content
+
+
+def readable(case):
+    """Say whether the format can hold the content."""
+    if case.reader == "ocr":
+        folds = case.options["folds"]
+        return folds is None or 0 in np.atleast_1d(folds)
+    if case.reader == "conll" and case.options["encoding"] == "cp1252":
+        return all("名" not in cell and "\u3000" not in cell for s in case.content for token in s for cell in token)
+    if case.reader == "chinese":
+        return all(not token[0].startswith("#") for s in case.content for token in s)
+    return True
+
+
+def check_content(case, X, y):
+    """Compare what was read with what was written."""
+    if case.reader == "ocr":
+        folds = case.options["folds"]
+        chosen = [n for n in range(len(case.content)) if folds is None or n % 2 in np.atleast_1d(folds)]
+        require(y == [[token[0] for token in case.content[n]] for n in chosen], "letters", y)
+        bits = [[f"{token[1]:0128b}" for token in case.content[n]] for n in chosen]
+        require([["".join(map(str, row)) for row in image.tolist()] for image in X] == bits, "pixels")
+    elif case.reader == "chinese":
+        require(["".join(s) for s in X] == ["".join(token[0] for token in s) for s in case.content], "characters", X)
+        lengths = [[len(token[0]) for token in s] for s in case.content]
+        labels = [[token[1] if case.options["upos"] else "_" for token in s] for s in case.content]
+        parts = [list(zip(*pair, strict=True)) for pair in zip(lengths, labels, strict=True)]
+        bio = case.options["encoding"] == "bio"
+        require(y == [plain.tags(s, "bio") if bio else plain.spans(s) for s in parts], "segments", y, parts)
+    elif readable(case):
+        cells = (
+            [[[*token.values(), label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)]
+            if case.reader == "conll"
+            else None
+        )
+        if cells is None:
+            y = datasets.decode_punctuation(y) if case.options.get("encode") else y
+            cells = [[list(pair) for pair in zip(*both, strict=True)] for both in zip(X, y, strict=True)]
+        require(cells == case.content, "other tokens than are in the file", cells, case.content)
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def check_scores(case):
+    """Scores of segments go by the sets of segments."""
+    names = LABELS[case.kind]
+    form = case.y_form if case.encoding != "segments" else "lists"
+    pairs = [[read_parts(s, case.encoding) for s in side] for side in (case.true, case.predicted)]
+    y = [[build_sequence(written(s, names, case.encoding), form, case.kind) for s in side] for side in pairs]
+    sets = [{(n, *span) for n, s in enumerate(side) for span in plain.spans(s)} for side in pairs]
+    if case.encoding in ("bio", "bioes"):
+        sets = [{span for span in side if names[span[3]] != "O"} for side in sets]
+    hits = len(sets[0] & sets[1])
+    expected = [hits / len(sets[1]) if sets[1] else 0.0, hits / len(sets[0]) if sets[0] else 0.0]
+    with Unchanged(*y):
+        options = {"encoding": case.encoding, "zero_division": 0.0}
+        try:
+            found = [
+                metrics.segment_precision_score(*y, **options),
+                metrics.segment_recall_score(*y, **options),
+            ]
+        except DOCUMENTED as error:
+            require(not any(map(len, case.true)), "good labels were refused", str(error))
+            return refusal(error)
+    require_close(found, expected, "precision and recall of segments")
+    return RIGHT
+
+
+CHECKS = {
+    "chain": check_chain,
+    "segments": check_segments,
+    "pipeline": check_pipeline,
+    "extractor": check_extractor,
+    "training": check_training,
+    "stream": check_stream,
+    "spoilt": check_spoilt,
+    "file": check_file,
+    "scores": check_scores,
+}

@@ -1,0 +1,199 @@
+"""What forms of X, encodings, features and weights mean, in plain Python; nothing here comes from sklearn_hocrf."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+BEGIN, END = ("outside", "begin"), ("outside", "end")  # no token is equal to these marks
+
+# --- attributes of tokens ---------------------------------------------------------------------------------------------
+
+
+def entries(token):
+    """Return the (name, amount) pairs of a feature dict or list of attribute names, as python-crfsuite reads them."""
+    if not isinstance(token, Mapping):
+        return [(name, 1.0) for name in token]
+    pairs = []
+    for key, value in token.items():
+        if isinstance(value, str):
+            pairs.append((f"{key}:{value}", 1.0))
+        elif isinstance(value, (bool, int, float)):
+            pairs.append((key, float(value)))
+        else:
+            pairs += [(f"{key}:{name}", amount) for name, amount in entries(value)]
+    return pairs
+
+
+def row_of(token):
+    """Return {name: value} of a token, zeros left out; a row of numbers is named by its columns."""
+    is_row = not isinstance(token, Mapping) and any(not isinstance(value, str) for value in token)
+    pairs = enumerate(map(float, token)) if is_row else entries(token)
+    row = Counter()
+    for name, amount in pairs:
+        row[name] += amount
+    return {name: value for name, value in row.items() if value}
+
+
+def attributes_of_templates(sequence, templates, padding, bias):
+    """Return one {attribute: value} per token of a sequence of {field: value}; an attribute is (template, texts)."""
+    answer = []
+    for t in range(len(sequence)):
+        attributes = {"bias": 1.0} if bias else {}
+        for template in templates:
+            texts, value = [], 1.0
+            for field, offset in template:
+                if 0 <= t + offset < len(sequence):
+                    cell = sequence[t + offset].get(field)
+                else:
+                    cell = (BEGIN if offset < 0 else END) if padding == "mark" else None
+                if cell in (BEGIN, END) or isinstance(cell, str):
+                    texts.append(cell)
+                else:
+                    value *= 0.0 if cell is None else cell
+            if value:
+                attributes[template, tuple(texts)] = value
+        if padding == "drop":
+            attributes.update({"__BOS__": 1.0} if t == 0 else {})
+            attributes.update({"__EOS__": 1.0} if t == len(sequence) - 1 else {})
+        answer.append(attributes)
+    return answer
+
+
+# --- features of segments ---------------------------------------------------------------------------------------------
+
+
+def tags_of_segment(length, encoding):
+    """Return the prefixes of the tags of a segment's tokens."""
+    if encoding == "bio":
+        return ["B"] + ["I"] * (length - 1)
+    return ["S"] if length == 1 else ["B"] + ["I"] * (length - 2) + ["E"]
+
+
+def positions(place, encoding, start, stop, n_tokens):
+    """Return the tokens at which features of a place count: "", "begin", "end", "inside" or a tag n-gram."""
+    fixed = {"": range(start, stop), "begin": [start], "end": [stop - 1], "inside": range(start + 1, stop)}
+    if place in fixed:
+        return fixed[place]
+    tags = tags_of_segment(stop - start, encoding)
+    if place.endswith("|"):
+        return [stop] if tags[-1] + "|" == place and stop < n_tokens else []
+    n = len(place)
+    return [start + i for i in range(len(tags)) if "".join(tags[max(0, i + 1 - n) : i + 1]) == place]
+
+
+def length_value(name, length):
+    """Return the value of a feature of the length."""
+    if name == "log_length":
+        return math.log(length)
+    number = name.removeprefix("length=")
+    return float(length >= int(number[:-1]) if number.endswith("+") else length == int(number))
+
+
+def log_odds_value(name, text, strings, smoothing):
+    """Return a feature of LogOddsSegments; ``strings`` are the (text, label or None) of all strings of training."""
+    kind, _, label = name.partition("=")
+    occurrences = [found for string, found in strings if string == text]
+    w = sum(found is not None and (not label or str(found) == label) for found in occurrences)
+    n = len(occurrences) - w
+    if kind == "log_odds":
+        return math.log((w + smoothing) / (n + smoothing))
+    return math.log((w + smoothing) / (w + n + 2 * smoothing))
+
+
+# --- encodings --------------------------------------------------------------------------------------------------------
+
+
+def spans(parts):
+    """Return (start, stop, label) of segments given as (length, label)."""
+    found, start = [], 0
+    for length, label in parts:
+        found.append((start, start + length, label))
+        start += length
+    return found
+
+
+def runs(labels):
+    """Return the (length, label) of the maximal runs of equal labels."""
+    parts = []
+    for label in labels:
+        if parts and parts[-1][1] == label:
+            parts[-1] = (parts[-1][0] + 1, label)
+        else:
+            parts.append((1, label))
+    return parts
+
+
+def tags(parts, encoding):
+    """Return the tags of (length, label) segments; "O" is one token, and the label "_" has bare tags."""
+    found = []
+    for length, label in parts:
+        prefixes = tags_of_segment(length, encoding)
+        found += ["O"] * length if label == "O" else [p if label == "_" else f"{p}-{label}" for p in prefixes]
+    return found
+
+
+def segments_of_tags(labels, encoding):
+    """Return the (length, label) segments of tags, read as conlleval does."""
+    parts, before = [], "O"
+    for tag in labels:
+        prefix, label = tag[0], "O" if tag == "O" else tag[2:] or "_"
+        goes_on = before[0] in "BI" and prefix in "IE" and parts[-1][1] == label if parts else False
+        if goes_on:
+            parts[-1] = (parts[-1][0] + 1, label)
+        else:
+            parts.append((1, label))
+        before = tag
+    return parts
+
+
+# --- which weights there are, and where they are best -----------------------------------------------------------------
+
+
+def observed_patterns(chains, weights, max_order, min_count):
+    """Return the label patterns of sequences of labels, by their weighted counts; single labels always."""
+    counts = Counter()
+    for labels, weight in zip(chains, weights, strict=True):
+        for stop in range(1, len(labels) + 1):
+            for start in range(max(0, stop - max_order - 1), stop):
+                counts[tuple(labels[start:stop])] += weight
+    least = min_count if min_count > 1 else 0
+    return {z for z, count in counts.items() if count > 0 and (len(z) == 1 or count >= least)}
+
+
+def pair_counts(values, chains, weights, patterns):
+    """Return the weighted counts of (feature, pattern); ``values[n][i]`` is {feature: tokens} of item i of chain n."""
+    counts = Counter()
+    for rows, labels, weight in zip(values, chains, weights, strict=True):
+        for i, row in enumerate(rows):
+            for start in range(i + 1):
+                z = tuple(labels[start : i + 1])
+                if z in patterns:
+                    for feature, times in row.items():
+                        counts[feature, z] += weight * times
+    return counts
+
+
+def class_weights(given, token_labels, weights, n_labels):
+    """Return the weight of each label in the objective: given, or "balanced"."""
+    if given != "balanced":
+        return [1.0 if given is None else given.get(y, 1.0) for y in range(n_labels)]
+    mass = [0.0] * n_labels
+    for labels, weight in zip(token_labels, weights, strict=True):
+        for y in labels:
+            mass[y] += weight
+    return [sum(mass) / (n_labels * m) for m in mass]
+
+
+def shortest_subgradient(w, gradient, l1):
+    """Return the subgradient of least norm of f(w) + sum(l1 * abs(w)) for the gradient of f."""
+    w, gradient = np.asarray(w, dtype=float), np.asarray(gradient, dtype=float)
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+    return np.where(w != 0, gradient + l1 * np.sign(w), at_zero)
+
+
+def by_order(value, order):
+    """Return a parameter that is a number, or a sequence by order whose last value repeats."""
+    values = np.atleast_1d(value)
+    return float(values[min(order, len(values) - 1)])

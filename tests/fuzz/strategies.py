@@ -1,0 +1,592 @@
+"""Hypothesis strategies for cases. A case is plain data: ``repr`` makes it again."""
+
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from .builders import ATTRIBUTE_FORMS, GRIDS, JUNK, LABELS, ROW_FORMS, TABLES, Y_FORMS
+
+ENCODINGS = ("runs", "bio", "bioes", "segments")
+
+# --- sequences of tokens ----------------------------------------------------------------------------------------------
+
+KEYS = st.sampled_from(["w", "é", "a:b", "", "x"])
+NAMES = st.sampled_from(["a", "b", "名", "a:b", "", "x", "w:a"])
+NUMBERS = st.sampled_from([0, 1, -1, 2, 0.5, True, False, 1e-3, -0.25])
+UNKNOWN = st.sampled_from(["a", "b", "名", "a:b", "", "new", "w:new", "ü" * 50])
+ROW_NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, 0.0, 1e-3])
+
+
+def dicts(names, keys=KEYS):
+    plain = st.one_of(names, names, NUMBERS, st.lists(names, max_size=3))
+    return st.dictionaries(keys, st.one_of(plain, st.dictionaries(keys, plain, max_size=2)), max_size=3)
+
+
+def tokens_of(form, width, known=True):
+    """Return a strategy for one token in a form."""
+    names = NAMES if known else UNKNOWN
+    if form in ("dicts", "dicts in tuples"):
+        return dicts(names)
+    if form in ATTRIBUTE_FORMS:
+        return st.lists(names, max_size=4)
+    return st.lists(ROW_NUMBERS, min_size=width, max_size=width)
+
+
+@st.composite
+def lengths_of(draw, form, longest=4, least=1, n_least=1):
+    """Draw the lengths of sequences: of one token for a table, equal for a grid."""
+    if form in TABLES:
+        return [1] * draw(st.integers(max(n_least, 1), 6))
+    if form in GRIDS:
+        return [draw(st.integers(1, longest))] * draw(st.integers(max(n_least, 1), 3))
+    return draw(st.lists(st.integers(least, longest), min_size=n_least, max_size=4))
+
+
+def sequences_of(token, lengths):
+    return st.tuples(*(st.lists(token, min_size=n, max_size=n) for n in lengths)).map(list)
+
+
+WEIGHTS = st.sampled_from([0, 0.5, 1, 2, 1.0])
+
+
+def weights_of(n):
+    return st.none() | st.lists(WEIGHTS, min_size=n, max_size=n)
+
+
+# --- parameters of estimators -----------------------------------------------------------------------------------------
+
+LABEL = st.integers(0, 2)
+MOSTLY = st.sampled_from([True] * 9 + [False])
+
+
+def patterns_of(label):
+    some = st.lists(st.lists(label, min_size=1, max_size=3).map(tuple), max_size=4, unique=True)
+    return st.one_of(st.just("observed"), st.just("observed"), st.just("all"), some)
+
+
+def class_weights_of(label):
+    given = st.dictionaries(label, st.sampled_from([0.5, 1, 3]), max_size=3)
+    return st.one_of(st.none(), st.none(), st.just("balanced"), given)
+
+
+@st.composite
+def label_sequences(draw, lengths):
+    """Draw a label number for each token; mostly there are two labels at least."""
+    sequences = draw(sequences_of(LABEL, lengths))
+    if len({y for labels in sequences for y in labels}) == 1 and draw(MOSTLY):
+        longest = max(sequences, key=len)
+        longest[-1] = (longest[-1] + 1) % 3
+    return sequences
+
+
+LIKELIHOOD_SOLVERS = ("auto", "lbfgs", "newton-cg", "owlqn")
+
+
+@st.composite
+def parameters(draw, by_name, used, sigmas=(1.0, 0.5, (1.0, 0.5), (2, 1, 0.25, 0.1))):
+    """Draw parameters of an estimator that is trained to the optimum of a likelihood.
+
+    Labels in them are numbers, mostly ``used`` ones.
+    """
+    label = st.sampled_from(sorted(used)) if draw(MOSTLY) else LABEL
+    prefixes = st.sampled_from(["w", "", "x", "é", "no such"])
+    orders = st.one_of(st.integers(0, 2), st.lists(st.integers(0, 2), min_size=1, max_size=2).map(tuple))
+    feature_order = st.integers(0, 2)
+    if by_name:
+        feature_order |= st.dictionaries(prefixes, orders, max_size=2)
+    patterns = draw(patterns_of(label))
+    order = draw(st.integers(0, 3)) if patterns == "observed" else 2
+    solver = draw(st.sampled_from(LIKELIHOOD_SOLVERS))
+    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, (0.0, 0.5)])) if solver != "newton-cg" else 0.0
+    return {
+        "max_order": order,
+        "patterns": patterns,
+        "sigma_reg": draw(st.sampled_from(sigmas)),
+        "l1_reg": l1,
+        "feature_order": draw(feature_order),
+        "min_pattern_count": draw(st.sampled_from([1, 1, 0, 2, 1.5])),
+        "min_feature_count": draw(st.sampled_from([1, 1, 0, 2])),
+        "fit_intercept": draw(st.booleans()),
+        "unsupported": draw(st.booleans()),
+        "class_weight": draw(class_weights_of(label)),
+        "solver": solver,
+        "n_jobs": draw(st.sampled_from([None, 2])),
+    }
+
+
+# --- chains -----------------------------------------------------------------------------------------------------------
+
+
+class ChainCase(NamedTuple):
+    """Training and test data of a HighOrderCRF."""
+
+    form: str  # of X
+    width: int  # columns of rows
+    tokens: list
+    labels: list  # sequences of label numbers
+    kind: str  # of the labels: a key of LABELS
+    y_form: str
+    weight: list | None
+    parameters: dict
+    test: list  # sequences of tokens, some empty, some with attributes that are not in training
+    test_labels: list
+
+
+@st.composite
+def chain_cases(draw):
+    form = draw(st.sampled_from([*ATTRIBUTE_FORMS] * 4 + [*ROW_FORMS]))
+    width = draw(st.integers(1, 3))
+    lengths = draw(lengths_of(form))
+    test_lengths = [lengths[0]] if form in GRIDS else draw(lengths_of(form, least=0))
+    kind = draw(st.sampled_from([kind for kind, labels in LABELS.items() if len(labels) == 3]))
+    labels = draw(label_sequences(lengths))
+    return ChainCase(
+        form,
+        width,
+        draw(sequences_of(tokens_of(form, width), lengths)),
+        labels,
+        kind,
+        draw(st.sampled_from(Y_FORMS)),
+        draw(weights_of(len(lengths))),
+        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in labels for y in s})),
+        draw(sequences_of(tokens_of(form, width, known=False), test_lengths)),
+        draw(sequences_of(LABEL, test_lengths)),
+    )
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
+
+
+class SegmentCase(NamedTuple):
+    """Training and test data of a HighOrderSemiCRF."""
+
+    form: str
+    width: int
+    tokens: list
+    parts: list  # sequences of (length, label number), which tile the sequences
+    encoding: str
+    kind: str
+    y_form: str
+    weight: list | None
+    max_segment_length: Any
+    parameters: dict
+    test: list
+    test_parts: list
+
+
+@st.composite
+def parts_of(draw, n_tokens, single=None, n_labels=3):
+    """Draw (length, label number) segments that tile a sequence; those of the label ``single`` have one token."""
+    parts, left = [], n_tokens
+    while left:
+        label = draw(st.integers(0, n_labels - 1))
+        length = 1 if label == single else draw(st.integers(1, min(left, 3)))
+        parts.append((length, label))
+        left -= length
+    return parts
+
+
+def kinds_of(encoding):
+    if encoding in ("bio", "bioes"):
+        return ["tags", "bare"]
+    return [kind for kind, labels in LABELS.items() if len(labels) == 3]
+
+
+def limits():
+    number = st.sampled_from([None, None, 1, 2, 3, 4, 10**9, float("inf")])
+    return number | st.dictionaries(LABEL, st.sampled_from([1, 2, 3, float("inf")]), max_size=2)
+
+
+def outside_of(kind):
+    return LABELS[kind].index("O") if "O" in LABELS[kind] else None
+
+
+@st.composite
+def segment_cases(draw):
+    form = draw(st.sampled_from([*ATTRIBUTE_FORMS] * 4 + [*ROW_FORMS]))
+    width = draw(st.integers(1, 2))
+    lengths = draw(lengths_of(form))
+    test_lengths = [lengths[0]] if form in GRIDS else draw(lengths_of(form, least=0))
+    encoding = draw(st.sampled_from(ENCODINGS))
+    kind = draw(st.sampled_from(kinds_of(encoding)))
+    single = outside_of(kind)
+    parts = [draw(parts_of(n, single, len(LABELS[kind]))) for n in lengths]
+    return SegmentCase(
+        form,
+        width,
+        draw(sequences_of(tokens_of(form, width), lengths)),
+        parts,
+        encoding,
+        kind,
+        draw(st.sampled_from(Y_FORMS)),
+        draw(weights_of(len(lengths))),
+        draw(limits()),
+        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in parts for _, y in s})),
+        draw(sequences_of(tokens_of(form, width, known=False), test_lengths)),
+        [draw(parts_of(n, single, len(LABELS[kind]))) for n in test_lengths],
+    )
+
+
+# --- features of segments ---------------------------------------------------------------------------------------------
+
+
+class PipelineCase(NamedTuple):
+    """Words through extractors into a HighOrderSemiCRF."""
+
+    words: list
+    parts: list
+    encoding: str
+    kind: str
+    bias: bool
+    extractors: list  # one dict of parameters for each SegmentFeatureExtractor
+    log_odds: list  # one dict of parameters for each LogOddsSegments
+    parameters: dict
+    test: list
+
+
+NGRAMS = {
+    "bio": ["B", "I", "BI", "II", "BII", "III", "B|", "I|"],
+    "bioes": ["B", "I", "E", "S", "BI", "BE", "II", "IE", "BIE", "BII", "IIE", "S|", "E|"],
+}
+WORDS = st.sampled_from(["a", "b", "ab", "é"])
+CHOICES = st.one_of(st.just(()), st.just(True), st.sampled_from(["w[0]=a", "w", "bias", "w[-1]"]))
+
+
+@st.composite
+def segment_extractors(draw, first):
+    encoding = draw(st.sampled_from(["bio", "bioes"]))
+    tags = st.sampled_from([None, "unigrams", "bigrams"]) | st.dictionaries(
+        st.sampled_from(NGRAMS[encoding]), CHOICES, max_size=3
+    )
+    kinds = st.sampled_from([None, "indicator", "capped", "log", ("log", "capped"), ("indicator", "log")])
+    length = draw(kinds)
+    return {
+        "bag": draw(st.sampled_from([None, (), "w[0]", ("bias", "w[-1]")])) if first else None,
+        "begin": draw(CHOICES),
+        "end": draw(CHOICES),
+        "inside": draw(CHOICES),
+        "tags": draw(tags),
+        "tag_encoding": encoding,
+        "length": length,
+        "max_length": None if length is None else draw(st.sampled_from([None, 1, 2, 5])),
+        "identity": draw(st.booleans()),
+        "functions": draw(st.sampled_from([0, 0, 1])),  # number of functions
+        "min_count": draw(st.sampled_from([1, 1, 2])),
+    }
+
+
+LOG_ODDS = st.fixed_dictionaries(
+    {
+        "per_label": st.booleans(),
+        "smoothing": st.sampled_from([1.0, 0.1]),
+        "kind": st.sampled_from(["log_odds", "log_probability", ("log_odds", "log_probability")]),
+    }
+)
+
+
+@st.composite
+def pipeline_cases(draw):
+    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    test_lengths = draw(st.lists(st.integers(0, 4), min_size=1, max_size=2))
+    encoding = draw(st.sampled_from(ENCODINGS))
+    kind = draw(st.sampled_from(["tags", "bare"] if encoding in ("bio", "bioes") else ["str", "unicode"]))
+    n_extractors = draw(st.sampled_from([1, 1, 2]))
+    parts = [draw(parts_of(n, outside_of(kind), len(LABELS[kind]))) for n in lengths]
+    settings = draw(parameters(False, {y for s in parts for _, y in s}, sigmas=(1.0, 0.5, (1.0, 0.5))))
+    settings |= {"feature_order": draw(st.sampled_from([0, 0, 1, {"begin:": (0, 1)}, {"length": 1}]))}
+    if draw(st.booleans()):
+        settings |= {"l1_reg": 0.0}
+    return PipelineCase(
+        draw(sequences_of(WORDS, lengths)),
+        parts,
+        encoding,
+        kind,
+        draw(st.booleans()),
+        [draw(segment_extractors(i == 0)) for i in range(n_extractors)],
+        draw(st.lists(LOG_ODDS, max_size=1)),
+        settings,
+        draw(sequences_of(WORDS | st.just("new"), test_lengths)),
+    )
+
+
+# --- token features ---------------------------------------------------------------------------------------------------
+
+
+class ExtractorCase(NamedTuple):
+    """Raw tokens through SequenceFeatureExtractor."""
+
+    form: str  # "text", "number", "tuples", "arrays" (of text) or "dicts"
+    train: list  # sequences of {field: value}
+    test: list
+    templates: list
+    padding: str
+    bias: bool
+    min_count: int
+    n_features: int | None
+
+
+CELLS = st.sampled_from(["a", "b", "a|b", "b=a", "", "é", "__BOS__", "a\\"])
+RAW_FORMS = {"text": ["w"], "number": ["x"], "tuples": [0, 1, 2], "arrays": [0, 1], "dicts": ["w", "p", "n"]}
+
+
+@st.composite
+def extractor_cases(draw):
+    form = draw(st.sampled_from(list(RAW_FORMS)))
+    fields = RAW_FORMS[form]
+    numbers = st.sampled_from([0, 1, -2, 0.5, True])
+    may_miss = form in ("tuples", "dicts")
+    cells = {field: CELLS | st.none() if may_miss else CELLS for field in fields}
+    if form == "number":
+        cells = {"x": numbers}
+    elif form in ("tuples", "dicts"):
+        cells[fields[2]] = numbers | st.none()
+    token = st.fixed_dictionaries(cells)
+    pairs = st.tuples(st.sampled_from(fields), st.integers(-2, 2))
+    hashed = draw(st.sampled_from([None, None, None, 2**20]))
+    return ExtractorCase(
+        form,
+        draw(st.lists(st.lists(token, max_size=4), min_size=1, max_size=4).filter(any)),
+        draw(st.lists(st.lists(token, max_size=4), max_size=3)),
+        draw(st.lists(st.lists(pairs, min_size=1, max_size=3, unique=True).map(tuple), max_size=4, unique=True)),
+        draw(st.sampled_from(["mark", "drop"])),
+        draw(st.booleans()),
+        1 if hashed else draw(st.sampled_from([1, 1, 2])),
+        hashed,
+    )
+
+
+# --- ways to train ----------------------------------------------------------------------------------------------------
+
+
+class TrainingCase(NamedTuple):
+    """An estimator with any objective, solver and penalty."""
+
+    segments: bool
+    width: int
+    tokens: list  # rows of numbers
+    labels: list
+    weight: list | None
+    scale: float  # of the rows
+    parameters: dict
+    keep: str  # "pickle", "joblib", "deepcopy": what the fitted estimator goes through
+
+
+SOLVERS_OF = {
+    "likelihood": ["auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad"],
+    "local_feature_matching": ["auto", "lbfgs", "owlqn"],
+    "hinge": ["auto", "bcfw"],
+    "perceptron": ["auto", "perceptron"],
+}
+ALL_SOLVERS = ["auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad", "bcfw", "perceptron"]
+
+
+@st.composite
+def training_cases(draw):
+    width = draw(st.integers(1, 2))
+    lengths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    objective = draw(st.sampled_from([*["likelihood"] * 3, "local_feature_matching", "hinge", "perceptron"]))
+    fits = draw(st.sampled_from([True, True, True, True, False]))
+    return TrainingCase(
+        draw(st.booleans()),
+        width,
+        draw(sequences_of(tokens_of("arrays", width), lengths)),
+        draw(label_sequences(lengths)),
+        draw(weights_of(len(lengths))),
+        draw(st.sampled_from([1.0, 1.0, 1.0, 30.0, 1e4, 1e-6, 1e150])),
+        {
+            "objective": objective,
+            "solver": draw(st.sampled_from(SOLVERS_OF[objective] if fits else ALL_SOLVERS)),
+            "sigma_reg": draw(st.sampled_from([1.0, 1.0, 10.0, 1e-3, 1e6, float("inf")])),
+            "l1_reg": draw(st.sampled_from([0.0, 0.0, 0.0, 0.3])),
+            "max_order": draw(st.integers(0, 2)),
+            "max_iter": draw(st.sampled_from([100, 100, 3, 1, 0])),
+            "tol": draw(st.sampled_from([1e-4, 1e-4, 1e-8, 0.0])),
+            "class_weight": draw(class_weights_of(LABEL)),
+            "warm_start": draw(st.booleans()),
+            "n_jobs": draw(st.sampled_from([None, 2])),
+            "random_state": draw(st.integers(0, 3)),
+        },
+        draw(st.sampled_from(["pickle", "joblib", "deepcopy"])),
+    )
+
+
+class StreamCase(NamedTuple):
+    """Calls of ``partial_fit``, one of them perhaps with bad data."""
+
+    segments: bool
+    solver: str
+    l1_reg: float
+    batches: list  # of (sequences of feature dicts, sequences of label numbers)
+    weights: list  # of each batch
+    bad: int | None  # before this call there is one with a broken X
+    name_classes: bool
+
+
+@st.composite
+def stream_cases(draw):
+    batches = []
+    for _ in range(draw(st.integers(1, 3))):
+        lengths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+        names = draw(st.sampled_from([NAMES, UNKNOWN]))
+        batches.append((draw(sequences_of(dicts(names), lengths)), draw(label_sequences(lengths))))
+    solver = draw(st.sampled_from(["sgd", "adagrad"]))
+    return StreamCase(
+        draw(st.booleans()),
+        solver,
+        draw(st.sampled_from([0.0, 0.2])) if solver == "adagrad" else 0.0,
+        batches,
+        [draw(weights_of(len(X))) for X, _ in batches],
+        draw(st.none() | st.integers(0, len(batches) - 1)),
+        draw(st.booleans()),
+    )
+
+
+# --- what does not belong ---------------------------------------------------------------------------------------------
+
+
+class SpoiltCase(NamedTuple):
+    """Good data with one thing that does not belong, given to a fitted and to a new estimator."""
+
+    segments: bool
+    form: str
+    width: int
+    tokens: list
+    labels: list
+    where: str  # what is replaced: a key of checks.SPOILT
+    junk: str  # by what: a key of JUNK
+    n: int  # sequence, modulo their number
+    t: int  # position, modulo its length
+    encoding: str
+    parameter: str
+
+
+SPOILT = ("X", "sequence", "token", "value", "y", "labels", "label", "segment", "weight", "weights", "parameter")
+PARAMETERS = (
+    *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_pattern_count", "min_feature_count"),
+    *("fit_intercept", "unsupported", "class_weight", "objective", "penalty", "solver", "max_iter", "tol"),
+    *("warm_start", "n_jobs", "verbose", "random_state", "encoding", "max_segment_length"),
+)
+
+
+@st.composite
+def spoilt_cases(draw):
+    form = draw(st.sampled_from(["dicts", "attributes", "lists of lists", "arrays", "csr", "table of lists"]))
+    width = draw(st.integers(1, 2))
+    lengths = draw(lengths_of(form, longest=3, n_least=2))
+    return SpoiltCase(
+        draw(st.booleans()),
+        form,
+        width,
+        draw(sequences_of(tokens_of(form, width), lengths)),
+        draw(label_sequences(lengths)),
+        draw(st.sampled_from(SPOILT)),
+        draw(st.sampled_from(JUNK)),
+        draw(st.integers(0, 3)),
+        draw(st.integers(0, 3)),
+        draw(st.sampled_from(ENCODINGS)),
+        draw(st.sampled_from(PARAMETERS)),
+    )
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+class FileCase(NamedTuple):
+    """A file in the format of a reader, perhaps damaged."""
+
+    reader: str  # a key of checks.READERS
+    content: list  # what it holds: sequences of tokens of columns
+    line_end: str
+    final: bool  # whether the last line has an end
+    zipped: bool
+    edits: list  # of (kind, place, bytes): damage, in this order
+    options: dict
+
+
+READERS = ("conll", "cora", "punctuation", "chinese", "ocr")
+CELL = st.text(st.sampled_from("abé名#-.,\u00a0\u3000'\"\\"), min_size=1, max_size=3)
+MARKS = st.sampled_from([",", ".", "?", "!", "O"])
+EDITS = st.tuples(
+    st.sampled_from(["cut", "insert", "replace", "repeat", "delete"]),
+    st.integers(0, 10**6),
+    st.sampled_from(
+        [b"\xff", b"\x00", b" ", b"\t", b"\n", b"\r", b"\n\n", b"x", b"\xef\xbb\xbf", b"9" * 30, b"\x1f\x8b"]
+    ),
+)
+
+
+@st.composite
+def file_cases(draw):
+    reader = draw(st.sampled_from(READERS))
+    n_columns = draw(st.integers(2, 4)) if reader == "conll" else 2
+    columns = {
+        "conll": st.lists(CELL, min_size=n_columns, max_size=n_columns),
+        "cora": st.tuples(CELL, CELL).map(list),
+        "punctuation": st.tuples(CELL, MARKS).map(list),
+        "chinese": st.tuples(CELL, st.sampled_from(["NOUN", "VERB"])).map(list),
+        "ocr": st.tuples(st.sampled_from("abz"), st.integers(0, 2**128 - 1)).map(list),
+    }[reader]
+    options = {
+        "conll": st.fixed_dictionaries(
+            {
+                "separator": st.sampled_from([None, "\t", " "]),
+                "encoding": st.sampled_from(["utf-8", "utf-16", "cp1252"]),
+            }
+        ),
+        "cora": st.just({}),
+        "punctuation": st.fixed_dictionaries({"encode": st.booleans()}),
+        "chinese": st.fixed_dictionaries({"encoding": st.sampled_from(["segments", "bio"]), "upos": st.booleans()}),
+        "ocr": st.fixed_dictionaries({"folds": st.sampled_from([None, 0, [0, 1]])}),
+    }[reader]
+    return FileCase(
+        reader,
+        draw(st.lists(st.lists(columns, min_size=1, max_size=4), min_size=1, max_size=3)),
+        draw(st.sampled_from(["\n", "\n", "\r\n"])),
+        draw(st.booleans()),
+        draw(st.booleans()),
+        draw(st.lists(EDITS, max_size=2)),
+        draw(options),
+    )
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+class ScoreCase(NamedTuple):
+    """Two segmentations of the same sequences."""
+
+    true: list  # sequences of (length, label number)
+    predicted: list
+    encoding: str
+    kind: str
+    y_form: str
+
+
+@st.composite
+def score_cases(draw):
+    lengths = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
+    encoding = draw(st.sampled_from(ENCODINGS))
+    kind = draw(st.sampled_from(kinds_of(encoding)))
+    form = draw(st.sampled_from(Y_FORMS[:4]))
+    sides = ([draw(parts_of(n, outside_of(kind), len(LABELS[kind]))) for n in lengths] for _ in range(2))
+    return ScoreCase(*sides, encoding, kind, form)
+
+
+STRATEGIES = {
+    "chain": chain_cases(),
+    "segments": segment_cases(),
+    "pipeline": pipeline_cases(),
+    "extractor": extractor_cases(),
+    "training": training_cases(),
+    "stream": stream_cases(),
+    "spoilt": spoilt_cases(),
+    "file": file_cases(),
+    "scores": score_cases(),
+}
+CASES = {
+    case.__name__: case
+    for case in (
+        *(ChainCase, SegmentCase, PipelineCase, ExtractorCase),
+        *(TrainingCase, StreamCase, SpoiltCase, FileCase, ScoreCase),
+    )
+}
