@@ -13,10 +13,12 @@ Numba keys the disk cache of a kernel on the kernel's own file. Files that use t
 """
 
 import numpy as np
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
+
+from ._jit import njit
 
 LANES = 16
 FOLDED = 4  # columns that are left of LANES where sums over all lanes are collected

@@ -25,7 +25,6 @@ P states, A arcs, Q slots (arcs whose score varies with the position). Tables of
 """
 
 import numpy as np
-from numba import njit
 
 from ._common import (
     FOLDED,
@@ -47,10 +46,11 @@ from ._common import (
     sum_network,
     where_positive,
 )
+from ._jit import njit
 
 __all__ = ["FOLDED", "LANES", "LOWEST_LOG", "backward", "backward_max", "exponentiate", "forward", "label_arcs", "walk"]
 
-COMMON_SOURCE = "907752eca589fb80"
+COMMON_SOURCE = "99b83e7ed86c39a1"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight

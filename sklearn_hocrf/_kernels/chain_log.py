@@ -12,7 +12,8 @@ of the scores. Logarithms are compared by their real parts.
 """
 
 import numpy as np
-from numba import njit
+
+from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

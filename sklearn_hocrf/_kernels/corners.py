@@ -7,7 +7,8 @@ Shapes: M corners, E entries of all of them, K weights.
 """
 
 import numpy as np
-from numba import njit
+
+from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -9,7 +9,8 @@ A arcs, K weights (first the n pairs, then the patterns' own), T tokens of one s
 """
 
 import numpy as np
-from numba import njit
+
+from ._jit import njit
 
 FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
 

@@ -5,7 +5,8 @@ Shapes: N tokens, C score columns, R rows and W lanes of a slab of B blocks, M r
 """
 
 import numpy as np
-from numba import njit
+
+from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -7,7 +7,8 @@ Shapes: n sequences of the batch, N tokens, K pairs, A arcs, C score columns.
 """
 
 import numpy as np
-from numba import njit
+
+from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -22,10 +22,12 @@ Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = pa
 """
 
 import numpy as np
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
+
+from ._jit import njit
 
 STEP = 8
 FEW = 4  # pairs: entries of features with more are not cut, for rows take memory for each part

@@ -5,7 +5,8 @@ M rows of a table of positions; ``place`` (N,) is the row of each token in it.
 """
 
 import numpy as np
-from numba import njit
+
+from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

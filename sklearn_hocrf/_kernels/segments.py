@@ -8,11 +8,10 @@ backwards and sums up probabilities, which therefore keep their relative precisi
 Shapes: B blocks, W lanes, R rows, C score columns, E entries of a row, K targets.
 """
 
-from numba import njit
-
 from ._common import add, fill, fill_dual, load, multiply_add, store
+from ._jit import njit
 
-COMMON_SOURCE = "907752eca589fb80"
+COMMON_SOURCE = "99b83e7ed86c39a1"
 FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
 
 

@@ -23,7 +23,6 @@ Row r + b of alpha is the border in front of row r, of block b.
 """
 
 import numpy as np
-from numba import njit
 
 from ._common import (
     add,
@@ -43,8 +42,9 @@ from ._common import (
     sum_network,
     where_positive,
 )
+from ._jit import njit
 
-COMMON_SOURCE = "907752eca589fb80"
+COMMON_SOURCE = "99b83e7ed86c39a1"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight

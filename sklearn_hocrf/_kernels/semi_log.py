@@ -8,7 +8,8 @@ normalised to a total of 1 here, too: numbers that grew with the length would lo
 """
 
 import numpy as np
-from numba import njit
+
+from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,0 +1,143 @@
+"""Kernels without a disk cache, with a damaged one, and with one that cannot be written.
+
+Most tests compile a kernel of one line in a file of their own: what they are about is the decorator that all kernels
+share (``test_architecture`` sees to it that they do).
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import sklearn_hocrf
+
+pytestmark = pytest.mark.needs_jit
+
+PACKAGE = Path(sklearn_hocrf.__file__).parent
+TOY = """
+from _jit import njit  # not by its full name: the package takes longer to import than all else here
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first(x):
+    return x + 1
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def second(x):
+    return 2 * first(x)
+"""
+CALL_TOY = "import toy; print(toy.second(1), sum(toy.second.stats.cache_hits.values()))"
+FIT = """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import sklearn_hocrf
+    import sklearn_hocrf.metrics
+    assert not caught, caught[0]
+model = sklearn_hocrf.HighOrderCRF(max_iter=50).fit([[["a"], ["b"]], [["b"]]], [["X", "Y"], ["Y"]])
+print(model.predict([[["b"], ["a"]]]))
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A file of kernels whose cache is in ``tmp_path / "cache"``."""
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(PACKAGE / "_kernels")
+    path = tmp_path / "toy.py"
+    path.write_text(TOY)
+    return path
+
+
+def import_anew(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(statements, folder, **environment):
+    """Run statements in a new process; return its output and the texts of its UserWarnings."""
+    blocked = folder / "file"  # a file where a folder should be stops root as well, whom permissions do not
+    blocked.touch()
+    homes = dict.fromkeys(("HOME", "USERPROFILE", "XDG_CACHE_HOME", "LOCALAPPDATA", "NUMBA_CACHE_DIR"), str(blocked))
+    path = os.pathsep.join([str(folder), str(PACKAGE / "_kernels")])
+    process = subprocess.run(
+        [sys.executable, "-c", statements],
+        env=os.environ | homes | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip(), [line for line in process.stderr.splitlines() if "UserWarning" in line]
+
+
+def test_kernels_come_from_the_cache(toy):
+    module = import_anew(toy)
+    assert module.second(1) == 4
+    assert module.first.stats.cache_misses.total() == module.second.stats.cache_misses.total() == 1
+    module = import_anew(toy)
+    assert module.second(1) == 4
+    assert module.second.stats.cache_hits.total() == 1
+    assert module.second.stats.cache_misses.total() == 0
+
+
+@pytest.mark.parametrize("kinds", [["nbi"], ["nbc"], ["nbi", "nbc"]])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-1], lambda b: b"", lambda b: bytes(len(b))]
+)
+def test_damaged_entries_are_compiled_again(toy, damage, kinds):
+    import_anew(toy).second(1)
+    files = [file for kind in kinds for file in toy.parent.rglob(f"*.{kind}")]
+    assert len(files) >= 2
+    for file in files:
+        file.write_bytes(damage(file.read_bytes()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module = import_anew(toy)
+        assert module.second(1) == 4
+        assert module.second.stats.cache_misses.total() == 1
+        module = import_anew(toy)  # and the cache is whole again
+        assert module.second(1) == 4
+        assert module.second.stats.cache_hits.total() == 1
+
+
+def test_nothing_can_be_written(tmp_path):
+    (tmp_path / "toy.py").write_text(TOY)
+    (tmp_path / "__pycache__").touch()
+    output, warned = run(CALL_TOY, tmp_path)
+    assert output == "4 0"
+    assert len(warned) == 1
+    assert "NUMBA_CACHE_DIR" in warned[0]
+    assert "no locator available" in warned[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits on the size of files")
+def test_full_disk_leaves_no_index_of_stale_code(tmp_path):
+    """Numba writes the index first; what it names may be the code of an older version of the file."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+    (tmp_path / "toy.py").write_text(TOY.replace("x + 1", "x + 5"))
+    assert run(CALL_TOY, tmp_path, **cache) == ("12 0", [])
+    (tmp_path / "toy.py").write_text(TOY)
+    output, warned = run(limit + CALL_TOY, tmp_path, **cache)
+    assert output == "4 0"
+    assert len(warned) == 1
+    assert "OSError" in warned[0]
+    assert run(CALL_TOY, tmp_path, **cache) == ("4 0", [])
+    assert run(CALL_TOY, tmp_path, **cache) == ("4 1", [])
+
+
+def test_package_without_a_cache(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "sklearn_hocrf", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "sklearn_hocrf" / "_kernels" / "__pycache__").touch()
+    output, warned = run(FIT, tmp_path)
+    assert output == "[['Y', 'X']]"
+    assert len(warned) == 1
+    assert "NUMBA_CACHE_DIR" in warned[0]
