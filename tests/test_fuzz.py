@@ -13,6 +13,8 @@ N_CASES = {  # about five seconds each, and what kernels take to compile
     "segments": 60,
     "pipeline": 25,
     "stream": 30,
+    "routes": 30,
+    "columns": 40,
     "scores": 100,
 }
 

@@ -18,11 +18,21 @@ from typing import NamedTuple
 
 import joblib
 import numpy as np
+import pandas as pd
 import segment_oracle as so
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
-from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import (
+    AttributeVectorizer,
+    LogOddsSegments,
+    SegmentFeatureExtractor,
+    SequenceFeatureExtractor,
+    Tokenwise,
+)
 
 from . import definitions as plain
 from .builders import ATTRIBUTE_FORMS, LABELS, TABLES, build_sequence, build_X, build_y, flags_of, junk, same
@@ -88,7 +98,7 @@ class Unchanged:
         require(self._flags == flags_of(self._given), "an array of the input was made read-only")
 
 
-# --- fitted models against enumeration --------------------------------------------------------------------------------
+# --- fitted models against enumeration ------------------------------------------------------------------------------
 
 
 class Data(NamedTuple):
@@ -267,7 +277,7 @@ def token_marginals(probability, columns, labels, length, encoding):
     return table
 
 
-# --- chains -----------------------------------------------------------------------------------------------------------
+# --- chains ---------------------------------------------------------------------------------------------------------
 
 
 def translate(p, names):
@@ -335,7 +345,7 @@ def lost_field(case):
     """Say whether test tokens lack a field that every training token had: a documented refusal."""
     train = [token for s, w in zip(case.tokens, weights_of(case), strict=True) if w for token in s]
     test = [token for s in case.test for token in s]
-    if "dicts" not in case.form or not train or not test:
+    if "dicts" not in getattr(case, "form", "dicts") or not train or not test:
         return False
     return bool(set.intersection(*map(set, train)) - set().union(*map(set, test)))
 
@@ -438,7 +448,7 @@ def by_code(value, number):
     return {number[i]: w for i, w in value.items() if i in number} if isinstance(value, dict) else value
 
 
-# --- segments ---------------------------------------------------------------------------------------------------------
+# --- segments -------------------------------------------------------------------------------------------------------
 
 
 def written(parts, names, encoding):
@@ -578,7 +588,7 @@ def test_parts(parts, reading, encoding):
     return answer
 
 
-# --- features of segments ---------------------------------------------------------------------------------------------
+# --- features of segments -------------------------------------------------------------------------------------------
 
 
 def lengths_and_first(tokens, start, stop):
@@ -775,7 +785,7 @@ def segment_row(blocks, rows, words, u, v, own):
     return {f: pair for f, pair in row.items() if pair[0] or pair[1]}
 
 
-# --- token features ---------------------------------------------------------------------------------------------------
+# --- token features -------------------------------------------------------------------------------------------------
 
 
 def raw_tokens(form, sequences):
@@ -829,7 +839,7 @@ def check_extractor(case):
     return RIGHT
 
 
-# --- ways to train ----------------------------------------------------------------------------------------------------
+# --- ways to train --------------------------------------------------------------------------------------------------
 
 KEEP = {
     "pickle": lambda estimator: pickle.loads(pickle.dumps(estimator)),
@@ -928,7 +938,7 @@ def check_against_lbfgs(case, X, y, estimator):
         require(found <= best + slack, "far above the optimum, and no warning", found, best)
 
 
-# --- streams ----------------------------------------------------------------------------------------------------------
+# --- streams --------------------------------------------------------------------------------------------------------
 
 
 def check_stream(case):
@@ -983,7 +993,107 @@ def state_of(estimator):
     )
 
 
-# --- what does not belong ---------------------------------------------------------------------------------------------
+# --- one model by several ways --------------------------------------------------------------------------------------
+
+
+def table_of(tokens, names):
+    """Return sequences of {name: value} as arrays with these columns."""
+    number = {name: i for i, name in enumerate(names)}
+    arrays = [np.zeros((len(s), len(names))) for s in tokens]
+    for array, s in zip(arrays, tokens, strict=True):
+        for t, token in enumerate(s):
+            for name, value in plain.row_of(token).items():
+                if name in number:
+                    array[t, number[name]] = value
+    return arrays
+
+
+def as_batch(arrays):
+    return Tokenwise(FunctionTransformer()).fit_transform(arrays)
+
+
+ROUTES = {  # how training and test tokens, and the estimator, look on another way
+    "vectorizer": lambda X, names, crf: (X, make_pipeline(AttributeVectorizer(), crf)),
+    "arrays": lambda X, names, crf: (table_of(X, names), crf),
+    "csr": lambda X, names, crf: ([sparse.csr_array(array) for array in table_of(X, names)], crf),
+    "frames": lambda X, names, crf: ([pd.DataFrame(array, columns=names) for array in table_of(X, names)], crf),
+    "batch": lambda X, names, crf: (as_batch(table_of(X, names)), crf),
+    "tokenwise": lambda X, names, crf: (table_of(X, names), make_pipeline(Tokenwise(FunctionTransformer()), crf)),
+    "shuffled": lambda X, names, crf: ([[dict(reversed(list(token.items()))) for token in s] for s in X], crf),
+    "summed": lambda X, names, crf: ([[dict(plain.row_of(token)) for token in s] for s in X], crf),
+    "jobs": lambda X, names, crf: (X, crf.set_params(n_jobs=2)),
+}
+
+
+def check_routes(case):
+    """The same data in two forms give the same model, and sequences the same answers one by one."""
+    y = [[LABELS["str"][i] for i in s] for s in case.labels]
+    new = HighOrderSemiCRF if case.segments else HighOrderCRF
+    names = sorted({name for s in case.tokens for token in s for name in plain.row_of(token)})
+    has_entries = {name for s in case.tokens for token in s for name, x in plain.entries(token) if x}
+    if len({i for s in case.labels for i in s}) < 2 or not names or has_entries != set(names):
+        return RIGHT  # others look at these
+    first = new(case.max_order).fit(case.tokens, y)
+    X, other = ROUTES[case.route](case.tokens, names, new(case.max_order))
+    with Unchanged(X, y):
+        other.fit(X, y)
+    second = other[-1] if isinstance(other, Pipeline) else other
+    require(first.patterns_ == second.patterns_, "other patterns", first.patterns_, second.patterns_)
+    exact = case.route in ("vectorizer", "jobs")
+    tolerance = 0 if exact else 1e-9
+    require_close(second.coef_.toarray(), first.coef_.toarray(), "other weights", tolerance, tolerance)
+    if lost_field(case):
+        return "right, with a lost field"
+    X_test, _ = ROUTES[case.route](case.test, names, new())
+    if case.test and any(case.test):
+        found, expected = other.predict(X_test), first.predict(case.test)
+        require(found == expected or not exact, "other predictions", found, expected)
+        both = zip(other.predict_proba(X_test), first.predict_proba(case.test), strict=True)
+        for a, b in both:
+            require_close(a, b, "other marginals")
+        for n in case.order:
+            one = [case.test[n]]
+            if case.test[n] and not lost_field(case._replace(test=one)):
+                require(first.predict(one) == expected[n : n + 1], "other predictions one by one", one, expected[n])
+    return RIGHT
+
+
+def check_columns(case):
+    """Columns other than those of fit are refused, and so is another order of them."""
+    rng = np.random.default_rng(case.seed)
+    y = [rng.integers(0, 2, n).tolist() for n in case.lengths]
+    y[0][0], y[1][0] = 0, 1
+    arrays = [rng.normal(size=(n, len(case.fitted))) for n in case.lengths]
+    asked = [rng.normal(size=(n, len(case.asked))) for n in case.lengths]
+    X, X_asked = (columns_of(case.form, *pair) for pair in ((arrays, case.fitted), (asked, case.asked)))
+    y = [s[0] for s in y] if case.form in TABLES else y
+    estimator = (HighOrderSemiCRF if case.segments else HighOrderCRF)(max_iter=20).fit(X, y)
+    has_names = case.form in ("frames", "table frame")
+    fits = case.fitted == case.asked if has_names else len(case.fitted) == len(case.asked)
+    try:
+        with Unchanged(X_asked):
+            found = estimator.predict_marginals(X_asked)
+    except DOCUMENTED as error:
+        require(not fits, "good columns were refused", str(error))
+        return refusal(error)
+    require(fits, "other columns than in fit were accepted", case.fitted, case.asked)
+    plain_answers = estimator.predict_marginals(columns_of(case.form, asked, case.fitted))
+    require(same(found, plain_answers), "other answers for the same columns")
+    return RIGHT
+
+
+def columns_of(form, arrays, names):
+    """Return arrays as X with named columns where the form has names."""
+    if form == "batch":
+        return as_batch(arrays)
+    if form == "frames":
+        return [pd.DataFrame(array, columns=names) for array in arrays]
+    if form == "table frame":
+        return pd.DataFrame(np.concatenate(arrays), columns=names)
+    return build_X(form, [array.tolist() for array in arrays], len(names))
+
+
+# --- what does not belong -------------------------------------------------------------------------------------------
 
 
 def check_spoilt(case):
@@ -1078,10 +1188,13 @@ def spoil_X(case, X, n, t, bad):
         X[n][t] = dict(X[n][t]) | {"k": bad}
     else:
         X[n][t] = [*X[n][t][:-1], bad]
-    return X, case.form in ("dicts", "attributes")
+    return X, case.form in (
+        "dicts",
+        "attributes",
+    ) and case.junk != "large int"  # a number like others, but for overflow
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------------------------
 
 
 def check_file(case):
@@ -1188,7 +1301,7 @@ def check_content(case, X, y):
         require(cells == case.content, "other tokens than are in the file", cells, case.content)
 
 
-# --- scores -----------------------------------------------------------------------------------------------------------
+# --- scores ---------------------------------------------------------------------------------------------------------
 
 
 def check_scores(case):
@@ -1223,6 +1336,8 @@ CHECKS = {
     "extractor": check_extractor,
     "training": check_training,
     "stream": check_stream,
+    "routes": check_routes,
+    "columns": check_columns,
     "spoilt": check_spoilt,
     "file": check_file,
     "scores": check_scores,

@@ -8,7 +8,7 @@ import numpy as np
 
 BEGIN, END = ("outside", "begin"), ("outside", "end")  # no token is equal to these marks
 
-# --- attributes of tokens ---------------------------------------------------------------------------------------------
+# --- attributes of tokens -------------------------------------------------------------------------------------------
 
 
 def entries(token):
@@ -61,7 +61,7 @@ def attributes_of_templates(sequence, templates, padding, bias):
     return answer
 
 
-# --- features of segments ---------------------------------------------------------------------------------------------
+# --- features of segments -------------------------------------------------------------------------------------------
 
 
 def tags_of_segment(length, encoding):
@@ -102,7 +102,7 @@ def log_odds_value(name, text, strings, smoothing):
     return math.log((w + smoothing) / (w + n + 2 * smoothing))
 
 
-# --- encodings --------------------------------------------------------------------------------------------------------
+# --- encodings ------------------------------------------------------------------------------------------------------
 
 
 def spans(parts):
@@ -148,7 +148,7 @@ def segments_of_tags(labels, encoding):
     return parts
 
 
-# --- which weights there are, and where they are best -----------------------------------------------------------------
+# --- which weights there are, and where they are best ---------------------------------------------------------------
 
 
 def observed_patterns(chains, weights, max_order, min_count):

@@ -24,13 +24,12 @@ if __package__ in (None, ""):  # run as a program
 import enum  # noqa: F401  what the repr of cases may name
 from math import inf, nan
 
-HANG = 120  # seconds after which a case is said to hang; the first ones compile kernels
 SHRINK = 20  # seconds of shrinking a finding
 CHUNK = 40  # cases of one strategy before the next one has its turn
 MEMORY = 6 * 2**30  # bytes of address space
 
 
-# --- the process that checks cases ------------------------------------------------------------------------------------
+# --- the process that checks cases ----------------------------------------------------------------------------------
 
 
 class Enough(BaseException):
@@ -54,8 +53,9 @@ def signature(error):
 class Worker:
     """Checks cases of a strategy, notes each outcome, and shrinks what is new."""
 
-    def __init__(self, folder, known):
+    def __init__(self, folder, known, hang):
         self.folder = folder
+        self.hang = hang
         self.journal = (folder / "journal.jsonl").open("a", buffering=1)
         self.known = set(known)
         self.shrinking = None  # the finding at hand: signature, until when, smallest case
@@ -70,7 +70,7 @@ class Worker:
 
         text = repr(case)
         (self.folder / "current").write_text(json.dumps([name, text]))
-        faulthandler.dump_traceback_later(HANG, exit=True)
+        faulthandler.dump_traceback_later(self.hang, exit=True)
         try:
             outcome = judge(name, case)
         except Exception as error:
@@ -133,19 +133,19 @@ class Worker:
             self.shrinking = None
 
 
-def work(folder, seconds, seed, names, known):
+def work(folder, seconds, seed, names, known, hang):
     """Check cases until the time is over: the strategies take turns."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     faulthandler.enable()
-    worker, end, turn = Worker(folder, known), time.monotonic() + seconds, 0
+    worker, end, turn = Worker(folder, known, hang), time.monotonic() + seconds, 0
     while time.monotonic() < end:
         worker.run(names[turn % len(names)], CHUNK, seed * 1_000_003 + turn)
         turn += 1
 
 
-# --- the process that watches -----------------------------------------------------------------------------------------
+# --- the process that watches ---------------------------------------------------------------------------------------
 
 
 class Tally:
@@ -233,12 +233,21 @@ def watch(arguments):
     end = start + 60 * arguments.minutes
     while (left := end - time.monotonic()) > 0:
         seconds = min(left, 60 * arguments.report)
-        command = [sys.executable, __file__, "--work", str(folder), "--seconds", str(seconds)]
+        command = [
+            sys.executable,
+            __file__,
+            "--work",
+            str(folder),
+            "--seconds",
+            str(seconds),
+            "--hang",
+            str(arguments.hang),
+        ]
         command += ["--seed", str(arguments.seed * 10_007 + number), "--strategies", *arguments.strategies]
         (folder / "known.json").write_text(json.dumps(list(tally.findings)))
         try:
             done = subprocess.run(
-                command, stderr=subprocess.PIPE, text=True, errors="replace", timeout=seconds + 3 * HANG
+                command, stderr=subprocess.PIPE, text=True, errors="replace", timeout=seconds + 3 * arguments.hang
             )
             status, stderr = done.returncode, done.stderr
         except subprocess.TimeoutExpired as error:  # so stuck that not even the watchdog's thread ran
@@ -272,6 +281,9 @@ def main():
     parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES), choices=list(STRATEGIES))
     parser.add_argument("--output", default="fuzz-findings", help="folder of the findings")
     parser.add_argument("--report", type=float, default=5, help="minutes between two tables")
+    parser.add_argument(
+        "--hang", type=float, default=120, help="seconds after which a case hangs; some compile kernels"
+    )
     parser.add_argument("--again", metavar="FILE", help="show a finding again, and do nothing else")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
@@ -281,7 +293,7 @@ def main():
     if arguments.work:
         folder = Path(arguments.work)
         known = json.loads((folder / "known.json").read_text())
-        return work(folder, arguments.seconds, arguments.seed, arguments.strategies, known)
+        return work(folder, arguments.seconds, arguments.seed, arguments.strategies, known, arguments.hang)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     return 1 if watch(arguments).findings else 0
 

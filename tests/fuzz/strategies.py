@@ -8,7 +8,7 @@ from .builders import ATTRIBUTE_FORMS, GRIDS, JUNK, LABELS, ROW_FORMS, TABLES, Y
 
 ENCODINGS = ("runs", "bio", "bioes", "segments")
 
-# --- sequences of tokens ----------------------------------------------------------------------------------------------
+# --- sequences of tokens --------------------------------------------------------------------------------------------
 
 KEYS = st.sampled_from(["w", "é", "a:b", "", "x"])
 NAMES = st.sampled_from(["a", "b", "名", "a:b", "", "x", "w:a"])
@@ -53,7 +53,7 @@ def weights_of(n):
     return st.none() | st.lists(WEIGHTS, min_size=n, max_size=n)
 
 
-# --- parameters of estimators -----------------------------------------------------------------------------------------
+# --- parameters of estimators ---------------------------------------------------------------------------------------
 
 LABEL = st.integers(0, 2)
 MOSTLY = st.sampled_from([True] * 9 + [False])
@@ -114,7 +114,7 @@ def parameters(draw, by_name, used, sigmas=(1.0, 0.5, (1.0, 0.5), (2, 1, 0.25, 0
     }
 
 
-# --- chains -----------------------------------------------------------------------------------------------------------
+# --- chains ---------------------------------------------------------------------------------------------------------
 
 
 class ChainCase(NamedTuple):
@@ -154,7 +154,7 @@ def chain_cases(draw):
     )
 
 
-# --- segments ---------------------------------------------------------------------------------------------------------
+# --- segments -------------------------------------------------------------------------------------------------------
 
 
 class SegmentCase(NamedTuple):
@@ -227,7 +227,7 @@ def segment_cases(draw):
     )
 
 
-# --- features of segments ---------------------------------------------------------------------------------------------
+# --- features of segments -------------------------------------------------------------------------------------------
 
 
 class PipelineCase(NamedTuple):
@@ -309,7 +309,7 @@ def pipeline_cases(draw):
     )
 
 
-# --- token features ---------------------------------------------------------------------------------------------------
+# --- token features -------------------------------------------------------------------------------------------------
 
 
 class ExtractorCase(NamedTuple):
@@ -355,7 +355,7 @@ def extractor_cases(draw):
     )
 
 
-# --- ways to train ----------------------------------------------------------------------------------------------------
+# --- ways to train --------------------------------------------------------------------------------------------------
 
 
 class TrainingCase(NamedTuple):
@@ -441,7 +441,66 @@ def stream_cases(draw):
     )
 
 
-# --- what does not belong ---------------------------------------------------------------------------------------------
+# --- one model by several ways --------------------------------------------------------------------------------------
+
+
+class RouteCase(NamedTuple):
+    """Feature dicts that reach an estimator in two forms, which must give one model."""
+
+    segments: bool
+    tokens: list
+    labels: list
+    route: str  # a key of checks.ROUTES
+    max_order: int
+    test: list
+    order: list  # in which the test sequences are asked for one by one
+
+
+ROUTES = ("vectorizer", "arrays", "csr", "frames", "batch", "tokenwise", "shuffled", "summed", "jobs")
+
+
+@st.composite
+def route_cases(draw):
+    lengths, test_lengths = draw(lengths_of("dicts")), draw(lengths_of("dicts", least=0))
+    return RouteCase(
+        draw(st.booleans()),
+        draw(sequences_of(dicts(NAMES), lengths)),
+        draw(label_sequences(lengths)),
+        draw(st.sampled_from(ROUTES)),
+        draw(st.integers(0, 2)),
+        draw(sequences_of(dicts(UNKNOWN), test_lengths)),
+        draw(st.permutations(range(len(test_lengths)))),
+    )
+
+
+class ColumnCase(NamedTuple):
+    """An estimator fitted on some columns is asked about others."""
+
+    segments: bool
+    form: str  # "frames", "table frame", "arrays", "csr", "table", "grid" or "batch"
+    fitted: list  # names of columns
+    asked: list
+    lengths: list
+    seed: int
+
+
+@st.composite
+def column_cases(draw):
+    form = draw(st.sampled_from(["frames", "table frame", "arrays", "csr", "table", "grid", "batch"]))
+    names = st.sampled_from(["a", "b", "é", "b ", "c"])
+    fitted = draw(st.lists(names, min_size=1, max_size=3, unique=True))
+    other = st.one_of(st.permutations(fitted), st.lists(names, min_size=1, max_size=3, unique=True), st.just(fitted))
+    return ColumnCase(
+        draw(st.booleans()),
+        form,
+        fitted,
+        list(draw(other)),
+        draw(lengths_of(form, n_least=2)),
+        draw(st.integers(0, 99)),
+    )
+
+
+# --- what does not belong -------------------------------------------------------------------------------------------
 
 
 class SpoiltCase(NamedTuple):
@@ -470,7 +529,10 @@ PARAMETERS = (
 
 @st.composite
 def spoilt_cases(draw):
-    form = draw(st.sampled_from(["dicts", "attributes", "lists of lists", "arrays", "csr", "table of lists"]))
+    where = draw(st.sampled_from(SPOILT))
+    forms = ["dicts", "attributes", "lists of lists", "arrays"]
+    forms += {"sequence": [], "value": [], "token": ["table of lists"]}.get(where, ["csr", "table of lists"])
+    form = draw(st.sampled_from(forms))
     width = draw(st.integers(1, 2))
     lengths = draw(lengths_of(form, longest=3, n_least=2))
     return SpoiltCase(
@@ -479,7 +541,7 @@ def spoilt_cases(draw):
         width,
         draw(sequences_of(tokens_of(form, width), lengths)),
         draw(label_sequences(lengths)),
-        draw(st.sampled_from(SPOILT)),
+        where,
         draw(st.sampled_from(JUNK)),
         draw(st.integers(0, 3)),
         draw(st.integers(0, 3)),
@@ -488,7 +550,7 @@ def spoilt_cases(draw):
     )
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------------------------
 
 
 class FileCase(NamedTuple):
@@ -549,7 +611,7 @@ def file_cases(draw):
     )
 
 
-# --- scores -----------------------------------------------------------------------------------------------------------
+# --- scores ---------------------------------------------------------------------------------------------------------
 
 
 class ScoreCase(NamedTuple):
@@ -579,6 +641,8 @@ STRATEGIES = {
     "extractor": extractor_cases(),
     "training": training_cases(),
     "stream": stream_cases(),
+    "routes": route_cases(),
+    "columns": column_cases(),
     "spoilt": spoilt_cases(),
     "file": file_cases(),
     "scores": score_cases(),
@@ -587,6 +651,6 @@ CASES = {
     case.__name__: case
     for case in (
         *(ChainCase, SegmentCase, PipelineCase, ExtractorCase),
-        *(TrainingCase, StreamCase, SpoiltCase, FileCase, ScoreCase),
+        *(TrainingCase, StreamCase, RouteCase, ColumnCase, SpoiltCase, FileCase, ScoreCase),
     )
 }
