@@ -202,6 +202,7 @@ def test_sum_network_arrays_are_what_kernels_expect():
         assert not array.flags.writeable, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_labels", "max_order", "n_tokens"), [(26, 4, 45_000), (2, 40, 7_000), (1000, 2, 52_000)], ids=str
 )
@@ -217,6 +218,7 @@ def test_building_100_000_patterns_takes_seconds(n_labels, max_order, n_tokens):
     assert network.n_additions < 3 * patterns.lengths.sum()
 
 
+@pytest.mark.slow
 def test_chain_of_suffixes_takes_seconds():
     """One pattern of 3000 equal labels: failure links as long as they get."""
     start = time.perf_counter()

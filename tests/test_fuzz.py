@@ -19,6 +19,7 @@ N_CASES = {  # about five seconds each, and what kernels take to compile
 }
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("name", N_CASES)
 def test_a_right_answer_or_a_documented_exception(name):

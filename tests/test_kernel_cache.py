@@ -134,6 +134,7 @@ def test_full_disk_leaves_no_index_of_stale_code(tmp_path):
     assert run(CALL_TOY, tmp_path, **cache) == ("4 1", [])
 
 
+@pytest.mark.slow  # compiles anew
 def test_package_without_a_cache(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "sklearn_hocrf", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "sklearn_hocrf" / "_kernels" / "__pycache__").touch()

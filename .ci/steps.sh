@@ -1,0 +1,72 @@
+# What the scripts of this folder share, to be sourced: a new environment in a temporary folder, and titled, timed steps.
+# Needs: bash, a Python >= 3.11 (PYTHON names another than python3), a package index. Leaves nothing in the checkout.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+work=$(mktemp -d)
+title= start=0
+trap finish EXIT
+# PYTHONSAFEPATH: Python finds the installed package, not the folder of that name in the checkout
+export PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+export NUMBA_CACHE_DIR="$work/numba" HYPOTHESIS_STORAGE_DIRECTORY="$work/hypothesis" COVERAGE_FILE="$work/traces/data"
+export PYTEST_ADDOPTS="-p no:cacheprovider" MYPY_CACHE_DIR="$work/mypy" RUFF_NO_CACHE=true
+unset PYTHONPATH NUMBA_DISABLE_JIT
+if [ -z "${SKLEARN_HOCRF_DATA:-}" ] && [ -d "$root/../shared/data" ]; then
+    SKLEARN_HOCRF_DATA=$(cd "$root/../shared/data" && pwd)
+fi
+export SKLEARN_HOCRF_DATA=${SKLEARN_HOCRF_DATA:-}
+mkdir "$work/traces" "$work/empty"
+cd "$root"
+
+finish() {
+    local status=$?
+    rm -rf "$work"
+    if [ "$status" -eq 0 ]; then
+        printf '\nall steps passed in %d s\n' "$SECONDS"
+    else
+        printf '\nFAILED after %d s: %s\n' $((SECONDS - start)) "$title"
+    fi
+}
+
+step() {  # step "title" command...: errexit ends the script at the first failure, which `if` or `||` here would prevent
+    title=$1 start=$SECONDS
+    shift
+    printf '\n=== %s\n' "$title"
+    "$@"
+    printf '=== %d s: %s\n' $((SECONDS - start)) "$title"
+}
+
+find_python() {  # find_python NAME...: the first of these that is there and new enough
+    local candidate
+    for candidate in "$@"; do
+        if "$candidate" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "no Python >= 3.11 found" >&2
+    return 1
+}
+
+new_environment() {  # new_environment PYTHON
+    "$1" --version
+    "$1" -m venv "$work/venv"
+    PATH="$work/venv/bin:$PATH"
+}
+
+build_wheel() {  # from a copy: a build must not leave build/ and *.egg-info behind
+    mkdir "$work/checkout"
+    git ls-files -z --cached --others --exclude-standard --deduplicate | while IFS= read -r -d '' path; do
+        if [ -e "$path" ]; then printf '%s\0' "$path"; fi
+    done | xargs -0 tar -cf - | tar -xf - -C "$work/checkout"
+    python -m pip wheel --quiet --no-deps --wheel-dir "$work/dist" "$work/checkout"
+}
+
+install() {  # install [EXTRA] [OPTION...]: the wheel, as a user would
+    python -m pip install --quiet "$(echo "$work"/dist/*.whl)${1:+[$1]}" "${@:2}"
+    python -m pip list
+}
+
+compile_kernels() {  # by one process, so that two that run tests do not compile the same
+    python tests/test_specialisations.py >/dev/null
+}
