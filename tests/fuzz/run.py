@@ -33,7 +33,7 @@ MEMORY = 6 * 2**30  # bytes of address space
 
 
 class Enough(BaseException):
-    """Ends the shrinking of a finding; no Exception, so that hypothesis lets it pass."""
+    """Ends the shrinking of a finding, or the work; no Exception, so that hypothesis lets it pass."""
 
 
 def signature(error):
@@ -53,9 +53,10 @@ def signature(error):
 class Worker:
     """Checks cases of a strategy, notes each outcome, and shrinks what is new."""
 
-    def __init__(self, folder, known, hang):
+    def __init__(self, folder, known, hang, end):
         self.folder = folder
         self.hang = hang
+        self.end = end
         self.journal = (folder / "journal.jsonl").open("a", buffering=1)
         self.known = set(known)
         self.shrinking = None  # the finding at hand: signature, until when, smallest case
@@ -68,6 +69,8 @@ class Worker:
         """Check a case; raise if it is a finding that is to be shrunk."""
         from fuzz.checks import judge
 
+        if self.shrinking is None and time.monotonic() > self.end:
+            raise Enough
         text = repr(case)
         (self.folder / "current").write_text(json.dumps([name, text]))
         faulthandler.dump_traceback_later(self.hang, exit=True)
@@ -139,7 +142,8 @@ def work(folder, seconds, seed, names, known, hang):
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     faulthandler.enable()
-    worker, end, turn = Worker(folder, known, hang), time.monotonic() + seconds, 0
+    end, turn = time.monotonic() + seconds, 0
+    worker = Worker(folder, known, hang, end)
     while time.monotonic() < end:
         worker.run(names[turn % len(names)], CHUNK, seed * 1_000_003 + turn)
         turn += 1
