@@ -120,6 +120,10 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
     def fit(self, X, y, sample_weight=None):
         """Fit the model to labelled sequences.
 
+        A plain 2-D X, a data frame of a time series, say, with a 1-D y is not one sequence but n sequences of one
+        token, and the model is then multinomial logistic regression. For one sequence write ``fit([X], [y])``, for
+        several, one for each value of a column, ``fit([rows for _, rows in frame.groupby("series")], ...)``.
+
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix

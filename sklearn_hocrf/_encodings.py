@@ -4,11 +4,16 @@
     "runs"        A    A    A    D    A                    [0, 3) A, [3, 4) D, [4, 5) A
     "bio"         B-A  I-A  I-A  B-A  O                    [0, 3) A, [3, 4) A, [4, 5) O
     "bioes"       B-A  I-A  E-A  S-A  O                    the same
+    "bilou"       B-A  I-A  L-A  U-A  O                    the same
+    "bmes"        B-A  M-A  E-A  S-A  O                    the same
+    "iob1"        I-A  I-A  I-A  B-A  O                    the same
     "segments"    (0, 3, "A"), (3, 4, "A"), (4, 5, "O")    the same
 
 A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a label; "B" and "I" alone stand for the
 label "_". Every O token is a segment of one token, whose label is "O". Tags that break the rules, as an I after an O,
-are read as conlleval reads them: a segment begins at B and S, after E, S and O, and where the label changes.
+are read as conlleval reads them: a segment begins at B and S, after E, S and O, and where the label changes. So are
+those of "iob1", where B only parts neighbours of one label; they are never written, for what a tag is depends there on
+the segment before.
 
 Segments and labels are integers here; strings occur only in the names of tags.
 """
@@ -34,7 +39,9 @@ __all__ = [
     "S",
     "TagTable",
     "join_tag",
+    "look_like_bio",
     "looks_like_segments",
+    "marks_ends",
     "possible_tags",
     "read_segment",
     "segment_lists",
@@ -49,9 +56,10 @@ __all__ = [
     "token_labels",
 ]
 
-ENCODINGS = ("runs", "bio", "bioes", "segments")
-PREFIXES = {"bio": "BIO", "bioes": "BIOES"}
-B, I, O, E, S = range(5)  # noqa: E741  the field's own letters; codes of prefixes: positions in "BIOES"
+# letters of begin, inside, outside, end and single: bilou is spaCy's, bmes and iob1 are AllenNLP's names
+PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
+ENCODINGS = ("runs", *PREFIXES, "segments")
+B, I, O, E, S = range(5)  # noqa: E741  the field's own letters; codes of prefixes: positions in PREFIXES
 OUTSIDE = "O"  # tag of the tokens outside of all segments, and the label of those tokens
 NO_LABEL = "_"  # label of the tags that have none
 
@@ -67,7 +75,7 @@ class TagTable(NamedTuple):
 
 
 def split_tag(tag, encoding) -> tuple[int, str] | None:
-    """Return prefix and label of a tag of "bio" or "bioes", or None if it is none.
+    """Return prefix and label of a tag of an encoding that has tags, or None if it is none.
 
     Examples
     --------
@@ -81,14 +89,32 @@ def split_tag(tag, encoding) -> tuple[int, str] | None:
         return None
     if tag[0] == OUTSIDE:
         return (O, OUTSIDE) if tag == OUTSIDE else None
-    return PREFIXES["bioes"].index(tag[0]), tag[2:] or NO_LABEL
+    return PREFIXES[encoding].index(tag[0]), tag[2:] or NO_LABEL
 
 
-def join_tag(prefix, label, bare=True) -> str:
+def join_tag(prefix, label, bare=True, encoding="bioes") -> str:
     """Return the name of a tag; ``bare`` leaves out the label "_"."""
-    if prefix == O or (bare and label == NO_LABEL):
-        return PREFIXES["bioes"][prefix]
-    return f"{PREFIXES['bioes'][prefix]}-{label}"
+    letter = PREFIXES[encoding][prefix]
+    return letter if prefix == O or (bare and label == NO_LABEL) else f"{letter}-{label}"
+
+
+def marks_ends(encoding) -> bool:
+    """Return whether the last token of a segment, and that of a segment of one token, have tags of their own."""
+    return len(PREFIXES[encoding]) > E
+
+
+def look_like_bio(labels) -> bool:
+    """Return whether all labels are tags with a label or "O", and one at least begins a segment.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._encodings import look_like_bio
+    >>> look_like_bio(["O", "B-PER"]), look_like_bio(["B-PER", "author"]), look_like_bio(["O", "B"])
+    (True, False, False)
+    """
+    tags = [label for label in labels if not (isinstance(label, str) and label == OUTSIDE)]
+    has_label = all(isinstance(tag, str) and split_tag(tag, "bio") and "-" in tag for tag in tags)
+    return has_label and any(tag[0] == "B" for tag in tags)
 
 
 # --- from tokens to segments ------------------------------------------------------------------------------------------
@@ -171,7 +197,8 @@ def tags_of_segments(segments: Segments, encoding, outside) -> TagTable:
     ----------
     segments : Segments
         They tile the sequences.
-    encoding : {"bio", "bioes"}
+    encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}
+        "iob1" stands for "bio".
     outside : int
         Code of the label "O", or -1 if there is none.
 
@@ -185,10 +212,10 @@ def tags_of_segments(segments: Segments, encoding, outside) -> TagTable:
     """
     prefix = np.full(int(segments.lengths.sum()), I, dtype=np.int8)
     first = np.cumsum(segments.lengths) - segments.lengths
-    if encoding == "bioes":
+    if marks_ends(encoding):
         prefix[first + segments.lengths - 1] = E
     prefix[first] = B
-    if encoding == "bioes":
+    if marks_ends(encoding):
         prefix[first[segments.lengths == 1]] = S
     prefix[first[segments.codes == outside]] = O
     return TagTable(prefix, token_labels(segments))
@@ -222,7 +249,7 @@ def possible_tags(encoding, longest, outside) -> TagTable:
     >>> tags.prefix, tags.label
     (array([4, 0, 3, 4, 0, 1, 3, 4, 2], dtype=int8), array([0, 1, 1, 1, 2, 2, 2, 2, 3], dtype=int32))
     """
-    shortest = {"bio": {B: 1, I: 2}, "bioes": {B: 2, I: 3, E: 2, S: 1}}[encoding]
+    shortest = {B: 2, I: 3, E: 2, S: 1} if marks_ends(encoding) else {B: 1, I: 2}
     pairs = [
         (prefix, label)
         for label, most in enumerate(longest)
@@ -234,7 +261,7 @@ def possible_tags(encoding, longest, outside) -> TagTable:
 
 def tag_channels(tags: TagTable, encoding) -> list[tuple[int, Channel]]:
     """Return for each tag its label and the positions of a segment at which a token has it."""
-    many = 2 if encoding == "bioes" else 1
+    many = 2 if marks_ends(encoding) else 1
     channels = {
         B: BEGIN._replace(shortest=many),
         I: Channel(RANGE, 1, many + 1),  # without the last token where that has a tag of its own

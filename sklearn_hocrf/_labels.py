@@ -8,8 +8,11 @@ always comes with the ``offsets`` of its sequences, so that an error can name th
 from __future__ import annotations
 
 from itertools import chain
+from numbers import Integral
 
 import numpy as np
+
+from ._checks import IGNORED, is_missing, missing_label, short
 
 __all__ = [
     "SEEN",
@@ -23,7 +26,8 @@ __all__ = [
 ]
 
 SEEN = "the labels seen in fit"
-_NATIVE = ((bool, np.bool_), (int, np.integer), (float, np.floating), (str, np.str_))  # types numpy holds unchanged
+# kinds of arrays, and the types that they hold unchanged
+_NATIVE = {"b": (bool, np.bool_), "iu": (int, np.integer), "f": (float, np.floating), "U": (str, np.str_)}
 
 
 def place(offsets, token) -> str:
@@ -73,7 +77,8 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
     TypeError
         For a label that is not hashable, and for labels that cannot be sorted together.
     ValueError
-        For nan, inf and real numbers that are no whole numbers, and when there are too few distinct labels.
+        For labels that stand for none (None, nan, NaT, and -100 where the other labels are integers from 0 on), inf and
+        real numbers that are no whole numbers, and when there are too few distinct labels.
 
     Examples
     --------
@@ -82,9 +87,10 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
     array(['N', 'V'], dtype='<U1')
     """
     classes = np.unique(labels) if isinstance(labels, np.ndarray) else _sorted_objects(labels, offsets)
+    _refuse_missing(labels, classes, offsets)
     _refuse_real_numbers(labels, classes, offsets)
     if len(classes) < at_least:
-        found = f", {classes.tolist()[0]!r}" if len(classes) else ""
+        found = f", {short(classes.tolist()[0])}" if len(classes) else ""
         raise ValueError(
             f"y must have at least {at_least} distinct labels, but the training data has only one class{found}"
         )
@@ -93,29 +99,38 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
 
 def _sorted_objects(labels, offsets):
     distinct = set(check_hashable(labels, offsets))
-    _refuse_nan(distinct, labels, offsets)
+    if any(map(is_missing, distinct)):
+        t = next(t for t, label in enumerate(labels) if is_missing(label))
+        raise missing_label(labels[t], place(offsets, t))
     try:
         classes = sorted(distinct)
     except TypeError as error:
         first = labels[0]
         other = next((t for t, label in enumerate(labels) if type(label) is not type(first)), 0)
         raise TypeError(
-            f"labels must be sortable together, but {labels[other]!r} ({place(offsets, other)}) and {first!r} "
-            f"({place(offsets, 0)}) are not: {error}"
+            f"labels must be sortable together, but {short(labels[other])} ({place(offsets, other)}) and "
+            f"{short(first)} ({place(offsets, 0)}) are not: {error}"
         ) from error
-    if any(all(type(label) is kind or isinstance(label, scalar) for label in classes) for kind, scalar in _NATIVE):
-        native = np.array(classes)
-        if native.tolist() == classes:  # numpy strips trailing NULs and rounds huge integers
-            return native
+    for kinds, (kind, scalar) in _NATIVE.items():
+        if all(type(label) is kind or isinstance(label, scalar) for label in classes):
+            native = np.array(classes)
+            # numpy strips trailing NULs, and makes floats, which are equal, of integers beyond int64
+            if native.dtype.kind in kinds and native.tolist() == classes:
+                return native
     native = np.empty(len(classes), dtype=object)
     native[:] = classes
     return native
 
 
-def _refuse_nan(distinct, labels, offsets):
-    if any(isinstance(label, (float, np.floating)) and label != label for label in distinct):
-        t = next(t for t, label in enumerate(labels) if isinstance(label, (float, np.floating)) and label != label)
-        raise ValueError(f"y contains NaN ({place(offsets, t)})")
+def _refuse_missing(labels, classes, offsets):
+    """Raise for labels of arrays that stand for none; ``classes`` are the distinct ones, sorted."""
+    kind = classes.dtype.kind
+    if kind in "mM" and np.isnat(classes).any():
+        t = int(np.argmax(np.isnat(labels)))
+        raise missing_label(labels[t], place(offsets, t))
+    if kind == "i" and len(classes) and classes[0] == IGNORED and (classes[1:] >= 0).all():
+        t = int(np.argmax(np.asarray(labels) == IGNORED))
+        raise missing_label(IGNORED, place(offsets, t))
 
 
 def _refuse_real_numbers(labels, classes, offsets):
@@ -126,7 +141,9 @@ def _refuse_real_numbers(labels, classes, offsets):
     if len(bad):
         values = np.asarray(labels)
         t = int(np.flatnonzero(np.isin(values, bad) | np.isnan(values))[0])
-        what = "y contains NaN" if np.isnan(values[t]) else "y contains inf" if np.isinf(values[t]) else "Unknown label"
+        if np.isnan(values[t]):
+            raise missing_label(values[t], place(offsets, t))
+        what = "y contains inf" if np.isinf(values[t]) else "Unknown label"
         raise ValueError(
             f"{what}: {values[t]} ({place(offsets, t)}); labels are discrete, real numbers are a regression target"
         )
@@ -139,7 +156,7 @@ def check_hashable(labels, offsets):
             hash(label)
         except TypeError:
             raise TypeError(
-                f"a label must be hashable, but {label!r} ({place(offsets, t)}) is a {type(label).__name__}"
+                f"a label must be hashable, but {short(label)} ({place(offsets, t)}) is a {type(label).__name__}"
             ) from None
     return labels
 
@@ -172,7 +189,7 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> n
     Raises
     ------
     ValueError
-        For an unknown label, unless ``unknown="ignore"``.
+        For an unknown label, unless ``unknown="ignore"``; for one that stands for none in any case.
 
     Examples
     --------
@@ -188,9 +205,11 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> n
     except TypeError:
         check_hashable(flat, offsets)
         raise
-    if unknown == "raise" and (codes < 0).any():
-        t = int(np.flatnonzero(codes < 0)[0])
-        raise ValueError(f"unknown label {flat[t]!r} ({place(offsets, t)}): it is not among {known}")
+    for t in np.flatnonzero(codes < 0).tolist():
+        if is_missing(flat[t]) or (isinstance(flat[t], Integral) and flat[t] == IGNORED):
+            raise missing_label(flat[t], place(offsets, t))
+        if unknown == "raise":
+            raise ValueError(f"unknown label {short(flat[t])} ({place(offsets, t)}): it is not among {known}")
     return codes
 
 

@@ -59,7 +59,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     ----------
     max_order : int, default=1
         Highest order of label patterns: patterns have up to ``max_order + 1`` labels, of consecutive segments.
-    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How the sequences of y, and those that :meth:`predict` returns, say where segments are:
 
         * "runs": one label per token; a segment is a maximal run of equal labels, so that two neighbours never have
@@ -67,7 +67,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         * "bio": one tag per token, "B-PER", "I-PER" or "O"; a segment begins with B and goes on with I. "B" and "I"
           alone stand for the label "_". Every O token is a segment of one token, whose label is "O". An I that follows
           no B or I of its label begins a segment, as in conlleval.
-        * "bioes": the same with E for the last token, S for segments of one token.
+        * "bioes": the same with E for the last token, S for segments of one token; "bilou" (spaCy) and "bmes" are other
+          letters for the same.
+        * "iob1": as "bio", but a segment begins with I, and with B only right after one of its label. Such tags are
+          only read; what is returned is "bio".
         * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. They must
           tile the sequence; gaps can be filled with segments (t, t + 1, "O"). Here "O" is a label as any other: keep it
           at length 1 with ``max_segment_length={"O": 1}`` and leave it out of scores with ``ignore=["O"]``.
@@ -369,7 +372,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         if self.encoding in PREFIXES:
             tags = possible_tags(self.encoding, targets.longest.tolist(), self._outside)
             pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
-            names = [join_tag(prefix, labels[label], targets.bare_tags) for prefix, label in pairs]
+            names = [join_tag(prefix, labels[label], targets.bare_tags, self.encoding) for prefix, label in pairs]
             order = sorted(range(len(names)), key=names.__getitem__)
             self._tags = TagTable(tags.prefix[order], tags.label[order])
             self.classes_ = sorted_labels(names, [0, len(names)], at_least=1)

@@ -22,7 +22,7 @@ KERNELS = {name: source for name, source in SOURCES.items() if name.startswith("
 # -------------------------------------------------------------------------------------------------------------- layers
 
 # each may build on those before it
-LAYER_1 = ("_batch", "_labels", "_patterns", "_automaton", "_sumnet", "_segments", "_encodings")
+LAYER_1 = ("_checks", "_batch", "_labels", "_patterns", "_automaton", "_sumnet", "_segments", "_encodings")
 LAYER_2 = {"_potentials", "_segment_potentials", "_ties"}
 INFERENCE = {"_inference", "_segment_inference", "_margins", "_matching", "_segment_matching", "_minibatches"}
 LAYERS_1_TO_3 = {*LAYER_1, *LAYER_2, *INFERENCE}

@@ -79,13 +79,16 @@ def read(tags, encoding):
 # --- tags and segments ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@pytest.mark.parametrize("encoding", ["bio", "bioes", "bilou", "bmes", "iob1"])
 @given(SEGMENTATIONS)
 def test_tags_say_what_the_segments_are_and_back(encoding, sequences):
     segments, _ = to_segments(sequences)
     tags = tags_of_segments(segments, encoding, outside=0)
-    names = [join_tag(p, LABELS[y]) for p, y in zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)]
-    expected = tags_in_plain_python(sequences, encoding)
+    pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
+    names = [join_tag(p, LABELS[y], encoding=encoding) for p, y in pairs]
+    letters = {"bilou": str.maketrans("ES", "LU"), "bmes": str.maketrans("I", "M")}.get(encoding, {})
+    expected = tags_in_plain_python(sequences, "bio" if encoding == "iob1" else "bioes" if letters else encoding)
+    expected = [[tag[0].translate(letters) + tag[1:] for tag in sequence] for sequence in expected]
     assert names == [tag for sequence in expected for tag in sequence]
     assert_same(read(expected, encoding), segments)
 

@@ -1,18 +1,29 @@
+import functools
 import gzip
 import pickle
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from sklearn_hocrf._batch import SequenceBatch, TokenColumn
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, _templates
+from sklearn_hocrf.feature_extraction import (
+    AttributeVectorizer,
+    LogOddsSegments,
+    SegmentFeatureExtractor,
+    SequenceFeatureExtractor,
+    Tokenwise,
+    _templates,
+)
 
 X_WORDS = [["In", "the", "end"], [], ["the", "End"]]
 X_TUPLES = [[("In", "IN"), ("the", "DT"), ("end", "NN")], [("the", "DT"), ("End", "NN")]]
@@ -512,7 +523,7 @@ def test_fields_of_dicts_and_batches():
     as_dicts = [[{"w": w, "p": p} for w, p in s] for s in X_TUPLES]
     assert SequenceFeatureExtractor(fields=["p"]).fit(as_dicts).fields_ == ["p"]
     rare = SequenceFeatureExtractor([("w", 0)], fields=["p", "w"]).fit(as_dicts)
-    assert rare.transform([[{"w": "the"}]]).toarray().tolist() == [[0, 0, 0, 1]]  # "p" may be missing altogether
+    assert rare.transform([[{"w": "the"}]]).toarray().tolist() == [[0, 0, 0, 1]]  # "p" is in no template
     raw = SequenceFeatureExtractor().fit_transform(as_dicts)
     assert SequenceFeatureExtractor(fields=["p", "w"]).fit(raw).fields_ == ["p", "w"]
     with pytest.raises(ValueError, match="fields names 'q', but no token has a value for it"):
@@ -572,12 +583,108 @@ def test_chunking_template_equals_dicts_of_attributes(conll2000):
 
 
 def test_rows_of_a_data_frame_are_tokens():
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"word": ["the", "old", "man"], "pos": ["DT", "JJ", "NN"]})
     extractor = SequenceFeatureExtractor([(("word", 0), ("pos", 0))], token_features=None)
     assert extractor.fit_transform([frame]).n_tokens == 3
     names = [f"word[0]|pos[0]={cell}" for cell in ("man|NN", "old|JJ", "the|DT")]
     assert extractor.get_feature_names_out().tolist() == names
+
+
+def test_rows_of_polars_are_tokens():
+    table = {"word": ["the", None, "man"], "length": [3, 3, 2]}
+    expected = SequenceFeatureExtractor().fit_transform([pd.DataFrame(table)]).toarray()
+    frame = pytest.importorskip("polars").DataFrame(table)
+    np.testing.assert_array_equal(SequenceFeatureExtractor().fit_transform([frame]).toarray(), expected)
+    with pytest.raises(ValueError, match=r"wrap it: \[X\]"):
+        SequenceFeatureExtractor().fit(frame)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT])
+def test_what_pandas_writes_for_a_missing_text(missing):
+    X = [[{"w": "a", "n": 1.5}, {"w": missing, "n": 2}], [{"w": "b", "n": 2}]]
+    expected = SequenceFeatureExtractor().fit_transform([[{"w": "a", "n": 1.5}, {"n": 2}], [{"w": "b", "n": 2}]])
+    extractor = SequenceFeatureExtractor()
+    np.testing.assert_array_equal(extractor.fit_transform(X).toarray(), expected.toarray())
+    assert extractor.complete_fields_ == ["n"]
+    late = extractor.transform([[{"w": missing, "n": 1}]]).toarray()
+    np.testing.assert_array_equal(late, extractor.transform([[{"n": 1}]]).toarray())
+
+
+def test_masked_entries_are_missing():
+    rows = np.ma.array([[1.0, 2.0], [3.0, 4.0]], mask=[[0, 0], [0, 1]])
+    for X in ([rows], np.ma.stack([rows])):
+        assert SequenceFeatureExtractor().fit_transform(X).toarray().tolist() == [[1, 2], [3, 0]]
+    with pytest.raises(ValueError, match="sequence 0, position 1, feature 1 of X is masked"):
+        Tokenwise(StandardScaler()).fit([rows])
+
+
+def complete_in(X, fields):
+    """Return the fields that every token has."""
+    return [field for field in fields if all(token.get(field) is not None for s in X for token in s)]
+
+
+FIELD_DICTS = st.lists(
+    st.lists(st.fixed_dictionaries({}, optional={f: st.sampled_from([None, "x", "y"]) for f in "abc"}), max_size=3),
+    max_size=3,
+)
+
+
+@given(FIELD_DICTS, FIELD_DICTS)
+def test_fields_that_training_had_and_later_tokens_lack(train, test):
+    assume(any(train))
+    names = list(dict.fromkeys(field for s in train for token in s for field in token))
+    assume(names)
+    extractor = SequenceFeatureExtractor([(field, 0) for field in names if field != "c"]).fit(train)
+    complete = complete_in(train, [field for field in names if field != "c"])  # no template has "c"
+    assert extractor.complete_fields_ == complete
+    tokens = [(n, t, token) for n, s in enumerate(test) for t, token in enumerate(s)]
+    lacking = [(n, t, f) for n, t, token in tokens for f in complete if token.get(f) is None]
+    lost = [f for f in complete if tokens and all(token.get(f) is None for _, _, token in tokens)]
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        if lost:
+            with pytest.raises(ValueError, match=f"the field '{lost[0]}' is missing, which every training token had"):
+                extractor.transform(test)
+            return
+        extractor.transform(test)
+    assert len(record) == bool(lacking)
+    if lacking:
+        n, t, field = lacking[0]
+        count = len({place[:2] for place in lacking})
+        assert str(record[0].message).startswith(f"{count} of {len(tokens)} tokens lack a field")
+        assert f"first sequence {n}, position {t}, the field '{field}'" in str(record[0].message)
+
+
+def test_lost_fields_of_other_transformers():
+    train = [[{"w": "a", "p": "x"}, {"w": "b", "p": "y"}]]
+    y = [["A", "B"]]
+    for transformer in (
+        SegmentFeatureExtractor((), identity="p"),
+        SegmentFeatureExtractor((), functions=reverse_lengths),
+        LogOddsSegments(field="p"),
+        AttributeVectorizer(columns="p"),
+    ):
+        transformer.fit(train, y)
+        with pytest.raises(ValueError, match="sequence 0, position 0: the field 'p' is missing, which every training"):
+            transformer.transform([[{"w": "a"}]])
+        with pytest.warns(UserWarning, match="1 of 2 tokens lack a field .* sequence 0, position 1, the field 'p'"):
+            transformer.transform([[{"w": "a", "p": "x"}, {"w": "a"}]])
+
+
+def reverse_lengths(tokens, start, stop):
+    return {"length": start - stop}
+
+
+def test_functions_that_cannot_be_pickled_are_told():
+    for function in (lambda text: text[0], functools.partial(lambda text, n: text[n], n=0)):
+        with pytest.warns(UserWarning, match="token_features: 'f' is a lambda or a local function.*cannot be pickled"):
+            SequenceFeatureExtractor(token_features={"f": function}).fit(X_WORDS)
+    with pytest.warns(UserWarning, match=r"functions\[0\] is a lambda"):
+        SegmentFeatureExtractor(functions=lambda tokens, start, stop: {}).fit([["a", "b"]], [["A", "B"]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SequenceFeatureExtractor(token_features=["lower", reverse, "prefix2"]).fit(X_WORDS)
+        SegmentFeatureExtractor(functions=reverse_lengths).fit([["a", "b"]], [["A", "B"]])
 
 
 def test_hints_for_common_mistakes():

@@ -11,7 +11,7 @@ import sklearn.metrics
 from hypothesis import example, given
 from hypothesis import strategies as st
 from seqeval import metrics as seqeval_metrics
-from seqeval.scheme import IOB2, IOBES
+from seqeval.scheme import BILOU, IOB2, IOBES
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -26,8 +26,10 @@ TYPES = ("PER", "A-B", "L")
 TAGS = {
     "bio": ["O", "B", "I", *(f"{prefix}-{label}" for prefix in "BI" for label in TYPES)],
     "bioes": ["O", "B", "I", "E", "S", *(f"{prefix}-{label}" for prefix in "BIES" for label in TYPES)],
+    "bilou": ["O", "B", "I", "L", "U", *(f"{prefix}-{label}" for prefix in "BILU" for label in TYPES)],
 }
-SCHEMES = {"bio": IOB2, "bioes": IOBES}
+TAGS["iob1"] = TAGS["bio"]
+SCHEMES = {"bio": IOB2, "bioes": IOBES, "bilou": BILOU}
 # undefined ratios are part of most examples here; what warns and what does not has tests of its own
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 
@@ -140,18 +142,19 @@ def test_runs_are_those_of_groupby(systems):
     assert metrics.extract_segments(expected, encoding="segments") == expected
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@pytest.mark.parametrize("encoding", ["bio", "bioes", "bilou"])
 @given(data=st.data())
 def test_strict_tags_are_those_of_seqeval(encoding, data):
     y_true, y_pred = data.draw(labellings(TAGS[encoding]))
-    assert_like_seqeval(y_true, y_pred, {"encoding": encoding}, {"mode": "strict", "scheme": SCHEMES[encoding]})
+    params = {"encoding": encoding, "strict": True}
+    assert_like_seqeval(y_true, y_pred, params, {"mode": "strict", "scheme": SCHEMES[encoding]})
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@pytest.mark.parametrize("encoding", ["bio", "bioes", "iob1"])
 @given(data=st.data())
 def test_lenient_tags_are_those_of_seqeval(encoding, data):
     y_true, y_pred = data.draw(labellings(TAGS[encoding]))
-    assert_like_seqeval(y_true, y_pred, {"encoding": encoding, "strict": False}, {})
+    assert_like_seqeval(y_true, y_pred, {"encoding": encoding}, {})
 
 
 def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
@@ -186,8 +189,67 @@ def test_broken_tags(encoding, strict, expected):
 
 def test_segments_do_not_cross_sequences():
     assert metrics.extract_segments([["A"], [], ["A", "A"], []]) == [[(0, 1, "A")], [], [(0, 2, "A")], []]
-    assert metrics.extract_segments([["B-A"], ["I-A"]], encoding="bio") == [[(0, 1, "A")], []]
-    assert metrics.extract_segments([["B-A"], ["E-A"]], encoding="bioes") == [[], []]
+    apart = [[(0, 1, "A")], [(0, 1, "A")]]
+    assert metrics.extract_segments([["B-A"], ["I-A"]], encoding="bio") == apart
+    assert metrics.extract_segments([["B-A"], ["E-A"]], encoding="bioes") == apart
+    assert metrics.extract_segments([["B-A"], ["I-A"]], encoding="bio", strict=True) == [[(0, 1, "A")], []]
+    assert metrics.extract_segments([["B-A"], ["E-A"]], encoding="bioes", strict=True) == [[], []]
+    assert metrics.extract_segments([["I-A"], ["B-A"]], encoding="iob1", strict=True) == [[(0, 1, "A")], []]
+
+
+def test_encodings_of_other_letters():
+    """One segmentation as the taggers of spaCy and AllenNLP write it."""
+    segments = [[(0, 3, "X"), (3, 4, "X"), (5, 6, "Y")]]
+    tags = {
+        "bio": "B-X I-X I-X B-X O B-Y",
+        "bioes": "B-X I-X E-X S-X O S-Y",
+        "bilou": "B-X I-X L-X U-X O U-Y",
+        "bmes": "B-X M-X E-X S-X O S-Y",
+        "iob1": "I-X I-X I-X B-X O I-Y",
+    }
+    for encoding, text in tags.items():
+        for strict in (False, True):
+            assert metrics.extract_segments([text.split()], encoding=encoding, strict=strict) == segments
+    broken = ["B-X", "O", "I-X", "B-Y", "B-Y"]
+    assert metrics.extract_segments([broken], encoding="iob1", strict=True) == [[(2, 3, "X"), (4, 5, "Y")]]
+
+
+@pytest.mark.parametrize(
+    "score", [metrics.segment_f1_score, lambda t, p: metrics.extract_segments(t), metrics.segment_classification_report]
+)
+def test_runs_of_bio_tags_are_told(score):
+    tags = [["B-X", "I-X", "O"], ["O", "B-Y", "O"]]
+    with pytest.warns(UserWarning, match='the labels look like BIO tags: encoding="bio"') as record:
+        score(tags, tags)
+    assert record[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        score([["B", "I", "O"]], [["B", "I", "O"]])  # any labels
+        score([["B-X", "author"]], [["B-X", "author"]])
+
+
+@pytest.mark.parametrize(
+    ("y_true", "message"),
+    [
+        ([["A"], ["B", None]], r"y_true has the label None \(sequence 1, position 1\): each token needs a label"),
+        ([["A"], ["B", float("nan")]], r"y_true contains NaN \(sequence 1, position 1\)"),
+        ([[1], [0, -100]], r"y_true has the label -100 \(sequence 1, position 1\): is it Hugging Face"),
+        ([np.array([1]), np.ma.array([0, 1], mask=[False, True])], r"y_true has the label None \(sequence 1, posi"),
+        ([np.array(["2020"], "M8[D]"), np.array(["2020", "NaT"], "M8[D]")], r"label (None|NaT) \(sequence 1, position"),
+    ],
+)
+def test_labels_that_stand_for_none(y_true, message):
+    y_pred = [labels[:1] * len(labels) for labels in [["A"], ["A", "A"]]]
+    for score in (metrics.token_accuracy_score, metrics.segment_f1_score):
+        with pytest.raises(ValueError, match=message):
+            score(y_true, y_pred)
+    assert metrics.token_accuracy_score([[-100, -5]], [[-100, 3]]) == 0.5  # integers of any sign are labels
+
+
+@pytest.mark.parametrize("weight", [[[1.0], [1.0, 1.0]], ["1", "2"], np.array(["1", "2"])])
+def test_weights_are_numbers_of_sequences(weight):
+    with pytest.raises(TypeError, match=r"one number a sequence, but sample_weight\[0\]"):
+        metrics.token_accuracy_score([["A"], ["B", "A"]], [["A"], ["B", "B"]], sample_weight=weight)
 
 
 @given(labellings("ABO"))
@@ -259,8 +321,8 @@ def test_segments_may_overlap_and_need_no_order():
 def test_sequence_accuracy_of_segments():
     y_true, y_pred = [["B-A", "I-A"], ["O"], ["O", "B-A"]], [["B-A", "I-A"], ["I-A"], ["O", "O"]]
     assert metrics.sequence_accuracy_score(y_true, y_pred) == pytest.approx(1 / 3)
-    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio") == pytest.approx(2 / 3)
-    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio", strict=False) == pytest.approx(1 / 3)
+    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio", strict=True) == pytest.approx(2 / 3)
+    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio") == pytest.approx(1 / 3)
     true, predicted = [[(0, 2, "A")], []], [[(0, 2, "A"), (2, 3, "A")], []]
     assert metrics.sequence_accuracy_score(true, predicted, encoding="segments") == 0.5
 
@@ -638,7 +700,7 @@ def test_every_scorer_in_cross_validation():
         predicted = crf.fit(X[half:], y[half:]).predict(X[:half])
         for name, scorer in scoring.items():
             assert found[f"test_{name}"][0] == scorer._score_func(y[:half], predicted, **scorer._kwargs)
-        expected = seqeval_metrics.f1_score(LABELS[:half], list(map(list, predicted)), mode="strict", scheme=IOB2)
+        expected = seqeval_metrics.f1_score(LABELS[:half], list(map(list, predicted)))
         assert found["test_bio_f1_scorer"][0] == pytest.approx(expected)
     single = [["S-X" if label != "O" else "O" for label in labels] for labels in LABELS]
     assert cross_val_score(HighOrderCRF(), X, single, cv=2, scoring=metrics.bioes_f1_scorer).min() > 0.8

@@ -399,6 +399,23 @@ def test_words_need_only_one_label():
         HighOrderSemiCRF().fit(X, [["x"] * len(tags) for tags in y])
 
 
+def test_tags_of_other_letters_make_the_same_model():
+    as_bioes = HighOrderSemiCRF(encoding="bioes").fit(X, Y["bioes"])
+    letters = {"bilou": str.maketrans("ES", "LU"), "bmes": str.maketrans("I", "M")}
+    for encoding, table in letters.items():
+        tags = [[tag[0].translate(table) + tag[1:] for tag in sequence] for sequence in Y["bioes"]]
+        crf = HighOrderSemiCRF(encoding=encoding).fit(X, tags)
+        np.testing.assert_array_equal(crf.coef_.toarray(), as_bioes.coef_.toarray())
+        expected = as_bioes.predict(X)
+        assert crf.predict(X) == [[tag[0].translate(table) + tag[1:] for tag in s] for s in expected]
+        assert crf.score(X, tags) == as_bioes.score(X, Y["bioes"])
+    tags = [[tag.replace("B-", "I-") for tag in sequence] for sequence in Y["bio"]]  # no neighbours have one label
+    iob1, as_bio = (HighOrderSemiCRF(encoding=e).fit(X, y) for e, y in (("iob1", tags), ("bio", Y["bio"])))
+    np.testing.assert_array_equal(iob1.coef_.toarray(), as_bio.coef_.toarray())
+    assert iob1.predict(X) == as_bio.predict(X)
+    assert iob1.score(X, tags) == as_bio.score(X, Y["bio"])
+
+
 def test_broken_tags_begin_segments():
     broken = [["I-P", "I-P", "O", "I-P", "O", "I-L"], ["O", "I-P"], ["I-P", "I-P", "I-L"], ["O", "I-L", "O", "I-P"]]
     crf = HighOrderSemiCRF(encoding="bio").fit(X, broken)

@@ -1,21 +1,26 @@
 """Every form of X and y becomes the right batch, and every trap is an error that says where."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from sklearn_hocrf._batch import SequenceBatch
 from sklearn_hocrf._labels import decode_labels, encode_labels, flatten_labels, place, sorted_labels
 from sklearn_hocrf._validation import (
     FeatureSpace,
+    check_more_data,
     check_sequence_weight,
     check_training_data,
     read_segment_targets,
     read_segments,
     read_sequences,
+    read_token_targets,
 )
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
@@ -157,7 +162,7 @@ def test_feature_dicts_are_read_as_python_crfsuite_reads_them():
 
 
 def test_attribute_lists_are_sets_of_indicators_and_repeats_add_up():
-    rows, data = stacked([[["b", "a"], ("b",)], [{"c", "a"}]])
+    rows, data = stacked([[["b", "a"], {"b"}], [{"c", "a"}]])
     assert list(data.features.names) == ["a", "b", "c"]
     assert rows.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
     rows, data = stacked([[["b", "a", "b"], np.array(["b", "c"])], [[]]])
@@ -210,6 +215,9 @@ def test_sequences_of_weight_zero_are_out_of_everything():
         ([("B", 1), ("A", 2)], [("A", 2), ("B", 1)]),
         ([1, 2.5, True], [1, 2.5]),
         (["a\0", "a"], ["a", "a\0"]),
+        ([2**63, -1], [-1, 2**63]),
+        ([2**63, 2**63 + 1, -(2**63)], [-(2**63), 2**63, 2**63 + 1]),
+        ([-100, -5, 3], [-100, -5, 3]),
         ([10**30, 3], [3, 10**30]),
         ([np.int64(3), 2], [2, 3]),
         ([np.str_("b"), "a"], ["a", "b"]),
@@ -223,6 +231,7 @@ def test_labels_keep_their_values(labels, expected):
     assert classes.tolist() == expected
     codes = encode_labels(labels, classes, offsets)
     assert decode_labels(codes, classes, offsets, as_lists=True) == [labels]
+    assert [isinstance(label, float) for label in classes.tolist()] == [isinstance(label, float) for label in expected]
 
 
 def test_label_arrays_keep_their_dtype_and_mixed_kinds_stay_apart():
@@ -244,7 +253,14 @@ def test_place_skips_empty_sequences():
     ("y", "error", "message"),
     [
         ([["A", "B"], [3]], TypeError, r"sortable.* 3 \(sequence 1, position 0\).*'A'"),
-        ([["A", "B"], [None]], TypeError, r"sortable.* None \(sequence 1, position 0\)"),
+        ([["A", "B"], [None]], ValueError, r"the label None \(sequence 1, position 0\): each token needs a label"),
+        ([["A", pd.NA], ["B"]], ValueError, r"the label <NA> \(sequence 0, position 1\): each token needs a label"),
+        ([["A", pd.NaT], ["B"]], ValueError, r"the label NaT \(sequence 0, position 1\): each token needs a label"),
+        ([np.array(["2020", "NaT"], "M8[D]"), ["2021"]], ValueError, r"the label None \(sequence 0, position 1\)"),
+        ([np.array([d], "M8[D]").repeat(n) for d, n in (("NaT", 2), ("2021", 1))], ValueError, "NaT .sequence 0, pos"),
+        ([[0, 1], [-100]], ValueError, r"label -100 \(sequence 1, position 0\): is it Hugging Face's \"ignore\""),
+        ([np.array([0, -100]), np.array([1])], ValueError, r"label -100 \(sequence 0, position 1\): is it Hugging"),
+        ([np.ma.array([0, 1], mask=[0, 1]), np.array([1])], ValueError, r"the label None \(sequence 0, position 1\)"),
         ([["A", ["B"]], ["B"]], TypeError, r"hashable, but \['B'\] \(sequence 0, position 1\) is a list"),
         ([["A", "A"], ["A"]], ValueError, "only one class, 'A'"),
         ([[1.0, 2.0], [np.nan]], ValueError, r"NaN \(sequence 1, position 0\)"),
@@ -288,6 +304,26 @@ def test_bad_labels(y, error, message):
 def test_bad_labels_of_a_plain_table(y, error, message):
     with pytest.raises(error, match=message):
         check_training_data(STUB, np.ones((3, 2)), y)
+
+
+@given(st.lists(st.integers(-(2**65), 2**65), min_size=2, unique=True), st.booleans())
+def test_integers_stay_what_they_are(labels, as_arrays):
+    assume(min(labels) != -100 or sorted(labels)[1] < 0)
+    fits = all(-(2**63) <= label < 2**64 for label in labels)
+    sequences = [np.array([label]) for label in labels] if as_arrays and fits else [labels]
+    flat = flatten_labels(sequences)
+    classes = sorted_labels(flat, [0, len(labels)])
+    codes = encode_labels(flat, classes, [0, len(labels)])
+    (found,) = decode_labels(codes, classes, [0, len(labels)], as_lists=True)
+    assert found == labels
+    assert {type(label) for label in found} == {int}
+
+
+def test_labels_that_stand_for_none_are_no_wrong_labels():
+    for label in (None, np.nan, pd.NA, pd.NaT, -100):
+        with pytest.raises(ValueError, match=r"\(sequence 0, position 1\).* each token needs a label"):
+            encode_labels([0, label], np.array([0, 1]), [0, 2], unknown="ignore")
+    assert encode_labels([-1, -100], np.array([-100, -1]), [0, 2]).tolist() == [1, 0]
 
 
 def test_unknown_labels():
@@ -465,6 +501,26 @@ def test_unknown_labels_of_segments(encoding):
         (SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], [1, np.nan, 1], 2), ValueError, "sequence 0, position 1"),
         (np.array([[[1.0], [np.nan]]]), ValueError, "NaN: sequence 0, position 1, feature 0"),
         (np.empty((2, 2, 0)), ValueError, "0 feature"),
+        # what numpy would convert
+        ([DENSE[0], np.array([["1", "2", "3"]])], TypeError, "sequence 1, position 0, feature 0 of X is .*'1'"),
+        ([DENSE[0], [[1, "2", 3]]], TypeError, r"sequence 1, position 0, feature 1 of X is '2' \(str\), not a number"),
+        ([DENSE[0], np.array([[1, 2, "3"]], dtype=object)], TypeError, "sequence 1, position 0, feature 2 of X is '3'"),
+        ([DENSE[0], pd.DataFrame([[1, 2, "3"]])], TypeError, "sequence 1, position 0, feature 2 of X is '3'"),
+        (np.array([[["1"], ["2"]]]), TypeError, "sequence 0, position 0, feature 0 of X is .*'1'"),
+        ([np.array([["NaT"], ["2020"]], "M8[D]")], TypeError, "sequence 0, position 0, feature 0 of X is .*NaT"),
+        (
+            [DENSE[0], np.ma.array([[1, 2, 3]], mask=[[0, 0, 1]])],
+            ValueError,
+            "sequence 1, position 0, feature 2 .*mask",
+        ),
+        (
+            [DENSE[0], [np.ma.array([1, 2, 3], mask=[0, 1, 0])]],
+            ValueError,
+            "sequence 1, position 0, feature 1 .*masked",
+        ),
+        (np.ma.array([[[1.0], [2.0]]], mask=[[[0], [1]]]), ValueError, "sequence 0, position 1, feature 0 .*masked"),
+        # tuples of text: columns, or names?
+        ([[["a"], ("a", "NN")], [["b"]]], TypeError, r"sequence 0, position 1 .* tuple \('a', 'NN'\).*use a list"),
         # nothing there
         ([], ValueError, "no sequences"),
         (SequenceBatch([0], [0], [], None, 2), ValueError, "no sequences"),
@@ -486,7 +542,17 @@ def test_bad_sequences(X, error, message):
         ([[1, 2], [3, np.nan]], ValueError, "NaN: sequence 1, position 0, feature 1 is nan"),
         (np.array([[1, np.inf], [0, 0]]), ValueError, "inf: sequence 0, position 0, feature 1 is inf"),
         (sparse.csr_array([[1, 0], [0, np.nan]]), ValueError, "NaN: sequence 1, position 0, feature 1"),
-        ([[1, 2], ["a", 3]], ValueError, "'a'"),
+        ([[1, 2], ["a", 3]], TypeError, r"sequence 1, position 0, feature 0 of X is 'a' \(str\), not a number"),
+        ([[1, 2], [3, "4"]], TypeError, r"sequence 1, position 0, feature 1 of X is '4' \(str\), not a number"),
+        (np.array([["1"], ["2"]]), TypeError, "sequence 0, position 0, feature 0 of X is .*'1'.* not a number"),
+        (pd.DataFrame({"a": [1, 2], "b": [3, "4"]}), TypeError, "sequence 1, position 0, feature 1 of X is '4'"),
+        (np.array([["2020"], ["NaT"]], "M8[D]"), TypeError, "sequence 0, .* of X is .*2020.* not a number"),
+        (np.ma.array(np.eye(2), mask=[[0, 0], [1, 0]]), ValueError, "sequence 1, position 0, feature 0 of X is masked"),
+        (
+            [np.ma.array([1, 2]), np.ma.array([1, 2], mask=[0, 1])],
+            ValueError,
+            "sequence 1, position 0, feature 1 .*mask",
+        ),
         (np.ones(4), ValueError, "Reshape your data"),
         ([1, 2], ValueError, "Reshape your data"),
         (pd.DataFrame({"a": [1, 2], 3: [1, 2]}), TypeError, "Feature names"),
@@ -504,11 +570,20 @@ def test_bad_tables(X, error, message):
         ([1.0, -1.0], "[Nn]egative"),
         ([0.0, 0.0], "non-zero"),
         ([1.0, np.nan], "NaN"),
-        ([[1.0, 1.0]], "1D"),
+        (np.ones((2, 2)), "1D"),
+        (np.ma.array([1.0, 5.0], mask=[0, 1]), "masked at sequence 1"),
     ],
 )
 def test_bad_weights(weight, message):
     with pytest.raises(ValueError, match=message):
+        check_training_data(STUB, DENSE, Y, weight)
+
+
+@pytest.mark.parametrize(
+    "weight", [[[1.0, 1.0], [1.0]], [[1.0, 1.0]], ["1", "2"], np.array(["1", "2"]), [np.ones(2), 1]]
+)
+def test_weights_are_numbers_of_sequences(weight):
+    with pytest.raises(TypeError, match=r"one number a sequence, but sample_weight\[0\] \(sequence 0\) is"):
         check_training_data(STUB, DENSE, Y, weight)
 
 
@@ -595,6 +670,51 @@ def test_bad_sequences_at_prediction(fitted, X, error, message):
         read_sequences(fitted, X)
 
 
+def fitted_on(X):
+    return HighOrderStub(check_training_data(STUB, X, [["A", "B"][n % 2 : n % 2 + 1] for n in range(len(X))]).features)
+
+
+def test_keys_that_every_training_token_had():
+    fitted = fitted_on([[{"word": "a", "pos": "N"}], [{"pos": "V", "word": "b", "title": True}]])
+    with pytest.warns(UserWarning, match=r"no token of X has the key 'pos', .* \(keys: \['pos', 'word'\]\)") as record:
+        read_sequences(fitted, [[], [{"word": "a"}, {"word": "b", "Pos": "N"}]])
+    assert len(record) == 1
+    assert record[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_sequences(fitted, [[{"word": "a"}, {"pos": "V"}]])  # some may lack some
+        read_sequences(fitted, [])
+        read_sequences(fitted, [[]])
+        read_sequences(fitted, [[["word:a"]]])
+        read_sequences(fitted_on([[["word:a"]], [{"word": "b"}]]), [[{"pos": "N", "word:a": 1}]])
+
+
+def test_attributes_of_which_none_is_known():
+    fitted = fitted_on([[{"word": "a"}], [["word:b", "title"]]])
+    message = "none of the 3 attributes of X occurred in training, such as 'Word:a': is the spelling that of fit"
+    with pytest.warns(UserWarning, match=message) as record:
+        read_sequences(fitted, [[{"Word": "a"}], [["Word:b", "Title"]]])
+    assert len(record) == 1
+    assert record[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for X in ([[["Word:b", "title"]]], [[{"title": False}]], [[[]]], [[{}], []], []):
+            read_sequences(fitted, X)
+
+
+def read_codes(*given):
+    return read_token_targets(*given, known=np.array(["A", "B"]))
+
+
+def test_keys_of_a_stream_are_those_of_all_its_parts():
+    fitted = fitted_on([[{"word": "a", "pos": "N"}], [{"word": "b", "pos": "V"}]])
+    more = check_more_data(fitted, [[{"word": "c", "title": True}]], [["A"]], None, read_codes)
+    assert more.features.vocabulary.complete == ("word",)
+    again = check_more_data(HighOrderStub(more.features), [[["x"]]], [["A"]], None, read_codes)
+    assert again.features.vocabulary.complete == ()
+    assert pickle.loads(pickle.dumps(fitted._features)).vocabulary.complete == ("pos", "word")
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
@@ -637,7 +757,7 @@ def test_inputs_are_left_as_they_were():
     y = [labels.copy() for labels in Y]
     weight = np.array([1.0, 2.0])
     check_training_data(STUB, X, y, weight)
-    for given, original in zip(X, DENSE, strict=True):
-        np.testing.assert_array_equal(given, original)
+    for after, before in zip(X, DENSE, strict=True):
+        np.testing.assert_array_equal(after, before)
     assert y == Y
     assert weight.tolist() == [1, 2]

@@ -18,16 +18,39 @@ import numpy as np
 from scipy import sparse
 
 from .._batch import SequenceBatch
-from ._messages import refuse_non_sequence, short
+from .._checks import short
+from ._messages import refuse_non_sequence
+from ._warnings import warn_user
 
-__all__ = ["Vocabulary", "extend_vocabulary", "looks_like_rows", "read_attributes", "sort_vocabulary"]
+__all__ = [
+    "Vocabulary",
+    "extend_vocabulary",
+    "looks_like_rows",
+    "read_attributes",
+    "read_known_attributes",
+    "sort_vocabulary",
+]
 
 SEPARATOR = ":"
 _COLLECTIONS = (list, tuple, set, frozenset)
 
 
 class Vocabulary(dict):
-    """Feature number by attribute name; a name that is not there has number -1."""
+    """Feature number by attribute name; a name that is not there has number -1.
+
+    Attributes
+    ----------
+    complete : tuple of str
+        Keys of feature dicts that every token had.
+    """
+
+    complete: tuple = ()
+
+    def like(self, numbers) -> Vocabulary:
+        """Return a vocabulary of other numbers, learned from the same tokens."""
+        new = Vocabulary(numbers)
+        new.complete = self.complete
+        return new
 
     def __missing__(self, name):
         return -1
@@ -69,11 +92,14 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     ids: list[int] = []
     lengths, widths, odd, odd_values = [], [], [], []  # odd: entries whose value is not 1
     number = names.__getitem__
+    complete = None  # keys that all dicts so far have had
     for n, sequence in enumerate(X):
         refuse_non_sequence(sequence, n)
         for t, token in enumerate(sequence):
             before = len(ids)
             if isinstance(token, Mapping):
+                if grow and (complete is None or not complete <= token.keys()):
+                    complete = set(token) if complete is None else complete & token.keys()
                 for key, value in token.items():
                     if type(value) is str and type(key) is str:  # most attributes are of this kind
                         ids.append(number(key + SEPARATOR + value))
@@ -84,12 +110,69 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
                             odd_values.append(amount)
                         ids.append(number(name))
             else:
+                complete = set()
+                _refuse_tuple(token, n, t)
                 ids.extend(map(number, _attribute_names(token, n, t)))
             widths.append(len(ids) - before)
         lengths.append(len(sequence))
     if grow:
         vocabulary.update(names)
+        vocabulary.complete = tuple(sorted(complete or ()))
     return _batch(lengths, widths, ids, odd, odd_values, vocabulary, raw=grow)
+
+
+def read_known_attributes(X, vocabulary) -> SequenceBatch:
+    """Return the batch of sequences whose attributes a fitted vocabulary has; warn if X seems to mean other ones.
+
+    Parameters
+    ----------
+    X : list of sequences
+    vocabulary : Vocabulary
+
+    Warns
+    -----
+    UserWarning
+        If no token has a key that every training token had; if none of the attributes is known.
+    """
+    batch = read_attributes(X, vocabulary, grow=False)
+    lost = _lost_keys(X, vocabulary.complete)
+    if lost:
+        warn_user(
+            f"no token of X has the key {short(lost[0])}, which every training token had (keys: "
+            f"{short(list(vocabulary.complete))})"
+        )
+    if not len(batch.indices):
+        found = Vocabulary()
+        read_attributes(X, found, grow=True)
+        if not any(name in vocabulary for name in found):
+            for name in list(found)[:1]:
+                warn_user(
+                    f"none of the {len(found)} attributes of X occurred in training, such as {short(name)}: is the "
+                    "spelling that of fit?"
+                )
+    return batch
+
+
+def _lost_keys(X, keys) -> list:
+    """Return which keys no token of X has; most often the first token has them all."""
+    lost = set(keys)
+    n_tokens = 0
+    for sequence in X:
+        for token in sequence:
+            if not lost:
+                return []
+            n_tokens += 1
+            lost -= token.keys() if isinstance(token, Mapping) else lost
+    return sorted(lost) if n_tokens else []
+
+
+def _refuse_tuple(token, n, t):
+    """Raise if a token is a tuple, which may mean columns of a raw token as well as names of attributes."""
+    if isinstance(token, tuple) and token:
+        raise TypeError(
+            f"sequence {n}, position {t} of X is the tuple {short(token)}: for columns of raw tokens put a "
+            "SequenceFeatureExtractor before; for attribute names use a list"
+        )
 
 
 def _attribute_names(token, n, t):
@@ -188,7 +271,7 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
     as_array[:] = names
     ranks = rank[batch.indices]
     batch = _canonical(batch.offsets, batch.indptr, ranks, batch.values, len(names), as_array)
-    return batch, Vocabulary(zip(names, range(len(names)), strict=True))
+    return batch, vocabulary.like(zip(names, range(len(names)), strict=True))
 
 
 def extend_vocabulary(batch, vocabulary, known, known_names) -> tuple[SequenceBatch, Vocabulary]:
@@ -208,7 +291,8 @@ def extend_vocabulary(batch, vocabulary, known, known_names) -> tuple[SequenceBa
     numbers = np.array([known[name] for name in names], dtype=np.int32)
     fresh = np.flatnonzero(numbers < 0)
     numbers[fresh] = len(known) + np.arange(len(fresh))
-    extended = Vocabulary(known)
+    extended = known.like(known)
+    extended.complete = tuple(key for key in known.complete if key in vocabulary.complete)
     extended.update((names[i], int(numbers[i])) for i in fresh)
     all_names = np.concatenate([known_names, batch.attribute_names[fresh]])
     ids = numbers[batch.indices]

@@ -11,9 +11,17 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from .._batch import SequenceBatch
+from .._checks import number_weights, short
 from .._segments import LengthBlock, TokenBlock
-from ._attributes import Vocabulary, extend_vocabulary, looks_like_rows, read_attributes, sort_vocabulary
-from ._messages import refuse_non_sequence, short
+from ._attributes import (
+    Vocabulary,
+    extend_vocabulary,
+    looks_like_rows,
+    read_attributes,
+    read_known_attributes,
+    sort_vocabulary,
+)
+from ._messages import refuse_non_sequence
 from ._rows import check_table, refuse_not_finite, stack_grid, stack_rows
 from ._sklearn import check_sample_weight, get_feature_names
 from ._targets import read_token_targets
@@ -116,6 +124,7 @@ def check_sequence_weight(sample_weight, n_sequences):
     """Return one weight per sequence as float64, or None if none are given."""
     if sample_weight is None:
         return None
+    sample_weight = number_weights(sample_weight)
     weight = check_sample_weight(sample_weight, np.empty(n_sequences), dtype=np.float64, ensure_non_negative=True)
     if not weight.any():  # older versions of scikit-learn let this pass
         raise ValueError("Sample weights must contain at least one non-zero number.")
@@ -221,7 +230,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
         rows = looks_like_rows(X, default=features.vocabulary is None)
         _check_kind(rows, features, name)
         if not rows:
-            return read_attributes(X, features.vocabulary, grow=False), form
+            return read_known_attributes(X, features.vocabulary), form
         for sequence in X:
             if hasattr(sequence, "columns"):
                 validate_data(estimator, sequence, reset=False, skip_check_array=True)

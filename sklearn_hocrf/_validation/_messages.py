@@ -8,21 +8,48 @@ import numpy as np
 from scipy import sparse
 
 from .._batch import SequenceBatch
+from .._checks import short
 from .._labels import place
 
-__all__ = ["not_finite", "refuse_non_sequence", "short"]
+__all__ = ["feature_place", "not_finite", "refuse_masked", "refuse_non_sequence", "refuse_text"]
 
-
-def short(value, limit=60) -> str:
-    """Return the repr of a value, cut to ``limit`` characters."""
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+_NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 
 def not_finite(value, offsets, token, feature) -> ValueError:
     """Return the error for a value that is nan or infinite; scikit-learn's checks look for its first words."""
     what = "NaN" if np.isnan(value) else "inf"
     return ValueError(f"Input X contains {what}: {place(offsets, token)}, feature {feature} is {value}")
+
+
+def refuse_masked(array, *before) -> None:
+    """Raise if an array has masked entries, which numpy and scipy would take for data.
+
+    Parameters
+    ----------
+    array : object
+        Its axes are sequence, position and feature; of a table sequence and feature.
+    *before : int
+        The first of these numbers, where the array has only the axes after them.
+    """
+    if np.ma.is_masked(array):
+        where = feature_place(*before, *np.argwhere(np.ma.getmaskarray(array))[0].tolist())
+        raise ValueError(f"{where} of X is masked: fill such entries, as X.filled(0.0) does")
+
+
+def refuse_text(array, *before) -> None:
+    """Raise if an array has text or dates, which numpy would convert; parameters are those of :func:`refuse_masked`."""
+    if array.dtype.kind in "OSUmM":
+        for index, value in np.ndenumerate(array):
+            if isinstance(value, _NO_NUMBERS):
+                where = feature_place(*before, *index)
+                raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number")
+
+
+def feature_place(*index) -> str:
+    """Return the place of an entry of rows: sequence, position and feature; or sequence and feature of a table."""
+    sequence, position, feature = index if len(index) == 3 else (index[0], 0, index[-1])
+    return f"sequence {sequence}, position {position}, feature {feature}"
 
 
 def refuse_non_sequence(sequence, n) -> None:

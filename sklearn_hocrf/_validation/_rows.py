@@ -6,7 +6,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from ._messages import not_finite, refuse_non_sequence, short
+from .._checks import short
+from ._messages import feature_place, not_finite, refuse_masked, refuse_non_sequence, refuse_text
 
 __all__ = ["check_table", "refuse_not_finite", "stack_grid", "stack_rows"]
 
@@ -15,6 +16,9 @@ def check_table(X, estimator, **options):
     """Return a plain 2-D X as float64 array or CSR matrix; nan and inf are left for :func:`refuse_not_finite`."""
     if isinstance(X, (list, tuple)):
         _refuse_ragged_table(X)
+    if not sparse.issparse(X):
+        refuse_masked(X)
+        refuse_text(_as_objects_if_text(X))
     return check_array(
         X,
         accept_sparse="csr",
@@ -26,7 +30,15 @@ def check_table(X, estimator, **options):
     )
 
 
+def _as_objects_if_text(rows) -> np.ndarray:
+    """Return rows as an array; of objects where numpy would make text of the numbers beside some text."""
+    array = np.asarray(rows)
+    return np.array(rows, dtype=object) if array.dtype.kind in "US" and isinstance(rows, (list, tuple)) else array
+
+
 def _refuse_ragged_table(X):
+    for n, row in enumerate(X):
+        refuse_masked(row, n)
     widths = [len(row) if hasattr(row, "__len__") else None for row in X]
     if len(set(widths)) > 1:
         n = next(n for n, width in enumerate(widths) if width != widths[0])
@@ -38,7 +50,9 @@ def _refuse_ragged_table(X):
 
 def stack_grid(X, estimator):
     """Return the stacked rows of a 3-D array and their offsets."""
+    refuse_masked(X)
     X = np.asarray(X)
+    refuse_text(X)
     n_sequences, length, n_features = X.shape
     matrix = check_table(X.reshape(n_sequences * length, n_features), estimator, ensure_min_samples=0)
     return matrix, length * np.arange(n_sequences + 1)
@@ -75,8 +89,11 @@ def _row_block(sequence, n):
     if sparse.issparse(sequence):
         return sparse.csr_array(sequence)
     refuse_non_sequence(sequence, n)
+    refuse_masked(sequence, n)
+    for t, row in enumerate(sequence) if isinstance(sequence, (list, tuple)) else ():
+        refuse_masked(row, n, t)
     try:
-        block = np.asarray(sequence)
+        block = _as_objects_if_text(sequence)
     except ValueError:  # numpy refuses rows of several lengths
         _refuse_ragged(sequence, n)
         raise
@@ -105,6 +122,7 @@ def _refuse_ragged(sequence, n):
 
 
 def _numbers(block, n):
+    refuse_text(block, n)
     try:
         return block.astype(np.float64)
     except (TypeError, ValueError):
@@ -112,10 +130,8 @@ def _numbers(block, n):
             try:
                 float(value)
             except (TypeError, ValueError):
-                raise TypeError(
-                    f"sequence {n}, position {t}, feature {feature} of X is {short(value)} ({type(value).__name__}), "
-                    "not a number"
-                ) from None
+                where = feature_place(n, t, feature)
+                raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number") from None
         raise
 
 

@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._checks import short
 from .._encodings import (
     OUTSIDE,
     PREFIXES,
     B,
     I,
     O,
+    look_like_bio,
     looks_like_segments,
     read_segment,
     segments_of_labels,
@@ -22,7 +24,6 @@ from .._encodings import (
 )
 from .._labels import SEEN, check_hashable, encode_labels, place, sorted_labels
 from .._segments import NO_LIMIT, Segments
-from ._messages import short
 from ._targets import KNOWN, check_classes, leave_out, read_labels, read_target_sequences
 from ._warnings import warn_user
 
@@ -76,7 +77,7 @@ def read_segment_targets(
     ----------
     y, lengths, form, name, kept
         As in :func:`read_token_targets`; y is in the given encoding.
-    encoding : {"runs", "bio", "bioes", "segments"}
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     max_segment_length : int, inf, dict or None
         Highest length of a segment, for all labels or by label; None stands for the longest in training.
     known : SegmentTargets, ndarray of shape (L,), or None
@@ -115,7 +116,7 @@ def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown)
         As in :func:`read_segment_targets`.
     labels : ndarray of shape (L,)
         The labels of the fitted estimator.
-    encoding : {"runs", "bio", "bioes", "segments"}
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     singles : bool
         Whether each token is a segment of its own.
     unknown : {"raise", "ignore"}
@@ -142,22 +143,15 @@ def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=N
     if encoding == "runs":
         labels = sorted_labels(tokens, offsets) if labels is None else labels
         segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, known=known), offsets)
-        return _Reading(segments, labels, as_lists, False, _are_bio_tags(labels.tolist()))
+        return _Reading(segments, labels, as_lists, False, look_like_bio(labels.tolist()))
     prefixes, names = _split_tags(tokens, offsets, encoding)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
     segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, known=known), offsets)
-    like_bio = encoding == "bioes" and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
-    return _Reading(segments, labels, as_lists, any(tag in ("B", "I", "E", "S") for tag in tokens), like_bio)
+    like_bio = encoding in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
+    return _Reading(segments, labels, as_lists, bool(set(PREFIXES[encoding]) - {OUTSIDE} & set(tokens)), like_bio)
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------
-
-
-def _are_bio_tags(labels) -> bool:
-    """Return whether all labels are tags with a label or "O", and one at least begins a segment."""
-    tags = [label for label in labels if label != OUTSIDE]
-    has_label = all(isinstance(tag, str) and split_tag(tag, "bio") and "-" in tag for tag in tags)
-    return has_label and any(tag[0] == "B" for tag in tags)
 
 
 def _split_tags(tags, offsets, encoding):

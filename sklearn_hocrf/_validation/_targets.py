@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import column_or_1d
 
+from .._checks import short, unmasked
 from .._labels import encode_labels, flatten_labels, sorted_labels
-from ._messages import short
 
 __all__ = [
     "KNOWN",
@@ -122,7 +122,7 @@ def _read_collection(y, name):
     if isinstance(y, (str, bytes)):
         raise TypeError(f"y is the str {short(y)}; for one sequence with a label a character: `[list(text)]`")
     if hasattr(y, "__array__"):
-        y = np.asarray(y)
+        y = unmasked(y)
     if not _is_ordered_collection(y):
         raise TypeError(f"y must be a list of label sequences or an array, not a {type(y).__name__}")
     return y
@@ -155,7 +155,7 @@ def _label_sequence(labels, n):
             "character: `list(text)`"
         )
     if hasattr(labels, "__array__"):
-        labels = np.asarray(labels)
+        labels = unmasked(labels)
     if not _is_ordered_collection(labels):
         raise TypeError(
             f"y[{n}] (sequence {n}) is {short(labels)} ({type(labels).__name__}), where a sequence of labels belongs"

@@ -18,9 +18,11 @@ import numpy as np
 from scipy import sparse
 
 from .._batch import SequenceBatch, TokenColumn, freeze
+from .._checks import is_missing, short
 from .._labels import place
+from .._validation import warn_user
 
-__all__ = ["TokenTable", "apply_function", "is_text", "read_tokens"]
+__all__ = ["TokenTable", "apply_function", "check_complete", "complete_fields", "is_text", "read_tokens"]
 
 TEXT_FIELD = "w"  # the only field of plain strings
 NUMBER_FIELD = "x"  # the only field of plain numbers
@@ -36,6 +38,46 @@ class TokenTable(NamedTuple):
 
 def is_text(column) -> bool:
     return isinstance(column, TokenColumn)
+
+
+def _lacks_value(column) -> np.ndarray:
+    """Return which tokens have no value, bool of shape (N,)."""
+    return column.codes < 0 if is_text(column) else np.isnan(column)
+
+
+def complete_fields(columns, fields) -> list:
+    """Return those of the fields that every token has."""
+    return [field for field in fields if not _lacks_value(columns[field]).any()]
+
+
+def check_complete(columns, offsets, complete) -> None:
+    """Compare later columns with the fields that every training token had.
+
+    Raises
+    ------
+    ValueError
+        If no token has a value of one of them.
+
+    Warns
+    -----
+    UserWarning
+        If some tokens have none.
+    """
+    lacking = {field: lacks for field in complete if (lacks := _lacks_value(columns[field])).any()}
+    for field, lacks in lacking.items():
+        if lacks.all():
+            raise ValueError(
+                f"{place(offsets, 0)}: the field {short(field)} is missing, which every training token had (fields: "
+                f"{short(list(complete))[1:-1]}); no token of X has it"
+            )
+    if lacking:
+        lacks = np.any(list(lacking.values()), axis=0)
+        t = int(np.argmax(lacks))
+        field = next(field for field, lacks in lacking.items() if lacks[t])
+        warn_user(
+            f"{lacks.sum()} of {len(lacks)} tokens lack a field that every training token had: first "
+            f"{place(offsets, t)}, the field {short(field)}"
+        )
 
 
 def read_tokens(X, fields=None) -> TokenTable:
@@ -73,9 +115,10 @@ def _check_sequences(X) -> list:
             f"X must be a list of sequences of tokens, got {type(X).__name__}; a single sequence is [tokens], "
             "for instance [text.split()]"
         )
-    if getattr(X, "ndim", None) == 2 and getattr(getattr(X, "dtype", None), "kind", "") in "USO":
+    is_table = sparse.issparse(X) or len(getattr(X, "shape", ())) == 2
+    if is_table and getattr(getattr(X, "dtype", None), "kind", "-") in "USO":
         raise ValueError("X is an array of text with two dimensions; for a list of sequences of tokens: X.tolist()")
-    if sparse.issparse(X) or getattr(X, "ndim", None) == 2:
+    if is_table:
         raise ValueError(
             "X has two dimensions, which is one sequence, but a list of sequences is expected; wrap it: [X]"
         )
@@ -90,20 +133,30 @@ def _check_sequence(sequence, n):
         return sequence
     if isinstance(sequence, (str, bytes)):
         raise ValueError(
-            f"sequence {n} is the text {_short(sequence)}, but a sequence is a list of tokens; "
+            f"sequence {n} is the text {short(sequence)}, but a sequence is a list of tokens; "
             "for a sequence of characters write list(text), for a single sequence wrap it: [X]"
         )
     if isinstance(sequence, Mapping) or sparse.issparse(sequence) or not isinstance(sequence, Iterable):
         raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(sequence).__name__}")
-    if getattr(sequence, "ndim", None) == 2 and hasattr(sequence, "to_dict"):
-        return sequence.to_dict("records")  # a data frame: rows are tokens, and its iterator would give column names
+    if len(getattr(sequence, "shape", ())) == 2 and not isinstance(sequence, np.ndarray):
+        return _rows_of_frame(sequence, n)  # its iterator would give columns or their names
     if not isinstance(sequence, np.ndarray):
         return list(sequence)
     if sequence.ndim not in (1, 2):
         raise ValueError(
             f"sequence {n} has {sequence.ndim} dimensions; an array must have shape (T, n_columns) or (T,)"
         )
-    return sequence if sequence.ndim == 2 and sequence.dtype.kind in "fiub" else sequence.tolist()
+    is_numeric = sequence.ndim == 2 and sequence.dtype.kind in "fiub"
+    return sequence if is_numeric and not np.ma.is_masked(sequence) else sequence.tolist()  # None for masked entries
+
+
+def _rows_of_frame(frame, n) -> list:
+    """Return the rows of a data frame, of pandas or polars, as dicts."""
+    if hasattr(frame, "to_dicts"):
+        return frame.to_dicts()
+    if hasattr(frame, "to_dict"):
+        return frame.to_dict("records")
+    raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(frame).__name__}")
 
 
 def _token_kind(tokens, offsets):
@@ -114,14 +167,14 @@ def _token_kind(tokens, offsets):
             t = next(t for t, token in enumerate(tokens) if type(token) is kind)
             raise TypeError(
                 f"{place(offsets, t)}: a token must be a str, a tuple, a dict, a row of numbers or a number, "
-                f"got {_short(tokens[t])} of type {kind.__name__}"
+                f"got {short(tokens[t])} of type {kind.__name__}"
             )
     first = kinds[type(tokens[0])]
     if len(set(kinds.values())) > 1:
         t = next(t for t, token in enumerate(tokens) if kinds[type(token)] != first)
         raise ValueError(
-            f"{place(offsets, t)}: the token {_short(tokens[t])} is a {type(tokens[t]).__name__}, "
-            f"but the first token {_short(tokens[0])} is a {type(tokens[0]).__name__}; all tokens must be of one form"
+            f"{place(offsets, t)}: the token {short(tokens[t])} is a {type(tokens[t]).__name__}, "
+            f"but the first token {short(tokens[0])} is a {type(tokens[0]).__name__}; all tokens must be of one form"
         )
     if any(issubclass(kind, np.ndarray) for kind in kinds):
         tokens = [token.tolist() if isinstance(token, np.ndarray) else token for token in tokens]
@@ -135,6 +188,8 @@ def _kind_of_type(kind) -> str | None:
         return "number"
     if issubclass(kind, (tuple, list, np.ndarray)):
         return "tuple"
+    if kind.__name__ in ("NAType", "NaTType"):
+        return "missing"
     return "dict" if issubclass(kind, Mapping) else None
 
 
@@ -146,11 +201,11 @@ def _check_width(widths, tokens, offsets) -> int:
     if len(set(widths)) > 1:
         t = next(t for t, width in enumerate(widths) if width != widths[0])
         raise ValueError(
-            f"{place(offsets, t)}: the token {_short(tokens[t])} has {widths[t]} columns, "
+            f"{place(offsets, t)}: the token {short(tokens[t])} has {widths[t]} columns, "
             f"but the first token has {widths[0]}; for lists of attribute names there is AttributeVectorizer"
         )
     if widths[0] == 0:
-        raise ValueError(f"{place(offsets, 0)}: the token {_short(tokens[0])} has no columns")
+        raise ValueError(f"{place(offsets, 0)}: the token {short(tokens[0])} has no columns")
     return widths[0]
 
 
@@ -185,11 +240,14 @@ def _dict_columns(tokens, offsets, fields):
 
 
 def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray:
-    """Return the column with the given cells; None is a missing value.
+    """Return the column with the given cells; None is a missing value, and so are pandas' signs of one.
 
     ``describe(t)`` says in an error message what cell t is.
     """
-    kinds = {kind: _kind_of_type(kind) for kind in set(map(type, cells)) - {type(None)}}
+    kinds = _kinds_of_cells(cells)
+    if "missing" in kinds.values() or {"text", "number"} <= set(kinds.values()):  # nan stands for a text, too
+        cells = [None if is_missing(cell) else cell for cell in cells]
+        kinds = _kinds_of_cells(cells)
     found = set(kinds.values())
     if found <= {"text"}:
         return _text_column(cells)
@@ -199,10 +257,14 @@ def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray
     first = next(kind for kind in map(kinds.__getitem__, map(type, cells)) if kind != "missing")
     good = {first, "missing"} & {"text", "number", "missing"}
     t, cell = next((t, cell) for t, cell in enumerate(cells) if kinds[type(cell)] not in good)
-    what = f"{describe(t)} is {_short(cell)}, of type {type(cell).__name__}"
+    what = f"{describe(t)} is {short(cell)}, of type {type(cell).__name__}"
     if kinds[type(cell)] in ("text", "number"):
         raise ValueError(f"{what}, but the values before it are {first}s; make them all text or all numbers")
     raise TypeError(f"{what}; it must be a str, a number, a bool or None")
+
+
+def _kinds_of_cells(cells) -> dict:
+    return {kind: _kind_of_type(kind) for kind in set(map(type, cells)) - {type(None)}}
 
 
 def _text_column(cells) -> TokenColumn:
@@ -218,8 +280,10 @@ def _text_column(cells) -> TokenColumn:
     return TokenColumn(freeze(np.fromiter(map(code_of.__getitem__, cells), np.int32, len(cells)), np.int32), values)
 
 
-def _number_column(cells, describe) -> np.ndarray:
+def _number_column(cells, describe) -> TokenColumn | np.ndarray:
     column = np.array(cells, dtype=np.float64)  # None becomes nan
+    if np.isnan(column).all():  # a column of text may look like that where all texts are missing
+        return _text_column([None] * len(cells))
     for t in np.flatnonzero(~np.isfinite(column)).tolist():
         if cells[t] is not None:
             raise ValueError(f"{describe(t)} is {cells[t]}; numbers must be finite")
@@ -268,12 +332,7 @@ def apply_function(function: Callable, column, name) -> TokenColumn | np.ndarray
         try:
             results.append(function(value))
         except Exception as error:
-            error.add_note(f"in the token feature {name!r}, called with {_short(value)}")
+            error.add_note(f"in the token feature {name!r}, called with {short(value)}")
             raise
-    column = column_of(results, lambda k: f"the token feature {name!r} of {_short(values[k])}")
+    column = column_of(results, lambda k: f"the token feature {name!r} of {short(values[k])}")
     return _gather(column, codes)
-
-
-def _short(value) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from .._batch import SequenceBatch, TokenColumn
 from .._segments import BAG, TokenBlock
 from .._validation._sklearn import Interval, StrOptions, fit_context
-from ._columns import TokenTable, apply_function, is_text, read_tokens
+from ._columns import TokenTable, apply_function, check_complete, complete_fields, is_text, read_tokens
 from ._hashing import HashedNames, hash_names
 from ._names import ConstantNames, FeatureNames, InputFeatures
 from ._templates import BEGIN, END, FieldTable, TemplateVocabulary, Window, check_kind, check_templates
-from ._token_functions import is_token_function, named_functions, token_function
+from ._token_functions import is_token_function, named_functions, token_function, warn_if_local
 
 __all__ = ["SequenceFeatureExtractor"]
 
@@ -30,8 +30,8 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
     ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` makes one attribute for every pair of neighbouring words seen
     in training, for instance ``w[-1]|w[0]=in|the``. Text becomes indicators. Numbers and bools become real values
     (``True`` is 1, and 0 is the same as no attribute); in a template of several pairs the values are multiplied.
-    ``None`` and keys that a dict lacks are missing values: templates that meet one make nothing. Attributes that did
-    not occur in training are ignored.
+    ``None`` and keys that a dict lacks are missing values, as are masked entries and, in data frames, nan among texts
+    and pandas' NA and NaT: templates that meet one make nothing. Attributes that did not occur in training are ignored.
 
     Parameters
     ----------
@@ -72,6 +72,9 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         The templates in use, in the order of the features.
     token_features_ : dict
         ``{name: (field, function)}`` of the token features in use.
+    complete_fields_ : list
+        The raw fields in use that every training token had. `transform` warns of tokens that lack one of them, and
+        refuses X if none has it.
     n_features_out_ : int
         Number of features, including those of a `SequenceBatch` that they are appended to.
 
@@ -165,6 +168,11 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
             position and value.
         TypeError
             If a token or a value is of a type that has no features.
+
+        Warns
+        -----
+        UserWarning
+            If a token feature is a lambda or a local function, with which the transformer cannot be pickled.
         """
         self._learn(X)
         return self
@@ -195,9 +203,15 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         Raises
         ------
         ValueError
-            If the fields are not those of `fit`, or a field holds numbers where it held text.
+            If the fields are not those of `fit`, if no token has a field that every training token had, or if a field
+            holds numbers where it held text.
         sklearn.exceptions.NotFittedError
             If `fit` was not called, unless ``n_features`` is given.
+
+        Warns
+        -----
+        UserWarning
+            If some tokens lack a field that every training token had.
         """
         if self.n_features is not None and not hasattr(self, "templates_"):
             return clone(self).fit_transform(X)
@@ -250,6 +264,9 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         self._text_fields = {field for field, column in table.columns.items() if is_text(column)}
         self._input = InputFeatures.of(X)
         self._plan(table.columns)
+        used = {field for template in self.templates_ for field, _ in template}
+        used |= {field for field, _ in self.token_features_.values()}
+        self.complete_fields_ = complete_fields(table.columns, [field for field in self.fields_ if field in used])
         columns = self._with_token_features(table.columns)
         self._field_tables, self._vocabularies = ({}, []) if self.n_features is not None else self._tables(columns)
         attributes = self._attributes(table.offsets, columns, learn=True)
@@ -279,6 +296,8 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
                 functions = [name for name in free if hashed or _changes_any(token_function(name), texts)]
                 templates += _main_templates("shape") if "shape" in functions else []
         self.token_features_ = {} if functions is None else named_functions(functions, first_text)
+        for name, (_, function) in self.token_features_.items():
+            warn_if_local(function, f"token_features: {name!r}")
         for name, (field, _) in self.token_features_.items():
             if field not in columns:
                 raise ValueError(f"token_features: {name!r} is for the field {field!r}; {self._known_fields()}")
@@ -310,7 +329,9 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
         for field in table.columns.keys() & set(self.fields_):
             check_kind(table.columns[field], field in self._text_fields, field)
         missing = TokenColumn(np.full(table.offsets[-1], -1, dtype=np.int32), np.empty(0, dtype=object))
-        return table._replace(columns={field: table.columns.get(field, missing) for field in self.fields_})
+        table = table._replace(columns={field: table.columns.get(field, missing) for field in self.fields_})
+        check_complete(table.columns, table.offsets, self.complete_fields_)
+        return table
 
     def _with_token_features(self, columns):
         derived = {

@@ -42,7 +42,7 @@ class LogOddsSegments(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
 
     Parameters
     ----------
-    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How y says where the segments are, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
         "bioes" are segments of one token with the label "O".
     per_label : bool, default=False
@@ -175,7 +175,7 @@ class LogOddsSegments(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             If `fit` was not called.
         """
         check_is_fitted(self, "n_features_out_")
-        batch = self._space.read(X)
+        batch = self._space.read(X, self._token_codes.fields)
         return self._to_batch(batch, self._token_codes.encode(batch.columns), {})
 
     def get_feature_names_out(self, input_features=None):

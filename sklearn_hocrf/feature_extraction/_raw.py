@@ -9,7 +9,7 @@ import numpy as np
 
 from .._batch import SequenceBatch, TokenColumn
 from .._segments import blocks_of
-from ._columns import is_text, read_tokens
+from ._columns import check_complete, complete_fields, is_text, read_tokens
 from ._names import InputFeatures
 from ._templates import check_kind
 
@@ -28,6 +28,7 @@ class InputSpace(NamedTuple):
     kind: str  # of the tokens: "text", "number", "tuple", "dict", or "batch"
     fields: list  # raw columns
     text_fields: set  # those that hold text
+    complete: list  # those that every token has
 
     @classmethod
     def of(cls, X) -> tuple[InputSpace, SequenceBatch]:
@@ -40,10 +41,16 @@ class InputSpace(NamedTuple):
         if batch.n_tokens == 0:
             raise ValueError("X has no tokens to learn features from")
         text_fields = {field for field, column in batch.columns.items() if is_text(column)}
-        return cls(InputFeatures.of(X), kind, list(batch.columns), text_fields), batch
+        complete = complete_fields(batch.columns, batch.columns)
+        return cls(InputFeatures.of(X), kind, list(batch.columns), text_fields, complete), batch
 
-    def read(self, X) -> SequenceBatch:
-        """Return a later X as a batch with the columns of fit, or raise."""
+    def read(self, X, used) -> SequenceBatch:
+        """Return a later X as a batch with the columns of fit, or raise; the fields ``used`` must not be lost."""
+        batch = self._read(X)
+        check_complete(batch.columns, batch.offsets, [field for field in self.complete if field in used])
+        return batch
+
+    def _read(self, X) -> SequenceBatch:
         self.features.check(X)
         if isinstance(X, SequenceBatch):
             self._check_columns(X.columns)

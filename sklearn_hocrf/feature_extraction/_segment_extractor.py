@@ -74,7 +74,7 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         imported: with lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
         Texts (`identity`) and features of functions that fewer training segments have are left out.
-    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How y says where the segments are, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
         `identity`, for `functions`, and for indicators of lengths without `max_length`.
 
@@ -223,7 +223,7 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
             If `fit` was not called.
         """
         check_is_fitted(self, "n_features_out_")
-        return self._to_batch(self._space.read(X))
+        return self._to_batch(self._space.read(X, self._fields))
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the features.
@@ -277,6 +277,7 @@ class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_
         self._learn_rows(batch, segments, fields, functions)
         if self.bag is None:
             _warn_of_raw_tokens(X)
+        self._fields = space.fields if functions else fields  # those that are looked at
         self._space, self._encoding = space, self.encoding
         blocks = (*self._first_blocks(batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
@@ -350,9 +351,7 @@ def _warn_of_raw_tokens(X):
     """Warn if X may be meant as token features."""
     form = None if isinstance(X, SequenceBatch) else token_form(X)
     if form is not None:
-        warn_user(
-            f"the tokens are {form}: no token features are made of them; {TOKEN_FEATURES_FIRST}, or say bag=()"
-        )
+        warn_user(f"the tokens are {form}: no token features are made of them; {TOKEN_FEATURES_FIRST}, or say bag=()")
 
 
 def _choose(names, prefixes, parameter) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ._columns import is_text
+from ._token_functions import warn_if_local
 
 __all__ = ["FunctionRows", "check_functions"]
 
@@ -22,6 +23,7 @@ def check_functions(functions) -> tuple[Callable, ...]:
     for i, function in enumerate(functions):
         if not callable(function):
             raise TypeError(f"functions[{i}] = {function!r} must be callable: function(tokens, start, stop) -> dict")
+        warn_if_local(function, f"functions[{i}]")
     return tuple(functions)
 
 

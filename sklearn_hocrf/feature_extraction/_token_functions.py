@@ -14,7 +14,9 @@ from itertools import groupby
 
 import numpy as np
 
-__all__ = ["named_functions", "token_function"]
+from .._validation import warn_user
+
+__all__ = ["is_token_function", "named_functions", "token_function", "warn_if_local"]
 
 
 def _prefix(text, length):
@@ -87,6 +89,16 @@ def token_function(name: str) -> Callable:
         return FUNCTIONS[name]
     kind, length = _AFFIX.fullmatch(name).groups()
     return partial(AFFIXES[kind], length=int(length))
+
+
+def warn_if_local(function, what) -> None:
+    """Warn of a user's function that pickle cannot find again; ``what`` says where it comes from."""
+    function = getattr(function, "func", function)  # of a functools.partial
+    if "<" in getattr(function, "__qualname__", ""):  # <lambda>, <locals>
+        warn_user(
+            f"{what} is a lambda or a local function: the fitted transformer cannot be pickled, so not be saved; "
+            "define it with def at the top of a module"
+        )
 
 
 def named_functions(token_features, default_field) -> dict:

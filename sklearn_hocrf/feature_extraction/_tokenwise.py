@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch
 from .._labels import place
+from .._validation._messages import refuse_masked
 from .._validation._sklearn import HasMethods, fit_context
 
 __all__ = ["Tokenwise"]
@@ -241,6 +242,9 @@ def _as_table(sequence, n):
         return sequence
     if isinstance(sequence, (str, bytes, Mapping)) or not isinstance(sequence, Iterable):
         raise TypeError(f"sequence {n} must be an array of shape (T, n_columns), got {type(sequence).__name__}")
+    refuse_masked(sequence, n)
+    for t, row in enumerate(sequence) if isinstance(sequence, (list, tuple)) else ():
+        refuse_masked(row, n, t)
     try:
         table = np.asarray(sequence if hasattr(sequence, "__array__") else list(sequence))
     except ValueError as error:

@@ -12,10 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch
 from .._labels import place
-from .._validation._attributes import Vocabulary, looks_like_rows, read_attributes, sort_vocabulary
+from .._validation._attributes import (
+    Vocabulary,
+    looks_like_rows,
+    read_attributes,
+    read_known_attributes,
+    sort_vocabulary,
+)
 from .._validation._inputs import input_form
 from .._validation._sklearn import Interval, fit_context
-from ._columns import column_of, is_text
+from ._columns import check_complete, column_of, complete_fields, is_text
 from ._templates import check_kind
 
 __all__ = ["AttributeVectorizer"]
@@ -131,10 +137,11 @@ class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         """
         check_is_fitted(self, "vocabulary_")
         X = _check_sequences(X)
-        batch = read_attributes(X, self.vocabulary_, grow=False)
+        batch = read_known_attributes(X, self.vocabulary_)
         columns = self._read_columns(X, batch.offsets)
         for key, column in columns.items():
             check_kind(column, key in self._text_columns, key)
+        check_complete(columns, batch.offsets, self._complete_columns)
         return self._with(batch, columns)
 
     def get_feature_names_out(self, input_features=None):
@@ -178,10 +185,11 @@ class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
             kept = np.bincount(batch.indices, minlength=len(names)) >= self.min_count
             batch = SequenceBatch.from_csr(batch.tocsr()[:, np.flatnonzero(kept)], batch.offsets)
             names = names[kept]
-            vocabulary = Vocabulary(zip(names.tolist(), range(len(names)), strict=True))
+            vocabulary = vocabulary.like(zip(names.tolist(), range(len(names)), strict=True))
         self.vocabulary_ = vocabulary
         self.n_features_out_ = len(vocabulary)
         self._names = names
+        self._complete_columns = complete_fields(columns, columns)
         self._text_columns = {key for key, column in columns.items() if is_text(column)}
         return self._with(batch, columns)
 

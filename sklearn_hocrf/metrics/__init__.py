@@ -2,14 +2,15 @@
 
 Labels come as lists of sequences (lists or arrays), as ``predict`` returns them; segments are found in runs of equal
 labels, in BIO and BIOES tags, or given as (start, stop, label). Scores of tokens and segments follow scikit-learn's
-conventions for averages and for divisions by zero; scores of BIO and BIOES segments equal those of seqeval.
+conventions for averages and for divisions by zero; scores of BIO and BIOES segments equal those of seqeval. Tags that
+break the rules are read as conlleval and the estimators read them, unless ``strict=True``.
 
 The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
 
 * ``token_accuracy_scorer``, ``token_f1_scorer`` (macro average), ``sequence_accuracy_scorer``;
 * ``segment_f1_scorer``, ``segment_precision_scorer``, ``segment_recall_scorer``: exact runs of equal labels, "O" among
   them, micro average;
-* ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, strict, micro average;
+* ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, micro average;
 * ``segments_f1_scorer``: exact segments of lists of (start, stop, label), micro average.
 
 Choose by the form of y. The scorers of runs do not look into labels: runs of "B-PER", of "I-PER" and of "O" would be

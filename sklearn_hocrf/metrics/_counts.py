@@ -13,9 +13,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
+from .._checks import number_weights
 from .._validation import warn_user
 from ._reading import read_pair, refuse_other_number, sorted_union
-from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens
+from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens, warn_of_bio
 
 __all__ = [
     "Counts",
@@ -58,7 +59,7 @@ class Counts(NamedTuple):
 def _check_sample_weight(sample_weight, n_sequences):
     if sample_weight is None:
         return np.ones(n_sequences)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = np.asarray(number_weights(sample_weight), dtype=np.float64)
     if weight.shape != (n_sequences,):
         raise ValueError(f"sample_weight has shape {weight.shape}, but there are {n_sequences} sequences")
     bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
@@ -120,7 +121,7 @@ def count_tokens(y_true, y_pred, *, labels=None, ignore=()) -> Counts:
     )
 
 
-def count_segments(y_true, y_pred, *, encoding="runs", strict=True, labels=None, ignore=()) -> Counts:
+def count_segments(y_true, y_pred, *, encoding="runs", strict=False, labels=None, ignore=()) -> Counts:
     """Count segments by label; one is correct if there is a true one with the same start, stop and label."""
     true, predicted = _read_segment_pair(y_true, y_pred, encoding, strict)
     scored = _scored_labels(labels, ignore, _labels_used(true), _labels_used(predicted))
@@ -143,6 +144,7 @@ def _read_segment_pair(y_true, y_pred, encoding, strict):
         refuse_other_number(true.n_sequences, predicted.n_sequences)
         return true, predicted
     true_tokens, predicted_tokens = read_pair(y_true, y_pred)
+    warn_of_bio([*true_tokens.labels, *predicted_tokens.labels], encoding)
     return (
         segments_of_tokens(true_tokens, encoding, strict, "y_true"),
         segments_of_tokens(predicted_tokens, encoding, strict, "y_pred"),
@@ -172,7 +174,7 @@ def count_tokens_as_items(y_true, y_pred) -> Counts:
     return Counts(correct, predicted, true, [None])
 
 
-def count_sequences_as_items(y_true, y_pred, *, encoding=None, strict=True) -> Counts:
+def count_sequences_as_items(y_true, y_pred, *, encoding=None, strict=False) -> Counts:
     """Count sequences without an error, so that the precision is the sequence accuracy."""
     if encoding is None:
         counts = count_tokens(y_true, y_pred)

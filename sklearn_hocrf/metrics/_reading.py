@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import count
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 
+from .._checks import IGNORED, is_missing, missing_label, unmasked
 from .._encodings import looks_like_segments
 from .._labels import flatten_labels, place
 
@@ -37,7 +39,7 @@ class CodedLabels(NamedTuple):
 def read_sequences(y, name, items="labels") -> list:
     """Return y as a list of sequences; ``name`` and ``items`` are for error messages."""
     if hasattr(y, "__array__"):
-        y = np.asarray(y)
+        y = unmasked(y)
     if isinstance(y, (str, bytes)) or not _is_ordered_collection(y):
         raise TypeError(f"{name} must be a list of sequences of {items}, not a {type(y).__name__}")
     return [_read_sequence(sequence, f"{name}[{n}] (sequence {n})", items) for n, sequence in enumerate(y)]
@@ -45,7 +47,7 @@ def read_sequences(y, name, items="labels") -> list:
 
 def _read_sequence(sequence, where, items):
     if hasattr(sequence, "__array__"):
-        sequence = np.asarray(sequence)
+        sequence = unmasked(sequence)
     if isinstance(sequence, (str, bytes)) or not _is_ordered_collection(sequence):
         raise TypeError(
             f"{where} is {sequence!r:.60} ({type(sequence).__name__}), where a sequence of {items} belongs; one "
@@ -109,9 +111,11 @@ def code_values(values, name, where) -> tuple[np.ndarray, list]:
             _refuse_unhashable(values, name, where)
             raise
         labels = list(table)
+    numbers = {label for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
+    ignored = name != "y_pred" and IGNORED in numbers and min(numbers - {IGNORED}, default=0) >= 0
     for code, label in enumerate(labels):
-        if isinstance(label, (float, np.floating)) and np.isnan(label):
-            raise ValueError(f"{name} contains NaN ({where(int(np.argmax(codes == code)))})")
+        if is_missing(label) or (ignored and label == IGNORED):
+            raise missing_label(label, where(int(np.argmax(codes == code))), name)
     return codes, labels
 
 

@@ -70,7 +70,7 @@ def segment_classification_report(
     y_pred,
     *,
     encoding="runs",
-    strict=True,
+    strict=False,
     labels=None,
     ignore=(),
     digits=2,
@@ -84,9 +84,9 @@ def segment_classification_report(
     ----------
     y_true, y_pred : list of sequences
         Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
-    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels say where segments are, see :func:`extract_segments`.
-    strict : bool, default=True
+    strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels, ignore : list of labels
         The labels of segments to score (None: all that occur), and labels not to score.

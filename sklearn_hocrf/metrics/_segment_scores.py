@@ -13,7 +13,7 @@ def segment_precision_recall_f1(
     y_pred,
     *,
     encoding="runs",
-    strict=True,
+    strict=False,
     labels=None,
     ignore=(),
     average=None,
@@ -27,10 +27,10 @@ def segment_precision_recall_f1(
     y_true, y_pred : list of sequences
         Token labels (lists or arrays of shape (n_tokens,)), or with ``encoding="segments"`` lists of
         (start, stop, label). Sequences may be empty.
-    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
         tags such as "B-PER" say "bio" or "bioes".
-    strict : bool, default=True
+    strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order; None: all that occur in ``y_true`` or
@@ -80,7 +80,7 @@ def segment_precision_score(
     y_pred,
     *,
     encoding="runs",
-    strict=True,
+    strict=False,
     labels=None,
     ignore=(),
     average="micro",
@@ -93,10 +93,10 @@ def segment_precision_score(
     ----------
     y_true, y_pred : list of sequences
         Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
-    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
         tags such as "B-PER" say "bio" or "bioes".
-    strict : bool, default=True
+    strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels, ignore : list of labels
         The labels to score (None: all that occur), and labels not to score. They are labels of segments: "PER".
@@ -135,7 +135,7 @@ def segment_recall_score(
     y_pred,
     *,
     encoding="runs",
-    strict=True,
+    strict=False,
     labels=None,
     ignore=(),
     average="micro",
@@ -148,10 +148,10 @@ def segment_recall_score(
     ----------
     y_true, y_pred : list of sequences
         Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
-    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
         tags such as "B-PER" say "bio" or "bioes".
-    strict : bool, default=True
+    strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels, ignore : list of labels
         The labels to score (None: all that occur), and labels not to score. They are labels of segments: "PER".
@@ -190,7 +190,7 @@ def segment_f1_score(
     y_pred,
     *,
     encoding="runs",
-    strict=True,
+    strict=False,
     labels=None,
     ignore=(),
     average="micro",
@@ -203,10 +203,10 @@ def segment_f1_score(
     ----------
     y_true, y_pred : list of sequences
         Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
-    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
         tags such as "B-PER" say "bio" or "bioes".
-    strict : bool, default=True
+    strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels, ignore : list of labels
         The labels to score (None: all that occur), and labels not to score. They are labels of segments: "PER".

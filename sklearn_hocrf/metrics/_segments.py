@@ -6,11 +6,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._encodings import ENCODINGS, PREFIXES, B, E, O, S, read_segment, segments_of_labels, segments_of_tags, split_tag
+from .._checks import short
+from .._encodings import (
+    ENCODINGS,
+    PREFIXES,
+    B,
+    E,
+    I,
+    O,
+    S,
+    look_like_bio,
+    marks_ends,
+    read_segment,
+    segments_of_labels,
+    segments_of_tags,
+    split_tag,
+)
 from .._labels import place
+from .._validation import warn_user
 from ._reading import CodedLabels, code_values, read_sequences, read_tokens
 
-__all__ = ["SegmentTable", "check_encoding", "extract_segments", "read_segments", "segments_of_tokens"]
+__all__ = ["SegmentTable", "check_encoding", "extract_segments", "read_segments", "segments_of_tokens", "warn_of_bio"]
 
 
 class SegmentTable(NamedTuple):
@@ -32,27 +48,34 @@ def check_encoding(encoding, strict) -> None:
         raise TypeError(f"strict must be True or False, got {strict!r}")
 
 
-def extract_segments(y, *, encoding="runs", strict=True):
+def extract_segments(y, *, encoding="runs", strict=False):
     """Return the segments of label sequences.
 
     Parameters
     ----------
     y : list of sequences
         Label sequences of any lengths: lists, tuples or arrays of shape (n_tokens,).
-    encoding : {"runs", "bio", "bioes", "segments"}, default="runs"
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels say where segments are:
 
         * "runs": a segment is a maximal run of equal labels;
         * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and goes on with I of the same label;
-        * "bioes": the same with E for the last token and S for segments of one token;
+        * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" are
+          other letters for the same;
+        * "iob1": a segment begins with I, and with B right after another one of its label;
         * "segments": y holds segments already, as (start, stop, label) with ``stop`` excluded; they are only checked.
 
         A tag without a label ("B", "I") stands for the label "_".
-    strict : bool, default=True
-        Whether tags of "bio" and "bioes" that break the rules make no segment (an I after an O, a B of "bioes" without
-        an E), as seqeval's ``mode="strict"`` has it. If False, every run of tags other than O belongs to some segment
-        and a new one begins at B, S, after E, and where the label changes: the rules of conlleval and of seqeval's
-        default mode.
+    strict : bool, default=False
+        Whether tags that break the rules make no segment (an I of "bio" after an O, a B of "bioes" without an E), as
+        seqeval's ``mode="strict"`` has it. If False, every run of tags other than O belongs to some segment and a new
+        one begins at B, S, after E, and where the label changes: the rules of conlleval, of seqeval's default mode and
+        of :class:`~sklearn_hocrf.HighOrderSemiCRF`.
+
+            tags (bio)           strict=False            strict=True
+            O    I-PER           [1, 2) PER              none
+            B-PER  I-LOC         [0, 1) PER, [1, 2) LOC  [0, 1) PER
+            B-PER  B-PER  I-PER  [0, 1) PER, [1, 3) PER  the same
 
     Returns
     -------
@@ -64,6 +87,11 @@ def extract_segments(y, *, encoding="runs", strict=True):
     TypeError, ValueError
         For tags and segments that are none; the message names sequence and position.
 
+    Warns
+    -----
+    UserWarning
+        If all labels of "runs" look like BIO tags.
+
     Examples
     --------
     >>> from sklearn_hocrf.metrics import extract_segments
@@ -71,19 +99,27 @@ def extract_segments(y, *, encoding="runs", strict=True):
     [[(0, 2, 'author'), (2, 3, 'date')], []]
     >>> tags = [["I-PER", "O", "B-LOC", "I-LOC", "B-LOC"]]
     >>> extract_segments(tags, encoding="bio")
-    [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
-    >>> extract_segments(tags, encoding="bio", strict=False)
     [[(0, 1, 'PER'), (2, 4, 'LOC'), (4, 5, 'LOC')]]
+    >>> extract_segments(tags, encoding="bio", strict=True)
+    [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
     """
     check_encoding(encoding, strict)
     if encoding == "segments":
         table = read_segments(y, "y")
     else:
-        table = segments_of_tokens(read_tokens(y, "y"), encoding, strict, "y")
+        tokens = read_tokens(y, "y")
+        warn_of_bio(tokens.labels, encoding)
+        table = segments_of_tokens(tokens, encoding, strict, "y")
     segments = [[] for _ in range(table.n_sequences)]
     for n, start, stop, label in zip(*(column.tolist() for column in table[:4]), strict=True):
         segments[n].append((start, stop, table.labels[label]))
     return segments
+
+
+def warn_of_bio(labels, encoding) -> None:
+    """Warn of labels that look like BIO tags where runs of equal labels are to be segments."""
+    if encoding == "runs" and look_like_bio(labels):
+        warn_user('the labels look like BIO tags: encoding="bio"?')
 
 
 # --- token labels -----------------------------------------------------------------------------------------------------
@@ -97,11 +133,22 @@ def segments_of_tokens(tokens: CodedLabels, encoding, strict, name) -> SegmentTa
     segments = segments_of_tags(prefix, label, tokens.offsets)
     first, last = prefix[segments.start], prefix[segments.stop - 1]
     kept = first != O
-    if strict and encoding == "bio":
-        kept = first == B
-    elif strict:
+    if strict and encoding == "iob1":
+        kept = (first == I) | (first == B) & _follows_its_like(segments)
+    elif strict and marks_ends(encoding):
         kept = (first == B) & (last == E) | (first == S)
+    elif strict:
+        kept = first == B
     return _table(segments, tokens.offsets, labels, kept)
+
+
+def _follows_its_like(segments):
+    """Return for each segment whether one of its label is right before it, in the same sequence."""
+    same = np.zeros(len(segments.codes), dtype=bool)
+    same[1:] = segments.codes[1:] == segments.codes[:-1]
+    begins = segments.offsets[:-1]
+    same[begins[begins < len(same)]] = False
+    return same
 
 
 def _table(segments, offsets, labels, kept=slice(None)):
@@ -119,7 +166,7 @@ def _split_tags(tokens, encoding, name):
             t = int(np.argmax(tokens.codes == code))
             expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != "O")
             raise ValueError(
-                f"{tag!r:.60} of {name} ({place(tokens.offsets, t)}) is no tag of this encoding: 'O', {expected}"
+                f"{short(tag)} of {name} ({place(tokens.offsets, t)}) is no tag of this encoding: 'O', {expected}"
             )
     labels = sorted({label for _, label in split})
     number = {label: code for code, label in enumerate(labels)}

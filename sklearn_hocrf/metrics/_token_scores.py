@@ -103,16 +103,16 @@ def token_accuracy_score(y_true, y_pred, *, sample_weight=None):
     return _accuracy(count_tokens_as_items(y_true, y_pred), sample_weight, "tokens")
 
 
-def sequence_accuracy_score(y_true, y_pred, *, encoding=None, strict=True, sample_weight=None):
+def sequence_accuracy_score(y_true, y_pred, *, encoding=None, strict=False, sample_weight=None):
     """Return the share of sequences without an error.
 
     Parameters
     ----------
     y_true, y_pred : list of sequences
         True and predicted labels, or segments. Empty sequences are right.
-    encoding : {"runs", "bio", "bioes", "segments"} or None, default=None
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"} or None, default=None
         None: all labels must be right. Otherwise all segments must be, as :func:`extract_segments` finds them.
-    strict : bool, default=True
+    strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
