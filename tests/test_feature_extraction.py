@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
@@ -685,6 +685,65 @@ def test_functions_that_cannot_be_pickled_are_told():
         warnings.simplefilter("error")
         SequenceFeatureExtractor(token_features=["lower", reverse, "prefix2"]).fit(X_WORDS)
         SegmentFeatureExtractor(functions=reverse_lengths).fit([["a", "b"]], [["A", "B"]])
+
+
+NASTY = st.lists(st.sampled_from(["a", "b", "|", "\\", " ", "=", "[0]", "__BOS__", "__EOS__"]), max_size=3).map("".join)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(st.tuples(NASTY, NASTY), min_size=1, max_size=4), min_size=1, max_size=3), st.booleans())
+def test_no_two_features_have_one_name(X, mark):
+    """Values that hold the very characters that join them; no name needs a number ("#2")."""
+    templates = [("a", 0), ("a[0]|b", -1), (("a", -1), ("a", 0)), (("a", 0), ("a[0]|b", 1), ("a", 1)), ("a[0]=b", 0)]
+    dicts = [[{"a": a, "a[0]|b": b, "a[0]=b": b} for a, b in s] for s in X]
+    extractor = SequenceFeatureExtractor(templates, padding="mark" if mark else "drop")
+    names = extractor.fit(dicts).get_feature_names_out().tolist()
+    assert len(set(names)) == len(names)
+    assert not any("#" in name for name in names)
+    y = [["s" if t % 2 else "u" for t in range(len(s))] for s in X]
+    y[0][0] = "v"
+    for field in ("a", ("a", "a[0]|b")):
+        if len({label for labels in y for label in labels}) < 2:
+            break
+        names = SegmentFeatureExtractor((), identity=field).fit(dicts, y).get_feature_names_out().tolist()
+        assert len(set(names)) == len(names)
+        assert not any("#" in name for name in names)
+
+
+def test_names_that_are_escaped():
+    extractor = SequenceFeatureExtractor([(("w", 0), ("w", 1)), ("w", 0)]).fit([["a|b", "c"], ["a", "b|c"]])
+    names = extractor.get_feature_names_out().tolist()
+    assert {r"w[0]|w[1]=a\|b|c", r"w[0]|w[1]=a|b\|c", "w[0]=a|b"} <= set(names)
+    assert len(set(names)) == len(names) == 8
+    hashed = SequenceFeatureExtractor([(("w", 0), ("w", 1))], n_features=2**20).fit_transform(
+        [["a|b", "c"], ["a", "b|c"]]
+    )
+    assert len(set(hashed.indices.tolist())) == 4
+    marks = SequenceFeatureExtractor([("w", -1)]).fit([["__BOS__", r"\__BOS__", "c"]]).get_feature_names_out()
+    assert marks.tolist() == [r"w[-1]=\\__BOS__", r"w[-1]=\__BOS__", "w[-1]=__BOS__"]
+    segments = SegmentFeatureExtractor((), identity=True).fit([["a b", "c"], ["a", "b c"]], [["A", "A"], ["B", "B"]])
+    assert set(segments.get_feature_names_out()) == {r"identity=a\ b c", r"identity=a b\ c"}
+    functions = SegmentFeatureExtractor((), functions=ambiguous).fit([["a", "b"]], [["A", "B"]])
+    assert functions.get_feature_names_out().tolist() == ["a=b=c", r"a\=b=c"]
+
+
+def ambiguous(tokens, start, stop):
+    return {"a=b": "c"} if start else {"a": "b=c"}
+
+
+def test_equal_names_of_stacked_transformers_get_numbers():
+    batch = [["a", "b"]]
+    for _ in range(3):
+        extractor = SequenceFeatureExtractor([("w", 0)])
+        batch = extractor.fit_transform(batch)
+    expected = ["w[0]=a", "w[0]=b", "w[0]=a#2", "w[0]=b#2", "w[0]=a#3", "w[0]=b#3"]
+    assert extractor.get_feature_names_out().tolist() == expected
+    assert list(pickle.loads(pickle.dumps(batch)).feature_names) == expected
+    batch = AttributeVectorizer().fit_transform([[{"begin": "x"}, ["x", "x#2", "begin:x#2"]]])
+    segments = SegmentFeatureExtractor(begin=True).fit(batch)
+    names = segments.get_feature_names_out().tolist()
+    assert names[:4] == ["begin:x", "begin:x#2", "x", "x#2"]  # those of X stay as they are
+    assert names[4:] == ["begin:begin:x", "begin:begin:x#2", "begin:x#3", "begin:x#2#2"]
 
 
 def test_hints_for_common_mistakes():

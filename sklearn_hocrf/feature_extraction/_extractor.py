@@ -97,6 +97,9 @@ class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output
     batches have no names of features, as nothing says what was hashed; :meth:`get_feature_names_out` gives
     ``hash[0]``, ``hash[1]`` and so on.
 
+    Names are unique. Where several values are joined, "|" and the backslash within them have a backslash before them; a
+    feature whose name the given batch has already gets a number, as in ``w[0]=the#2``.
+
     Given a `SequenceBatch`, the raw token columns of which it keeps, the new features are appended to those it has. If
     that has features of segments, the new ones are counted at all tokens of a segment.
 

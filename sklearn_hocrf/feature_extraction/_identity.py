@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from ._names import escape
 from ._tries import Trie
 
 __all__ = ["IdentityRows"]
@@ -51,7 +52,9 @@ class IdentityRows:
 
 def _texts(trie, texts) -> np.ndarray:
     """Return the string of each node; tokens are separated by blanks, unless all are single characters."""
-    separator = " " if any(len(text) > 1 for text in texts) else ""
+    separator = " " if any(len(text) != 1 for text in texts) else ""
+    if separator:
+        texts = np.array([escape(text, separator) for text in texts], dtype=object)
     parents, codes = trie.edges()
     strings = np.empty(trie.n_nodes, dtype=object)
     strings[0] = ""

@@ -2,12 +2,16 @@
 
 A transformer makes one :class:`FeatureNames` in fit and gives it to all its batches. An estimator sees by its identity
 that a batch has the features it was fitted on.
+
+No two features have one name, so that weights can be looked up by name. Where texts are joined, those that could be
+mistaken are escaped by a backslash ("a|b" and "c" make ``a\\|b|c``); where two transformers make equal names, the later
+ones get a number (``w[0]=the#2``).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +19,21 @@ import numpy as np
 from .._batch import SequenceBatch
 from .._segments import TokenBlock
 
-__all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "names_of_blocks"]
+__all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "escape", "names_of_blocks"]
+
+
+def escape(text, marks) -> str:
+    """Return a text with a backslash before each of some characters and before each backslash.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.feature_extraction._names import escape
+    >>> print(escape("a|b", "|"), escape("a b", "|"))
+    a\\|b a b
+    """
+    for mark in ("\\", *marks):
+        text = text.replace(mark, f"\\{mark}")
+    return text
 
 
 class ConstantNames:
@@ -69,11 +87,7 @@ class FeatureNames(Sequence):
 
     def __getitem__(self, key):
         """Return one name for an int, an array of names for anything else that indexes an array."""
-        if not isinstance(key, Integral):
-            return np.asarray(self)[key]
-        i = range(len(self))[key]
-        part = int(np.searchsorted(self._starts, i, side="right")) - 1
-        return self._parts[part].names([i - self._starts[part]])[0]
+        return np.asarray(self)[key]
 
     def __repr__(self):
         some = np.asarray(self)[:3].tolist()
@@ -82,12 +96,29 @@ class FeatureNames(Sequence):
 
     def __array__(self, dtype=None, copy=None):
         if self._array is None:
-            self._array = np.concatenate([np.empty(0, dtype=object), *(part.names() for part in self._parts)])
+            names = np.concatenate([np.empty(0, dtype=object), *(part.names() for part in self._parts)])
+            self._array = _number_repeated(names)
             self._array.flags.writeable = False
         return self._array.astype(dtype or object, copy=bool(copy))
 
     def __reduce__(self):
         return FeatureNames, (self._parts,)  # the strings are made anew rather than sent to a worker
+
+
+def _number_repeated(names) -> np.ndarray:
+    """Return names of which those that were there before have "#2", "#3" ... after them."""
+    taken = set(names.tolist())
+    if len(taken) == len(names):
+        return names
+    count: Counter = Counter()
+    for i, name in enumerate(names.tolist()):
+        count[name] += 1
+        while count[name] > 1 and (numbered := f"{name}#{count[name]}") in taken:
+            count[name] += 1
+        if count[name] > 1:
+            names[i] = numbered
+            taken.add(numbered)
+    return names
 
 
 def names_of_blocks(blocks, attribute_names) -> FeatureNames:

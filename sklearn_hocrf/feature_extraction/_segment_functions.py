@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ._columns import is_text
+from ._names import escape
 from ._token_functions import warn_if_local
 
 __all__ = ["FunctionRows", "check_functions"]
@@ -117,7 +118,7 @@ def _call(function, tokens, n, start, stop) -> Iterator[tuple[str, float]]:
         if not isinstance(key, str):
             raise TypeError(f"{where}: the name {key!r:.60} of a value must be a str")
         if isinstance(value, str):
-            yield f"{key}={value}", 1.0
+            yield f"{escape(key, '=')}={value}", 1.0
         elif isinstance(value, (Real, np.bool_)):
             value = float(value)
             if not np.isfinite(value):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._columns import is_text
+from ._names import escape
 
 __all__ = [
     "BEGIN",
@@ -98,10 +99,16 @@ class FieldTable:
         self.n_codes = self.size + 2
         self._code_of = None if self.labels is None else {label: code for code, label in enumerate(self.labels)}
 
-    @property
-    def texts(self) -> np.ndarray:
-        """The text of each code; None for a number, which has no text."""
-        return np.array([*([None] if self.labels is None else self.labels), BEGIN, END], dtype=object)
+    def texts(self, joined) -> np.ndarray:
+        """Return the text of each code; None for a number, which has no text.
+
+        Texts that are to be ``joined`` by bars are escaped, and in any case those that look like the marks outside.
+        """
+        if self.labels is None:
+            return np.array([None, BEGIN, END], dtype=object)
+        labels = [escape(label, "|") for label in self.labels] if joined else self.labels
+        labels = [f"\\{label}" if label.lstrip("\\") in (BEGIN, END) else label for label in labels]
+        return np.array([*labels, BEGIN, END], dtype=object)
 
     def encode(self, column, field) -> CodedField:
         """Return the codes of a column; values that were not seen in training get -1."""
@@ -194,6 +201,11 @@ class TemplateVocabulary:
 
     def names(self, chosen=slice(None)) -> np.ndarray:
         """Return the names of the chosen attributes, of dtype object."""
+        head = "|".join(f"{escape(str(field), '|=')}[{offset}]" for field, offset in self.template)
+        return self.texts(f"{head}=", head, chosen)
+
+    def texts(self, head="", head_alone="", chosen=slice(None)) -> np.ndarray:
+        """Return the joined values of the chosen attributes after a head; ``head_alone`` where there are none."""
         key = self.keys[chosen]
         codes = []  # of each pair, last pair first
         for i in range(len(self.template) - 1, 0, -1):
@@ -202,16 +214,17 @@ class TemplateVocabulary:
             if i in self._prefixes:
                 key = self._prefixes[i][key]
         codes = [key, *reversed(codes)]
-        head = "|".join(f"{field}[{offset}]" for field, offset in self.template)
+        joined = len(self.tables) > 1
+        texts = [table.texts(joined) for table in self.tables]
         if all(table.labels is not None for table in self.tables):
             # arrays of objects are added in C: text to the few distinct values first, then these to each other
-            names = (f"{head}=" + self.tables[0].texts)[codes[0]]
-            for table, code in zip(self.tables[1:], codes[1:], strict=True):
-                names = names + ("|" + table.texts)[code]
+            names = (head + texts[0])[codes[0]]
+            for values, code in zip(texts[1:], codes[1:], strict=True):
+                names = names + ("|" + values)[code]
             return names
-        texts = (table.texts[code].tolist() for table, code in zip(self.tables, codes, strict=True))
-        values = ([text for text in row if text is not None] for row in zip(*texts, strict=True))
-        return np.array([f"{head}={'|'.join(row)}" if row else head for row in values], dtype=object)
+        cells = (values[code].tolist() for values, code in zip(texts, codes, strict=True))
+        rows = ([text for text in row if text is not None] for row in zip(*cells, strict=True))
+        return np.array([head + "|".join(row) if row else head_alone for row in rows], dtype=object)
 
 
 def _distinct(key, n_keys, min_count) -> np.ndarray:

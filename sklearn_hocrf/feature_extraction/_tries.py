@@ -56,8 +56,7 @@ class TokenCodes:
 
     def texts(self) -> np.ndarray:
         """Return the text of each code; values of several fields are joined by a bar."""
-        head = len("|".join(f"{field}[0]" for field in self.fields)) + len("=")
-        return np.array([name[head:] for name in self._vocabulary.names()], dtype=object)
+        return self._vocabulary.texts()
 
 
 def _as_text(column, field):

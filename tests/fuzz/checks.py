@@ -600,6 +600,15 @@ def chosen(choice, name):
     return choice is True or (choice != () and name.startswith(choice))
 
 
+def numbered(names):
+    """Return names of which those that were there before have the first free of "#2", "#3" ... after them."""
+    answer = []
+    for name in names:
+        free = (f"{name}#{k}" for k in range(2, 2 + len(names)) if f"{name}#{k}" not in {*names, *answer})
+        answer.append(next(free) if name in answer else name)
+    return answer
+
+
 def check_pipeline(case):
     names = LABELS[case.kind]
     p = clean(case.parameters, names, case.encoding)
@@ -622,7 +631,7 @@ def check_pipeline(case):
         for step in steps:
             test = step.transform(test)
     blocks = expected_blocks(case, tokens, reading)
-    features = [name for name, _ in blocks]
+    features = numbered([name for name, _ in blocks])
     require(list(batch.feature_names) == features, "names of features", list(batch.feature_names), features)
     gold = [tuple(plain.spans(s)) for s in reading.parts]
     train_rows, test_rows = token_batches(tokens, case)
