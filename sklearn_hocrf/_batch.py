@@ -19,6 +19,7 @@ from scipy import sparse
 __all__ = ["Piece", "Rows", "SequenceBatch", "Slab", "TokenColumn", "cut_pieces", "freeze"]
 
 _LONG_ALONE = 512  # shorter sequences never run alone: a few empty lanes cost less than kernels for another width
+_NUMBERS_ALONE = 1 << 20  # but so do sequences whose tables have so many numbers
 
 
 def freeze(array, dtype) -> np.ndarray:
@@ -332,7 +333,7 @@ def cut_pieces(offsets, lanes, slab_numbers, long_numbers, row_numbers, chosen=N
             pieces.append(_piece(np.stack(waiting), offsets))
             waiting.clear()
 
-    for block in _blocks(chosen, lengths, lanes):
+    for block in _blocks(chosen, lengths, lanes, row_numbers):
         n_rows = int(lengths[block[0]])
         numbers = row_numbers * len(block)
         if n_rows * numbers > long_numbers:
@@ -347,13 +348,14 @@ def cut_pieces(offsets, lanes, slab_numbers, long_numbers, row_numbers, chosen=N
     return pieces
 
 
-def _blocks(chosen, lengths, lanes):
+def _blocks(chosen, lengths, lanes, row_numbers):
     """Yield the sequences of each block; a long one that is much longer than those after it has a block of one lane."""
+    long_alone = min(_LONG_ALONE, _NUMBERS_ALONE // max(row_numbers, 1))
     start = 0
     while start < len(chosen):
         group = chosen[start : start + lanes]
         longest = lengths[group[0]]
-        if longest >= _LONG_ALONE and 4 * lengths[group].sum() < lanes * longest:
+        if longest >= long_alone and 4 * lengths[group].sum() < lanes * longest:
             group = group[:1]
             yield group
         else:

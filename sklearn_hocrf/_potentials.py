@@ -203,6 +203,13 @@ class WeightLayout:
         return len(self.pairs.columns)
 
     @cached_property
+    def longer_arcs(self) -> list:
+        """The arcs of 2, 3, ... labels."""
+        order = np.argsort(self.automaton.arc_length, kind="stable")
+        lengths = self.automaton.arc_length[order]
+        return np.split(order, np.searchsorted(lengths, np.arange(2, lengths[-1] + 1)))[1:]
+
+    @cached_property
     def arc_tables(self) -> tuple:
         """The ranges of the arcs into and out of each state, and the arcs by source."""
         automaton = self.automaton
@@ -354,8 +361,7 @@ class WeightLayout:
         """Return how often each bias's pattern occurs, given how often each arc is used."""
         counts = np.array(arc_counts, dtype=np.float64)
         automaton = self.automaton
-        for length in range(int(automaton.arc_length.max()), 1, -1):
-            arcs = np.flatnonzero(automaton.arc_length == length)
+        for arcs in reversed(self.longer_arcs):
             np.add.at(counts, automaton.arc_up[arcs], counts[arcs])
         return counts[automaton.pattern_arc[self.bias_pattern]]
 
@@ -525,8 +531,7 @@ def build_lattice(layout: WeightLayout, weights=None, direction=None) -> Lattice
     automaton, network = layout.automaton, layout.network
     own, slope = _arc_scores(layout, weights), _arc_scores(layout, direction)
     own[layout.forbidden_arcs] = -np.inf
-    for length in range(2, int(automaton.arc_length.max()) + 1):
-        arcs = np.flatnonzero(automaton.arc_length == length)
+    for arcs in layout.longer_arcs:
         own[arcs] += own[automaton.arc_up[arcs]]
         if direction is not None:
             slope[arcs] += slope[automaton.arc_up[arcs]]

@@ -90,12 +90,27 @@ def _raw_network(automaton):
 
 
 def _pairs_with_arcs_below(own, fail, n_labels):
-    """Return the pairs (p, y), as keys ``p * n_labels + y``, such that a state of p's failure subtree has a y-arc."""
-    levels = [np.unique(own)]
-    while (source := levels[-1] // n_labels).any():
-        inner = source > 0
-        levels.append(np.unique(fail[source[inner]] * n_labels + levels[-1][inner] % n_labels))
-    return np.unique(np.concatenate(levels))
+    """Return the pairs (p, y), as keys ``p * n_labels + y``, such that a state of p's failure subtree has a y-arc.
+
+    From the deepest states of the failure tree to its root, so that each pair is met once however deep the tree is.
+    """
+    depth, above = (np.arange(len(fail)) > 0).astype(np.int64), fail
+    while above.any():
+        depth, above = depth + depth[above], above[above]
+    depth_of_pair = depth[own // n_labels]
+    order = np.argsort(depth_of_pair, kind="stable")
+    cuts = np.searchsorted(depth_of_pair[order], np.arange(1, depth.max(initial=0) + 1))
+    levels = [np.empty(0, dtype=np.int64)]
+    for pairs in reversed(np.split(own[order], cuts)):
+        below = levels[-1]
+        levels.append(_distinct(np.concatenate([pairs, fail[below // n_labels] * n_labels + below % n_labels])))
+    return np.sort(np.concatenate(levels))
+
+
+def _distinct(numbers):
+    """Return the distinct numbers, ascending; numpy's own function hashes, which is slow where hashes are alike."""
+    numbers = np.sort(numbers)
+    return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
 
 class _FailureTree:
@@ -161,7 +176,7 @@ class _FailureTree:
             clean = (sibling < width[owner]) & ~np.isin(pair * stride + sibling, pair * stride + place)
             pairs.append(pair[clean])
             terms.append(self._node(level, owner[clean], sibling[clean]))
-            up = np.unique(pair * stride + place // 2)
+            up = _distinct(pair * stride + place // 2)
             pair, place = up // stride, up % stride
         return np.concatenate(pairs), np.concatenate(terms)
 
@@ -171,10 +186,10 @@ def _finish(n_inputs, node, term, n_nodes, arc_value) -> SumNetwork:
     node, term, arc_value = _alias_single_terms(node, term, n_nodes, arc_value)
     incidence = sparse.csr_array((np.ones(len(node), dtype=np.int32), (node, term)), shape=(n_nodes, n_nodes))
     needed = np.zeros(n_nodes, dtype=bool)
-    fresh = np.unique(arc_value)
+    fresh = _distinct(arc_value)
     while len(fresh):
         needed[fresh] = True
-        reached = np.unique(incidence[fresh].indices)
+        reached = _distinct(incidence[fresh].indices)
         fresh = reached[~needed[reached]]
     node, term = node[needed[node]], term[needed[node]]
     inner = np.flatnonzero(needed & (np.arange(n_nodes) >= n_inputs))
@@ -192,7 +207,7 @@ def _transpose(n_inputs, n_inner, node, term, arc_value):
     back_term = np.concatenate([np.arange(n_arcs), n_arcs + node])
     beta = n_arcs + np.arange(n_inputs)
     back_node, back_term, _ = _alias_single_terms(back_node, back_term, n_nodes, beta, keep=beta)
-    inner = np.setdiff1d(back_node, beta)
+    inner = _distinct(back_node[(back_node < n_arcs) | (back_node >= n_arcs + n_inputs)])
     return _schedule(n_arcs, n_nodes, back_node, back_term, inner, beta)[1:]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sklearn_hocrf._automaton import build_automaton
 from sklearn_hocrf._patterns import all_patterns, given_patterns, observed_patterns
-from sklearn_hocrf._sumnet import build_sum_network
+from sklearn_hocrf._sumnet import _pairs_with_arcs_below, build_sum_network
 
 
 @st.composite
@@ -226,6 +226,32 @@ def test_chain_of_suffixes_takes_seconds():
     build_sum_network(automaton)
     assert time.perf_counter() - start < 15
     assert automaton.n_states == 3001
+
+
+def test_order_3000_on_labels_that_repeat_takes_seconds():
+    start = time.perf_counter()
+    codes = np.arange(4000, dtype=np.int32) % 2
+    patterns = observed_patterns(codes, np.array([0, 4000]), 2, 3000)
+    automaton = build_automaton(patterns, 2)
+    network = build_sum_network(automaton)
+    assert time.perf_counter() - start < 30
+    assert (automaton.n_arcs, automaton.n_states) == (len(patterns.lengths), 6_001)
+    assert network.n_additions < 2 * automaton.n_arcs
+
+
+@given(st.integers(1, 3), st.data())
+def test_pairs_with_arcs_below_by_hand(n_labels, data):
+    label = st.integers(0, n_labels - 1)
+    drawn = data.draw(st.lists(st.lists(label, min_size=2, max_size=6).map(tuple), max_size=8))
+    automaton = build_automaton(given_patterns(drawn, n_labels), n_labels)
+    own = automaton.arc_source.astype(np.int64) * n_labels + automaton.arc_label
+    expected = set()
+    for state, y in zip(automaton.arc_source.tolist(), automaton.arc_label.tolist(), strict=True):
+        while (state, y) not in expected:
+            expected.add((state, y))
+            state = int(automaton.fail[state])
+    found = _pairs_with_arcs_below(own, automaton.fail.astype(np.int64), n_labels)
+    assert found.tolist() == sorted(p * n_labels + y for p, y in expected)
 
 
 def test_counts_of_the_handwriting_data(data_dir):
