@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import copy
 import math
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ _MANY_PIECES = 8  # as long as so many are left for several threads, slabs are l
 _SLAB_ROWS = 32
 _LONG_NUMBERS = 1 << 22  # 32 MiB: longer blocks are cut by position
 _MOST_CHUNKS = 16
+_LOOK_UP = 0.1  # seconds
 
 SMALL_STEP = 2.0**-66  # of derivatives: kernels in log space take complex steps, whose squares must vanish beside 1
 
@@ -60,6 +62,9 @@ class Expectations(NamedTuple):
 class BasePlan:
     """How a batch is cut into pieces, which are dealt out to chunks; and what threads keep between evaluations."""
 
+    calls_are_long = False  # whether a call of a kernel may take longer than users want to wait after Ctrl-C
+    halt = Event()  # set when nobody waits for the evaluation any more; each has its own
+
     def _start(self, pieces, work):
         """Deal out pieces; ``work`` is about how many operations the data are worth."""
         # each chunk costs a private gradient: not more of them than the work on the data is worth
@@ -72,6 +77,7 @@ class BasePlan:
     def tables(self):
         """Lend memory for the tables of one thread; it is kept for the next evaluation."""
         tables = self._spare_tables.pop() if self._spare_tables else Tables()
+        tables.halt = self.halt
         yield tables
         self._spare_tables.append(tables)
 
@@ -304,10 +310,12 @@ def in_order(work, plan, n_jobs):
     """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, the caller's among them.
 
     joblib says how many threads; its own pool looks for results every 10 ms only, longer than many a gradient takes.
+    Where calls of kernels take long, the caller's thread does no work: Python answers an interrupt (Ctrl-C) only there,
+    and between calls.
     """
     chunks = plan.chunks
-    n_others = min(effective_n_jobs(n_jobs), len(chunks)) - 1
-    if n_others <= 0:
+    n_threads = min(effective_n_jobs(n_jobs), len(chunks))
+    if n_threads <= 1 and not (chunks and plan.calls_are_long):
         return map(work, chunks)
     results = [None] * len(chunks)
     numbers = iter(range(len(chunks)))  # shared: each thread takes the next
@@ -316,11 +324,21 @@ def in_order(work, plan, n_jobs):
         for number in numbers:
             results[number] = work(chunks[number])
 
-    others = [plan.threads(n_others).submit(run) for _ in range(n_others)]
+    halt = plan.halt = Event()
+    n_others = n_threads if plan.calls_are_long else n_threads - 1
+    others: list = []
     try:
-        run()
-    finally:
-        wait(others)
+        for _ in range(n_others):
+            others.append(plan.threads(n_others).submit(run))
+        if not plan.calls_are_long:
+            run()
+        while wait(others, timeout=_LOOK_UP).not_done:  # some systems do not interrupt a wait without end
+            pass
+    except BaseException as error:
+        halt.set()  # the others end where they next need memory
+        if isinstance(error, Exception):
+            wait(others)
+        raise
     for other in others:
         other.result()  # raises what the thread raised
     return results
@@ -367,8 +385,11 @@ class Tables:
 
     def __init__(self):
         self._memory = {}
+        self.halt = Event()
 
     def __call__(self, name, *shape):
+        if self.halt.is_set():
+            raise CancelledError
         size = math.prod(shape)
         if name not in self._memory or self._memory[name].size < size:
             self._memory[name] = np.empty(size)

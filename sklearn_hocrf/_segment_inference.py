@@ -28,6 +28,7 @@ from ._segments import BAG, END_OF_SEGMENT, Segments
 __all__ = ["SegmentBackwardRun", "SegmentDecodeRun", "SegmentDerivativeRun", "SegmentModel", "SegmentPlan"]
 
 _SLAB_NUMBERS = 1 << 17  # 1 MiB of doubles
+_LONG_CALL = 1 << 24  # numbers of one sequence's tables: about 50 ms
 _MOST_NUMBERS = 1 << 26  # 512 MiB: a block of sequences so long that it would need more runs lane by lane
 
 
@@ -51,6 +52,8 @@ class SegmentPlan(BasePlan):
         self.row_numbers = 3 * n_states + 2 * self.n_whole + layout.pairs.n_columns + self.n_slots + self.n_entries
         work = len(batch.indices) + batch.n_tokens * self.row_numbers * 4
         self._start(self.cut(np.arange(len(batch))), work)
+        # a piece is one call, and its time goes by the numbers of its tables
+        self.calls_are_long = int(self.lengths.max(initial=0)) * self.row_numbers > _LONG_CALL
 
     def cut(self, sequences) -> list[Piece]:
         """Return the pieces of some sequences."""

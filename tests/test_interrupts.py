@@ -1,0 +1,79 @@
+"""Ctrl-C while kernels work."""
+
+import _thread
+import threading
+import time
+from concurrent.futures import CancelledError
+
+import numpy as np
+import pytest
+from segment_cases import random_segment_case, to_segment_layout, to_segment_model
+
+from sklearn_hocrf import _segment_inference
+from sklearn_hocrf._inference import BasePlan, in_order
+from sklearn_hocrf._segment_inference import SegmentModel, SegmentPlan
+
+
+class SlowPlan(BasePlan):
+    """Two chunks, each of which is one call of a kernel that takes as long as a test says."""
+
+    calls_are_long = True
+
+    def __init__(self):
+        self.chunks, self._spare_tables, self._threads = [0, 1], [], {}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupt_does_not_wait_for_a_kernel(n_jobs):
+    plan, begun, release, ended = SlowPlan(), threading.Barrier(n_jobs + 1), threading.Event(), []
+
+    def work(chunk):
+        with plan.tables() as tables:
+            begun.wait()
+            release.wait(30)  # the kernel
+            try:
+                tables("next", 1)
+            except CancelledError:
+                ended.append(chunk)
+                raise
+
+    def interrupt():
+        begun.wait()
+        time.sleep(0.05)
+        _thread.interrupt_main()
+
+    threading.Thread(target=interrupt).start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        in_order(work, plan, n_jobs)
+    assert time.perf_counter() - start < 5
+    release.set()
+    while len(ended) < n_jobs and time.perf_counter() - start < 10:
+        time.sleep(0.01)
+    assert sorted(ended) == list(range(n_jobs)), "each thread ends with the kernel that it was in"
+    assert list(in_order(lambda chunk: chunk + 1, SlowPlan(), n_jobs)) == [1, 2]
+
+
+def test_errors_of_long_calls_are_raised():
+    def work(chunk):
+        raise ValueError(f"chunk {chunk}")
+
+    with pytest.raises(ValueError, match="chunk 0"):
+        in_order(work, SlowPlan(), 1)
+
+
+def test_long_calls_give_the_same_bits(monkeypatch):
+    rng = np.random.default_rng(0)
+    case = random_segment_case(rng, (40, 3, 0, 17), longest=(5, 3), patterns=[(0, 1), (1, 0)])
+    model, batch = to_segment_model(case)
+    expected = model.expectations(SegmentPlan(model.layout, batch))
+    monkeypatch.setattr(_segment_inference, "_LONG_CALL", 0)
+    plan = SegmentPlan(model.layout, batch)
+    assert plan.calls_are_long
+    assert not SegmentPlan(model.layout, batch[2:3]).calls_are_long
+    for n_jobs in (None, 2):
+        found = model.expectations(plan, n_jobs=n_jobs)
+        for one, two in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, two)
+    empty = SegmentModel(to_segment_layout(case), model.weights).log_partition(batch[2:3])
+    assert empty.tolist() == [0.0]
