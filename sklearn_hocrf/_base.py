@@ -33,6 +33,8 @@ from .training import OBJECTIVES, SOLVERS, minimise
 
 __all__ = ["BaseSequenceLabeler"]
 
+_MANY_LABELS = 1_000_000  # of all patterns: more make an automaton that is worth a warning
+_BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
 _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # what is minimised
 
 
@@ -151,6 +153,9 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         -----
         sklearn.exceptions.ConvergenceWarning
             If the solver stopped before the gradient was small enough.
+        UserWarning
+            If label patterns are so many and long (a million labels in all) that they take much time or memory; before
+            the work, with the numbers.
 
         Examples
         --------
@@ -290,10 +295,18 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         patterns = self.patterns if patterns is None else patterns
         if isinstance(patterns, str) and patterns == "observed":
             return observed_patterns(
-                codes, offsets, len(labels), self.max_order, self.min_pattern_count, sequence_weight
+                codes,
+                offsets,
+                len(labels),
+                self.max_order,
+                self.min_pattern_count,
+                sequence_weight,
+                lambda n_patterns, longest: _warn_of_size(n_patterns, longest, len(codes)),
             )
         if isinstance(patterns, str):
-            return all_patterns(len(labels), self.max_order)
+            table = all_patterns(len(labels), self.max_order)
+            _warn_of_size(*table.labels.shape, len(codes))
+            return table
         given = list(patterns)
         codes_of_given = _pattern_codes(given, labels)
         longest = max(given, key=len, default=())
@@ -601,6 +614,20 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _warn_of_size(n_patterns, longest, n_positions):
+    """Warn if label patterns are so many and long that what is made of them takes time and memory worth a thought."""
+    if n_patterns * longest < _MANY_LABELS:
+        return
+    megabytes = n_patterns * (_BYTES_OF_ARC + _BYTES_OF_LABEL * longest) / 2**20
+    seconds = n_patterns * n_positions * _SECONDS_OF_ARC
+    warn_user(
+        f"{n_patterns:,} label patterns of up to {longest:,} labels make an automaton of as many arcs and at most as "
+        f"many states. It takes about {megabytes:,.0f} MB, and each pass over the training data (an iteration needs "
+        f"one to three) about {seconds:,.2g} s of processor time. A lower max_order, or a higher min_pattern_count, "
+        "makes it smaller"
+    )
 
 
 def _is_order(value):

@@ -33,7 +33,9 @@ class PatternTable(NamedTuple):
         return PatternTable(np.ascontiguousarray(self.labels[kept][:, -lengths.max() :]), lengths)
 
 
-def observed_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None) -> PatternTable:
+def observed_patterns(
+    codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None, announce=None
+) -> PatternTable:
     """Return the patterns that occur in training labels, up to ``max_order``.
 
     Parameters
@@ -50,6 +52,8 @@ def observed_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence
         Patterns of two or more labels that occur less often are left out; see :func:`is_frequent`.
     sequence_weight : ndarray of shape (n_sequences,) or None
         How often each sequence counts; a sequence of weight 0 counts for nothing.
+    announce : callable or None
+        ``announce(n_patterns, longest)`` is called before the table is made, which may be large.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def observed_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence
     lengths = np.diff(offsets)
     weight = np.ones(len(codes)) if sequence_weight is None else np.repeat(sequence_weight, lengths)
     position = np.arange(len(codes)) - np.repeat(offsets[:-1], lengths)
-    tables = [np.arange(n_labels, dtype=np.int32)[:, None]]
+    examples = []  # by order: the last token of some occurrence of each pattern
     ends = np.flatnonzero(weight > 0)  # tokens at which a pattern of the current length ends
     ids = np.full(len(codes), -1, dtype=np.int64)  # its number among the patterns of that length
     ids[ends] = codes[ends]
@@ -70,12 +74,14 @@ def observed_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence
         kept = is_frequent(np.bincount(inverse, weights=weight[ends], minlength=len(keys)), min_count)
         if not kept.any():
             break
-        example = ends[first[kept]]
-        tables.append(codes[example[:, None] + np.arange(-order, 1)].astype(np.int32))
+        examples.append(ends[first[kept]])
         number = np.where(kept, np.cumsum(kept) - 1, -1)
         ids = np.full(len(codes), -1, dtype=np.int64)
         ids[ends] = number[inverse]
-    return _stack(tables)
+    if announce is not None:
+        announce(n_labels + sum(map(len, examples)), 1 + len(examples))
+    longer = (codes[ends[:, None] + np.arange(-order, 1)] for order, ends in enumerate(examples, 1))
+    return _stack([np.arange(n_labels, dtype=np.int32)[:, None], *longer])
 
 
 def all_patterns(n_labels, max_order) -> PatternTable:
@@ -123,6 +129,12 @@ def is_frequent(counts, min_count) -> np.ndarray:
 def _stack(tables) -> PatternTable:
     """Return one right-aligned table of blocks of patterns of equal length."""
     longest = max(table.shape[1] for table in tables)
-    padded = [np.pad(table, ((0, 0), (longest - table.shape[1], 0)), constant_values=-1) for table in tables]
-    lengths = np.concatenate([np.full(len(table), table.shape[1], dtype=np.int32) for table in tables])
-    return PatternTable(np.ascontiguousarray(np.concatenate(padded)), lengths)
+    labels = np.full((sum(map(len, tables)), longest), -1, dtype=np.int32)
+    lengths = np.empty(len(labels), dtype=np.int32)
+    first = 0
+    for table in tables:
+        rows = slice(first, first + len(table))
+        labels[rows, longest - table.shape[1] :] = table
+        lengths[rows] = table.shape[1]
+        first = rows.stop
+    return PatternTable(labels, lengths)

@@ -1,12 +1,14 @@
 """Pattern tables against naive Python."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._patterns import all_patterns, given_patterns, observed_patterns
 
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
@@ -88,6 +90,19 @@ def test_observed_longer_than_every_sequence():
     assert observed_patterns(*flat([[0, 1, 0]]), 3, 60).tuples()[-1] == (0, 1, 0)
 
 
+def test_sizes_are_announced_before_the_table_is_made(monkeypatch):
+    announced = []
+    table = observed_patterns(*flat([[0, 1, 0, 1]]), 2, 5, announce=lambda *sizes: announced.append(sizes))
+    assert announced == [table.labels.shape] == [(2 + 2 + 2 + 1, 4)]
+    monkeypatch.setattr("sklearn_hocrf._patterns._stack", lambda tables: pytest.fail("the table comes too soon"))
+
+    def refuse(n_patterns, longest):
+        raise MemoryError(n_patterns)
+
+    with pytest.raises(MemoryError, match="7"):
+        observed_patterns(*flat([[0, 1, 0, 1]]), 2, 5, announce=refuse)
+
+
 def test_observed_orders_whose_count_of_patterns_leaves_64_bits():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 1000, 40)
@@ -126,3 +141,22 @@ def test_many_patterns():
     codes = rng.integers(0, 20, 200_000).astype(np.int32)
     table = observed_patterns(codes, np.arange(0, 200_001, 20, dtype=np.int64), 20, 2)
     assert table.lengths.tolist() == [1] * 20 + [2] * 20**2 + [3] * 20**3
+
+
+@pytest.mark.parametrize(("estimator", "encoding"), [(HighOrderCRF, {}), (HighOrderSemiCRF, {"encoding": "segments"})])
+def test_many_long_patterns_are_told_before_the_work(estimator, encoding):
+    labels = [str(t % 2) for t in range(1000)]
+    y = [(t, t + 1, label) for t, label in enumerate(labels)] if encoding else labels
+    X = [[["a"]] * 1000]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = estimator(max_order=900, **encoding)
+        with pytest.raises(
+            UserWarning, match=r"^1,802 label patterns of up to 901 labels .* MB, .* 0\.036 s"
+        ) as caught:
+            model.fit(X, [y])
+        assert "max_order" in str(caught.value)
+        assert not hasattr(model, "patterns_")
+        with pytest.raises(UserWarning, match="131,070 label patterns of up to 16 labels"):
+            HighOrderCRF(max_order=15, patterns="all").fit(X, [labels])
+        assert len(estimator(max_order=2, **encoding).fit(X, [y]).patterns_) == 6
