@@ -49,6 +49,7 @@ MAY_IMPORT = {
     **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
     "metrics": LAYERS_1_TO_3 | {"_validation"},
     "feature_extraction": LAYERS_1_TO_3 | {"_validation"},  # some extractors learn from y, too
+    "datasets": LAYERS_1_TO_3 | {"_validation"},  # messages are cut alike
     "inspection": LAYERS_1_TO_3 | {"_validation", "_objectives"},
     "training": LAYER_4 | {"_ties"},
     "_streams": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training"},

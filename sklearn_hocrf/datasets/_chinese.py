@@ -6,7 +6,9 @@ from os import PathLike
 
 from sklearn.utils import Bunch
 
+from .._validation._messages import short
 from ._files import read_sequences
+from ._lines import MAX_LINE
 
 ID, FORM, UPOS, N_COLUMNS = 0, 1, 3, 10
 NO_LABEL = "_"  # what readers of tags take "B" and "I" without a label for
@@ -18,6 +20,8 @@ def load_ud_chinese(
     encoding: str = "segments",
     upos: bool = False,
     max_word_length: int | None = None,
+    max_bytes: int | None = None,
+    max_line: int = MAX_LINE,
     return_X_y: bool = False,
 ) -> Bunch | tuple[list[list[str]], list[list]]:
     """Load Chinese sentences as characters, with their words as segments.
@@ -37,6 +41,11 @@ def load_ud_chinese(
         none.
     max_word_length : int, default=None
         Sentences that have a longer word are left out.
+    max_bytes : int, default=None
+        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+    max_line : int, default=2**20
+        Most characters that a line may have.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -49,8 +58,8 @@ def load_ud_chinese(
     Raises
     ------
     ValueError
-        If a line has not ten columns, is no UTF-8 text, or is no word of its own (a multiword token, an empty node); if
-        the file has no sentence, or none with words so short.
+        If a line has not ten columns, is no UTF-8 text, is too long, or is no word of its own (a multiword token, an
+        empty node); if the file is too large, is damaged, or has no sentence, or none with words so short.
 
     Examples
     --------
@@ -73,13 +82,15 @@ def load_ud_chinese(
     """
     if encoding not in ("segments", "bio"):
         raise ValueError(f"encoding must be 'segments' or 'bio', got {encoding!r}")
-    sentences = read_sequences(path, N_COLUMNS, separator="\t", comment="#")
-    for number, sentence in enumerate(sentences):
-        for row in sentence:
-            if not row[ID].isdecimal() or not row[FORM]:
-                raise ValueError(
-                    f"{path}, sentence {number}: {row[ID]!r} {row[FORM]!r} is no word with a number of its own"
-                )
+    sentences = read_sequences(
+        path,
+        N_COLUMNS,
+        separator="\t",
+        comment="#",
+        complaint=_complaint,
+        max_bytes=max_bytes,
+        max_line=max_line,
+    )
     if max_word_length is not None:
         sentences = [sentence for sentence in sentences if max(len(row[FORM]) for row in sentence) <= max_word_length]
     if not sentences:
@@ -88,6 +99,12 @@ def load_ud_chinese(
     X = [list("".join(sentence)) for sentence in words]
     y = [_target(sentence, encoding, upos) for sentence in sentences]
     return (X, y) if return_X_y else Bunch(data=X, target=y, words=words)
+
+
+def _complaint(row):
+    if row[ID].isdecimal() and row[FORM]:
+        return ""
+    return f"{short(row[ID], 40)} {short(row[FORM], 40)} is no word with a number of its own"
 
 
 def _target(sentence, encoding, upos):

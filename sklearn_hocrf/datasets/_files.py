@@ -5,43 +5,42 @@ Errors name the file and the line.
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
+from .._validation._messages import short
+from ._lines import MAX_LINE, read_lines
+
 BLANKS = re.compile("[ \t]+")  # not str.split(): U+00A0 and U+3000 are parts of tokens
 N_ROWS, N_COLUMNS = 16, 8  # of a letter image
 N_PIXELS = N_ROWS * N_COLUMNS
-OCR_LINE = re.compile(rf"(\d+)\t([a-z])\t(-1|\d+)\t(\d+)\t(\d+)\t(\d+)\t((?:[01]\t){{{N_PIXELS}}})")
+NUMBER = "[0-9]{1,18}"  # what fits into 64 bits
+OCR_LINE = re.compile(
+    rf"({NUMBER})\t([a-z])\t(-1|{NUMBER})\t({NUMBER})\t({NUMBER})\t({NUMBER})\t((?:[01]\t){{{N_PIXELS}}})"
+)
 
 
-def read_lines(path, encoding="utf-8") -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, text without its line end) of each line of a plain or gzipped text file."""
-    path = Path(path)
-    with path.open("rb") as raw:
-        zipped = raw.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if zipped else path.open("rb") as lines:
-        number = 0
-        try:
-            for number, line in enumerate(lines, start=1):
-                yield number, line.rstrip(b"\r\n").decode(encoding)
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}, line {number}: not {encoding} text ({error.reason})") from error
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{path}: damaged gzip file after line {number}") from error
+def read_sequences(
+    path,
+    n_columns=None,
+    *,
+    separator=None,
+    comment=None,
+    complaint: Callable[[list[str]], str] | None = None,
+    **lines,
+) -> list[list[list[str]]]:
+    """Return sequences of tokens of columns: one token a line, an empty line after each sequence.
 
-
-def read_sequences(path, n_columns=None, *, separator=None, comment=None, encoding="utf-8") -> list[list[list[str]]]:
-    """Return sequences of tokens of columns: one token a line, an empty line after each sequence."""
+    ``complaint`` says what is wrong with the fields of a token, if anything is; ``lines`` are parameters of
+    :func:`read_lines`.
+    """
     sequences: list[list[list[str]]] = []
     tokens: list[list[str]] = []
-    for number, line in read_lines(path, encoding):
+    for number, line in read_lines(path, **lines):
         if not line.strip(" \t"):
             if tokens:
                 sequences.append(tokens)
@@ -53,7 +52,9 @@ def read_sequences(path, n_columns=None, *, separator=None, comment=None, encodi
         if n_columns is None:
             n_columns = len(fields)
         if len(fields) != n_columns:
-            raise ValueError(f"{path}, line {number}: expected {n_columns} columns, found {len(fields)}: {line!r}")
+            raise ValueError(f"{path}, line {number}: expected {n_columns} columns, found {len(fields)}: {short(line)}")
+        if complaint is not None and (wrong := complaint(fields)):
+            raise ValueError(f"{path}, line {number}, sentence {len(sequences)}: {wrong}")
         tokens.append(fields)
     if tokens:
         sequences.append(tokens)
@@ -69,7 +70,9 @@ def load_conll(
     target: str | None = None,
     separator: str | None = None,
     comment: str | None = None,
-    encoding: str = "utf-8",
+    encoding: str = "utf-8-sig",
+    max_bytes: int | None = None,
+    max_line: int = MAX_LINE,
     return_X_y: bool = False,
 ) -> Bunch | tuple[list[list[dict[str, str]]], list[list[str]]]:
     """Load a file in a format of the CoNLL shared tasks: one token a line, in columns, and an empty line between two.
@@ -86,8 +89,13 @@ def load_conll(
         What is between two columns, such as a tab. By default any run of spaces and tabs.
     comment : str, default=None
         Lines that start with it are skipped. By default none are: the hash sign is a token in some corpora.
-    encoding : str, default="utf-8"
-        Text encoding of the file.
+    encoding : str, default="utf-8-sig"
+        Text encoding of the file, such as "utf-16" or "latin-1". By default UTF-8, with or without a byte order mark.
+    max_bytes : int, default=None
+        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+    max_line : int, default=2**20
+        Most characters that a line may have.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -100,8 +108,9 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has another number of columns, is no text of that encoding, or the file has no sequence; if ``target``
-        is no column, or no column is left beside it.
+        If a line has another number of columns, is no text of that encoding, or is too long; if the file is too large,
+        is damaged, or has no sequence; if ``target`` is no column, or no column is left beside it; if there is no such
+        encoding.
 
     Examples
     --------
@@ -118,21 +127,23 @@ def load_conll(
     [['B-NP', 'B-VP'], ['B-ADVP']]
     """
     if isinstance(columns, str):
-        raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {columns!r}")
+        raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {short(columns)}")
     n_columns = None if columns is None else len(columns)
-    sequences = read_sequences(path, n_columns, separator=separator, comment=comment, encoding=encoding)
+    sequences = read_sequences(
+        path, n_columns, separator=separator, comment=comment, encoding=encoding, max_bytes=max_bytes, max_line=max_line
+    )
     if columns is None:
         columns = [str(number) for number in range(len(sequences[0][0]))]
     kept = [(number, name) for number, name in enumerate(columns) if name is not None]
     names = [name for _, name in kept]
     if len(set(names)) < len(names):
-        raise ValueError(f"two columns have one name: {names}")
+        raise ValueError(f"two columns have one name: {short(names)}")
     if target is None and names:
         target = names[-1]
     if target not in names:
-        raise ValueError(f"target={target!r} is not among the columns {names}")
+        raise ValueError(f"{path}: target={short(target)} is not among the columns {short(names)}")
     if len(names) < 2:
-        raise ValueError(f"no column is left beside the target {target!r}")
+        raise ValueError(f"{path}: no column is left beside the target {short(target)}")
     label = columns.index(target)
     kept = [(number, name) for number, name in kept if name != target]
     X = [[{name: token[number] for number, name in kept} for token in tokens] for tokens in sequences]
@@ -140,15 +151,15 @@ def load_conll(
     return (X, y) if return_X_y else Bunch(data=X, target=y, columns=[name for _, name in kept])
 
 
-def read_words(path) -> tuple[list[list[str]], list[list[str]]]:
-    """Return words and labels of a file of two columns."""
-    sequences = read_sequences(path, 2)
+def read_words(path, **parameters) -> tuple[list[list[str]], list[list[str]]]:
+    """Return words and labels of a file of two columns; ``parameters`` are those of :func:`read_sequences`."""
+    sequences = read_sequences(path, 2, **parameters)
     words = [[word for word, _ in tokens] for tokens in sequences]
     return words, [[label for _, label in tokens] for tokens in sequences]
 
 
 def load_cora_references(
-    path: str | PathLike, *, return_X_y: bool = False
+    path: str | PathLike, *, max_bytes: int | None = None, max_line: int = MAX_LINE, return_X_y: bool = False
 ) -> Bunch | tuple[list[list[str]], list[list[str]]]:
     """Load bibliographic references, each word labelled with its field: author, title, date ...
 
@@ -159,6 +170,11 @@ def load_cora_references(
     ----------
     path : str or path-like
         ``ref.train`` or ``ref.test`` of their HOSemiCRF release, plain or gzipped.
+    max_bytes : int, default=None
+        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+    max_line : int, default=2**20
+        Most characters that a line may have.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -170,7 +186,8 @@ def load_cora_references(
     Raises
     ------
     ValueError
-        If a line has not two columns, is not UTF-8, or the file has no reference.
+        If a line has not two columns, is not UTF-8, or is too long; if the file is too large, is damaged, or has no
+        reference.
 
     Examples
     --------
@@ -184,12 +201,17 @@ def load_cora_references(
     >>> X, y
     ([['A.', 'Cau', '1992']], [['author', 'author', 'date']])
     """
-    X, y = read_words(path)
+    X, y = read_words(path, max_bytes=max_bytes, max_line=max_line)
     return (X, y) if return_X_y else Bunch(data=X, target=y)
 
 
 def load_ocr_letters(
-    path: str | PathLike, *, folds: int | Iterable[int] | None = None, return_X_y: bool = False
+    path: str | PathLike,
+    *,
+    folds: int | Iterable[int] | None = None,
+    max_bytes: int | None = None,
+    max_line: int = MAX_LINE,
+    return_X_y: bool = False,
 ) -> Bunch | tuple[list[np.ndarray], list[list[str]]]:
     """Load handwritten words: binary letter images of 16 rows of 8 pixels.
 
@@ -202,6 +224,11 @@ def load_ocr_letters(
         ``letter.data``, plain or gzipped.
     folds : int or iterable of int, default=None
         The folds to return, in the order of the file. By default all.
+    max_bytes : int, default=None
+        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+    max_line : int, default=2**20
+        Most characters that a line may have.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -214,7 +241,8 @@ def load_ocr_letters(
     Raises
     ------
     ValueError
-        If a line does not have the format, a word is not in one piece, or no word is in the folds asked for.
+        If a line does not have the format or is too long, a word is not in one piece, the file is too large or damaged,
+        or no word is in the folds asked for.
 
     Examples
     --------
@@ -232,7 +260,7 @@ def load_ocr_letters(
     if folds is not None:
         folds = {folds} if isinstance(folds, (int, np.integer)) else set(folds)
     data, target, fold = [], [], []
-    for pixels, letters, word_fold in _ocr_words(path):
+    for pixels, letters, word_fold in _ocr_words(read_lines(path, max_bytes=max_bytes, max_line=max_line), path):
         if folds is None or word_fold in folds:
             # a pixel is one character, and so is the tab after it
             image = np.frombuffer("".join(pixels).encode(), dtype=np.uint8).reshape(-1, 2 * N_PIXELS)[:, ::2]
@@ -247,21 +275,21 @@ def load_ocr_letters(
     return Bunch(data=data, target=target, fold=np.array(fold, dtype=np.int64), feature_names=names)
 
 
-def _ocr_words(path):
+def _ocr_words(lines, path):
     """Yield (pixel fields of each letter, letters, fold) of each word."""
     pixels, letters, number, expected = [], [], 0, None
-    for number, line in read_lines(path, "ascii"):
+    for number, line in lines:
         match = OCR_LINE.fullmatch(line if line.endswith("\t") else line + "\t")
         if match is None:
             raise ValueError(
                 f"{path}, line {number}: expected id, letter, next_id, word_id, position, fold and {N_PIXELS} pixels "
-                f"of 0 or 1, separated by tabs; found {line[:60]!r}"
+                f"of 0 or 1, separated by tabs; found {short(line)}"
             )
         identifier, letter, next_id, word, _, fold, row = match.groups()
         if expected is not None and (identifier, word, fold) != expected:
             raise ValueError(
-                f"{path}, line {number}: expected (id, word_id, fold) {expected} inside a word, "
-                f"found {(identifier, word, fold)}"
+                f"{path}, line {number}: expected (id, word_id, fold) {short(expected, 40)} inside a word, "
+                f"found {short((identifier, word, fold), 40)}"
             )
         pixels.append(row)
         letters.append(letter)

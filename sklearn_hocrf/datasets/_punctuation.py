@@ -7,14 +7,21 @@ from os import PathLike
 
 from sklearn.utils import Bunch
 
+from .._validation._messages import short
 from ._files import read_words
+from ._lines import MAX_LINE
 
 OUTSIDE = "O"
 MARKS = {",", ".", "?", "!"}
 
 
 def load_punctuation(
-    path: str | PathLike, *, encode: bool = False, return_X_y: bool = False
+    path: str | PathLike,
+    *,
+    encode: bool = False,
+    max_bytes: int | None = None,
+    max_line: int = MAX_LINE,
+    return_X_y: bool = False,
 ) -> Bunch | tuple[list[list[str]], list[list[str]]]:
     """Load movie dialogues without punctuation; a word's label is the mark that follows it.
 
@@ -27,6 +34,11 @@ def load_punctuation(
         ``punc.tr`` or ``punc.ts`` of their HOSemiCRF release, plain or gzipped.
     encode : bool, default=False
         Rewrite the labels with :func:`encode_punctuation`, as the published models were trained.
+    max_bytes : int, default=None
+        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+    max_line : int, default=2**20
+        Most characters that a line may have.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -38,7 +50,8 @@ def load_punctuation(
     Raises
     ------
     ValueError
-        If a line has not two columns, is not UTF-8, or the file has no sequence; if ``encode`` meets an unknown label.
+        If a line has not two columns, is not UTF-8, or is too long; if the file is too large, is damaged, or has no
+        sequence; if ``encode`` meets an unknown label.
 
     See Also
     --------
@@ -56,7 +69,8 @@ def load_punctuation(
     >>> X, y
     ([['right', 'joey', 'be', 'nice']], [['O-,', ',', 'O-.', '.']])
     """
-    X, y = read_words(path)
+    complaint = (lambda fields: _complaint(fields[1])) if encode else None
+    X, y = read_words(path, complaint=complaint, max_bytes=max_bytes, max_line=max_line)
     if encode:
         y = encode_punctuation(y)
     return (X, y) if return_X_y else Bunch(data=X, target=y)
@@ -92,6 +106,12 @@ def encode_punctuation(y: Iterable[Sequence[str]]) -> list[list[str]]:
     return [_encode_sequence(number, labels) for number, labels in enumerate(y)]
 
 
+def _complaint(label):
+    if label in MARKS or label == OUTSIDE:
+        return ""
+    return f"label {short(label)} is none of {sorted(MARKS)} or {OUTSIDE!r}"
+
+
 def _encode_sequence(number, labels):
     encoded = list(labels)
     first = 0  # of the current stretch
@@ -100,9 +120,7 @@ def _encode_sequence(number, labels):
             encoded[first] += f"-{label}"
             first = position + 1
         elif label != OUTSIDE:
-            raise ValueError(
-                f"sequence {number}, position {position}: label {label!r} is none of {sorted(MARKS)} or {OUTSIDE!r}"
-            )
+            raise ValueError(f"sequence {number}, position {position}: {_complaint(label)}")
     return encoded
 
 

@@ -1,0 +1,115 @@
+"""Lines of local text files, plain or gzipped, within bounds."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+
+from .._validation._messages import short
+
+MAX_BYTES = 2**30  # ten times the 100 MB that a file of a public collection on GitHub may have
+MAX_LINE = 2**20  # characters
+MAX_RATIO = 128  # of text to gzip: over ten times that of any public data set (letter.data: 11); zlib reaches 1000
+SMALL = 2**20  # bytes of text that a gzip file may hold whatever its ratio
+CHUNK = 2**16
+LINE_END = re.compile("\r{0,2}\n|\r")  # "\r\r\n" is what a doubled conversion leaves
+
+
+class _Refused(ValueError):
+    """What is wrong with a file, not yet with its place."""
+
+
+def read_lines(
+    path: str | PathLike, encoding: str = "utf-8-sig", max_bytes: int | None = None, max_line: int = MAX_LINE
+) -> Iterator[tuple[int, str]]:
+    """Yield (number from 1, text without its line end) of each line of a plain or gzipped text file.
+
+    Lines end with LF, CR LF or CR. The whole file is read before its first line is given out: what is wrong with it is
+    found before its lines are made into anything, which may take a hundred times their memory.
+    """
+    path = Path(path)
+    _new_decoder(encoding)  # an unknown encoding comes before an absent file
+    with path.open("rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+    size = path.stat().st_size
+    if max_bytes is None:
+        max_bytes = min(MAX_BYTES, max(SMALL, MAX_RATIO * size)) if zipped else MAX_BYTES
+    deque(_split_lines(path, zipped, encoding, max_bytes, max_line), maxlen=0)
+    yield from _split_lines(path, zipped, encoding, max_bytes, max_line)
+
+
+def _split_lines(path, zipped, encoding, max_bytes, max_line):
+    """Yield the numbered lines; every error names file and line."""
+    number, rest = 0, ""
+    try:
+        with gzip.open(path) if zipped else path.open("rb") as stream:
+            for text in _read_text(stream, _new_decoder(encoding), max_bytes):
+                rest += text
+                held = 2 if rest.endswith("\r\r") else int(rest.endswith("\r"))  # the LF may be in the next chunk
+                cut = len(rest) - held
+                *lines, last = _split(rest[:cut])
+                rest = last + rest[cut:]
+                for line in lines:
+                    yield number + 1, _checked(line, number, max_line)
+                    number += 1
+                _checked(last, number, max_line)
+        *lines, last = _split(rest)
+        for line in [*lines, last] if last else lines:
+            yield number + 1, _checked(line, number, max_line)
+            number += 1
+    except _Refused as error:
+        origin = f" (a gzip file of {path.stat().st_size} bytes)" if zipped else ""
+        raise ValueError(f"{path}, line {number + 1}: {error}{origin}") from None
+    except UnicodeError as error:
+        reason = getattr(error, "reason", error)
+        raise ValueError(f"{path}, line {number + 1}: not {encoding.removesuffix('-sig')} text ({reason})") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}, line {number + 1}: damaged gzip file ({error})") from error
+
+
+def _split(text):
+    return LINE_END.split(text) if "\r" in text else text.split("\n")  # which is ten times as fast
+
+
+def _checked(line, number, max_line):
+    """Return a line without the mark of the byte order; refuse what is no line of text."""
+    if len(line) > max_line:
+        raise _Refused(f"more than max_line={max_line} characters")
+    if "\0" in line:
+        raise _Refused("the character U+0000 is no text; of a UTF-16 file, name the encoding")
+    return line.removeprefix("\ufeff") if number == 0 else line
+
+
+def _read_text(stream, decoder, max_bytes):
+    """Yield the text in chunks; where one is no text, what is before the error, then the error."""
+    n_bytes, chunk = 0, b" "
+    while chunk:
+        chunk = stream.read(CHUNK)
+        n_bytes += len(chunk)
+        if n_bytes > max_bytes:
+            raise _Refused(f"more than max_bytes={max_bytes} bytes of text")
+        state = decoder.getstate()
+        try:
+            text = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            decoder.setstate(state)
+            yield decoder.decode(chunk[: max(0, len(chunk) - len(error.object) + error.start)])
+            raise
+        yield text
+
+
+def _new_decoder(encoding):
+    """Return an incremental decoder of a text encoding."""
+    try:
+        with suppress(UnicodeError):  # one byte is no UTF-16
+            b"a".decode(encoding)  # refuses codecs that are no text encodings, which ``codecs`` does not
+        return codecs.getincrementaldecoder(encoding)()
+    except (LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"encoding={short(encoding)} is no text encoding that Python knows") from error
