@@ -3,8 +3,14 @@
 The strategies and what must be true of each case are in ``tests/fuzz``.
 """
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from fuzz.checks import judge
+from fuzz.run import Tally
 from fuzz.strategies import STRATEGIES
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -35,3 +41,31 @@ def test_a_right_answer_or_a_documented_exception(name):
         judge(name, case)
 
     check()
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize(
+    ("deed", "kind"),
+    [("os.kill(os.getpid(), signal.SIGSEGV)", "crash"), ("time.sleep(60)", "hang"), ("1 / 0", "ZeroDivisionError")],
+)
+def test_crashes_hangs_and_other_exceptions_are_findings(deed, kind, tmp_path):
+    program = f"""
+import os, signal, time
+from pathlib import Path
+from fuzz import checks, run
+checks.CHECKS["scores"] = lambda case: {deed}
+run.work(Path({str(tmp_path)!r}), 2, 0, ["scores"], [], 5)
+"""
+    tests = Path(__file__).parent
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tests), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment)
+    tally = Tally(tmp_path)
+    tally.read(tmp_path)
+    if kind == "ZeroDivisionError":
+        assert done.returncode == 0, done.stderr
+    else:
+        tally.died(tmp_path, done.returncode, done.stderr)
+    assert len(tally.findings) == 1
+    assert kind in next(iter(tally.findings))
+    assert 'CASE = "ScoreCase(' in next(iter(tally.findings.values())).read_text()
+    assert "FINDING" in tally.table()

@@ -817,7 +817,8 @@ def check_extractor(case):
     expected = [plain.attributes_of_templates(s, case.templates, **options) for s in case.train]
     new = [plain.attributes_of_templates(s, case.templates, **options) for s in case.test]
     cells = Counter((f, type(x) is str) for s in case.train for token in s for f, x in token.items() if x is not None)
-    has_no_kind = {f for template in case.templates for f, _ in template} - {f for f, _ in cells}
+    fields = {f for s in (*case.train, *case.test) for token in s for f in token}
+    has_no_kind = {*fields, *(f for template in case.templates for f, _ in template)} - {f for f, _ in cells}
     mixed = any((f, True) in cells and (f, False) in cells for f, _ in cells)
     try:
         with Unchanged(train, test):
