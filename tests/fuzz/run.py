@@ -25,7 +25,7 @@ import enum  # noqa: F401  what the repr of cases may name
 from math import inf, nan
 
 SHRINK = 20  # seconds of shrinking a finding
-CHUNK = 40  # cases of one strategy before the next one has its turn
+CHUNK = 25  # cases of one strategy before the next one has its turn
 MEMORY = 6 * 2**30  # bytes of address space
 
 
@@ -145,7 +145,7 @@ def work(folder, seconds, seed, names, known, hang):
     end, turn = time.monotonic() + seconds, 0
     worker = Worker(folder, known, hang, end)
     while time.monotonic() < end:
-        worker.run(names[turn % len(names)], CHUNK, seed * 1_000_003 + turn)
+        worker.run(names[(seed + turn) % len(names)], CHUNK, seed * 1_000_003 + turn)
         turn += 1
 
 
