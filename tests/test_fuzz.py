@@ -18,6 +18,8 @@ N_CASES = {  # about five seconds each, and what kernels take to compile
     "chain": 60,
     "segments": 60,
     "pipeline": 25,
+    "extractor": 100,
+    "file": 150,
     "stream": 30,
     "routes": 30,
     "columns": 40,
