@@ -21,10 +21,12 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ._fitted import Fitted
 from ._labels import decode_labels, label_codes
 from ._objectives import Problem
 from ._patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from ._penalties import L2, ElasticNet
+from ._persistence import VersionMixin
 from ._solvers import OWLQN, check_needs, one_blas_thread
 from ._streams import StreamMixin, check_patterns
 from ._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences, warn_user
@@ -38,7 +40,7 @@ _BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; secon
 _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # what is minimised
 
 
-class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseSequenceLabeler(VersionMixin, StreamMixin, BaseEstimator, metaclass=ABCMeta):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`."""
 
     _parameter_constraints: dict = {
@@ -63,6 +65,8 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         "random_state": ["random_state"],
     }
     _takes_segment_features = False
+    _layout_class: type
+    _private_attributes: tuple = ()  # what the targets say of the model, beside attributes that end in "_"
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
@@ -75,8 +79,8 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         """Return the labels of patterns that there are, given by the user as those of y, sorted."""
 
     @abstractmethod
-    def _store_targets(self, targets):
-        """Set ``classes_`` and whatever else the targets say about the fitted model."""
+    def _target_attributes(self, targets) -> dict:
+        """Return ``classes_`` and whatever else the targets say about the fitted model."""
 
     @abstractmethod
     def _build_layout(self, data, like=None, patterns=None):
@@ -176,7 +180,7 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         weights = report.w
         if getattr(penalty, "strength", None) is not None:
             layout, weights = layout.pruned(weights)
-        self._store(data, layout, weights, report)
+        self._keep(self._learned(data, layout, weights, report))
         if not report.converged:
             self._warn_not_converged(solver, report)
         return self
@@ -347,27 +351,68 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
             known.append(f"at most {progress.gap:.3g} above the optimum")
         sys.stderr.write(f"{type(self).__name__}: {', '.join(known)}\n")
 
-    def _store(self, data, layout, weights, report):
-        patterns = _pattern_labels(layout.patterns, data.targets.labels)
-        pattern_coef, coef = layout.pattern_coef(weights), layout.coef(weights)
-        self._store_targets(data.targets)
-        self.n_features_in_ = data.features.n_features
-        self.patterns_ = patterns
-        self.pattern_coef_ = pattern_coef
-        self.coef_ = coef
-        self.automaton_ = layout.automaton
-        self.n_iter_ = report.n_iter
-        self.n_passes_ = getattr(report, "n_passes", np.nan)  # a user's solver may not count them
-        self.objective_history_ = report.history
-        self.optimality_gap_ = report.gap
-        self._trained_with = {name: getattr(self, name) for name in _CRITERION}
-        self._features = data.features
-        self._labels = data.targets.labels
-        self._labels_as_lists = data.targets.as_lists
-        self._known_targets = data.targets.without_data()
-        self._stream_state = self._stream_solver = None
-        self._layout = layout
-        self._weights = weights
+    def _learned(self, data, layout, weights, report, stream=None) -> Fitted:
+        """Return what fit has learned."""
+        trained_with = {name: getattr(self, name) for name in _CRITERION}
+        learned = Fitted(
+            layout,
+            weights,
+            data.targets.without_data(),
+            data.features,
+            report.n_iter,
+            report.n_passes,
+            report.history,
+            report.gap,
+            trained_with,
+            stream,
+        )
+        return learned.checked(self._layout_class)
+
+    def _keep(self, learned):
+        """Set all that fit sets, at once: whatever interrupts it, and whoever looks, there is one model or another."""
+        attributes = self._attributes_of(learned)
+        before = self.__dict__.copy()
+        self.__dict__.update(attributes)
+        del before  # it has kept what is replaced alive, so that nothing is torn down in the midst of the update
+
+    def _attributes_of(self, learned) -> dict:
+        layout, weights = learned.layout, learned.weights
+        coef = layout.coef(weights)
+        if learned.stream is not None:
+            coef.eliminate_zeros()
+        return {
+            "_fitted": learned,
+            **self._target_attributes(learned.targets),
+            "n_features_in_": learned.features.n_features,
+            "patterns_": _pattern_labels(layout.patterns, learned.targets.labels),
+            "pattern_coef_": layout.pattern_coef(weights),
+            "coef_": coef,
+            "n_iter_": learned.n_iter,
+            "n_passes_": learned.n_passes,
+            "objective_history_": learned.history,
+            "optimality_gap_": learned.gap,
+        }
+
+    def __getstate__(self):
+        """Return parameters and what fit has learned; what is made of it is made again, and so cannot contradict it."""
+        return {name: value for name, value in super().__getstate__().items() if not self._is_made(name)}
+
+    def __setstate__(self, state):
+        state = {name: value for name, value in state.items() if not self._is_made(name)}
+        learned = state.pop("_fitted", None)
+        super().__setstate__(state)
+        if learned is not None:
+            self._keep(Fitted(*learned).checked(self._layout_class))
+
+    def _is_made(self, name):
+        return name in self._private_attributes or (name.endswith("_") and not name.startswith("_"))
+
+    def _as_fitted(self):
+        """Return a copy that shares everything, whose answers come from one model even if fit changes this one."""
+        copy = object.__new__(type(self))
+        copy.__dict__ = self.__dict__.copy()
+        check_is_fitted(copy)
+        return copy
 
     def _warn_not_converged(self, solver, report):
         known = [f"{type(self).__name__} did not converge in {report.n_iter} iterations"]
@@ -385,7 +430,8 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _has_probabilities(self):
         """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
-        given = getattr(self, "_trained_with", {}).get("objective", self.objective)
+        learned = getattr(self, "_fitted", None)
+        given = self.objective if learned is None else learned.trained_with["objective"]
         objective = OBJECTIVES[given] if isinstance(given, str) else given
         if not getattr(objective, "gives_probabilities", True):
             raise AttributeError(
@@ -393,6 +439,27 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
                 "does"
             )
         return True
+
+    @property
+    def automaton_(self):
+        """The compiled patterns: states and arcs."""
+        return self._layout.automaton
+
+    @property
+    def _layout(self):
+        return self._fitted.layout
+
+    @property
+    def _weights(self):
+        return self._fitted.weights
+
+    @property
+    def _features(self):
+        return self._fitted.features
+
+    @property
+    def _labels(self):
+        return self._fitted.targets.labels
 
     @property
     def feature_names_in_(self):
@@ -433,12 +500,13 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         >>> HighOrderCRF().fit(X, y).predict([[["the"], ["old"]], []])
         [['DET', 'ADJ'], []]
         """
-        check_is_fitted(self)
-        batch, form = read_sequences(self, X)
-        codes = self._token_codes(self._build_model().decode(batch, n_jobs=self.n_jobs))
+        fitted = self._as_fitted()
+        batch, form = read_sequences(fitted, X)
+        codes = fitted._token_codes(fitted._build_model().decode(batch, n_jobs=fitted.n_jobs))
         if form != "sequences":
-            return self._reshape(self.classes_[codes], batch, form)
-        return decode_labels(codes, self.classes_, batch.offsets, as_lists=self._labels_as_lists)
+            return fitted._reshape(fitted.classes_[codes], batch, form)
+        as_lists = fitted._fitted.targets.as_lists
+        return decode_labels(codes, fitted.classes_, batch.offsets, as_lists=as_lists)
 
     @available_if(_has_probabilities)
     def predict_marginals(self, X):
@@ -463,9 +531,9 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         array([[0.2 , 0.59, 0.21],
                [0.2 , 0.21, 0.59]])
         """
-        check_is_fitted(self)
-        batch, form = read_sequences(self, X)
-        return self._reshape(self._class_marginals(batch), batch, form)
+        fitted = self._as_fitted()
+        batch, form = read_sequences(fitted, X)
+        return fitted._reshape(fitted._class_marginals(batch), batch, form)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
@@ -518,10 +586,11 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         array([[0.  ],
                [0.35]])
         """
-        check_is_fitted(self)
-        codes = _pattern_codes(list(patterns), self._labels)
-        batch, form = read_sequences(self, X)
-        return self._reshape(self._build_model().pattern_marginals(batch, codes, n_jobs=self.n_jobs), batch, form)
+        fitted = self._as_fitted()
+        codes = _pattern_codes(list(patterns), fitted._labels)
+        batch, form = read_sequences(fitted, X)
+        marginals = fitted._build_model().pattern_marginals(batch, codes, n_jobs=fitted.n_jobs)
+        return fitted._reshape(marginals, batch, form)
 
     def _reshape(self, rows, batch, form):
         """Give one row per token the shape of X."""
@@ -562,15 +631,15 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         >>> HighOrderCRF().fit(X, y).score(X, [["DET", "ADJ", "ADJ"], ["DET", "NOUN"]])
         0.8
         """
-        check_is_fitted(self)
-        batch, form = read_sequences(self, X)
-        truth = self._read_truth(y, batch, form, unknown="ignore")
+        fitted = self._as_fitted()
+        batch, form = read_sequences(fitted, X)
+        truth = fitted._read_truth(y, batch, form, unknown="ignore")
         weight = check_sequence_weight(sample_weight, len(batch))
         token_weight = None if weight is None else np.repeat(weight, batch.lengths)
         if batch.n_tokens == 0 or (weight is not None and not token_weight.any()):
             raise ValueError("X has no tokens of positive weight, so there is no accuracy")
-        decoded = self._build_model().decode(batch, n_jobs=self.n_jobs)
-        return float(np.average(self._are_right(decoded, truth), weights=token_weight))
+        decoded = fitted._build_model().decode(batch, n_jobs=fitted.n_jobs)
+        return float(np.average(fitted._are_right(decoded, truth), weights=token_weight))
 
     @available_if(_has_probabilities)
     def log_likelihood(self, X, y):
@@ -599,11 +668,11 @@ class BaseSequenceLabeler(StreamMixin, BaseEstimator, metaclass=ABCMeta):
         >>> HighOrderCRF(max_order=2).fit(X, y).log_likelihood(X, y).round(2)
         array([-1.18, -1.05])
         """
-        check_is_fitted(self)
-        batch, form = read_sequences(self, X)
-        truth = self._read_truth(y, batch, form, unknown="raise")
-        model = self._build_model()
-        difference = model.log_score(batch, truth) - model.log_partition(batch, n_jobs=self.n_jobs)
+        fitted = self._as_fitted()
+        batch, form = read_sequences(fitted, X)
+        truth = fitted._read_truth(y, batch, form, unknown="raise")
+        model = fitted._build_model()
+        difference = model.log_score(batch, truth) - model.log_partition(batch, n_jobs=fitted.n_jobs)
         return np.minimum(difference, 0.0)  # rounding errors must not make a probability larger than 1
 
     def __sklearn_tags__(self):

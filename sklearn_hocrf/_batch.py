@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Piece", "Rows", "SequenceBatch", "Slab", "TokenColumn", "cut_pieces", "freeze"]
+__all__ = ["Piece", "Rows", "SequenceBatch", "Slab", "TokenColumn", "cut_pieces", "freeze", "freeze_indices"]
 
 _LONG_ALONE = 512  # shorter sequences never run alone: a few empty lanes cost less than kernels for another width
 _NUMBERS_ALONE = 1 << 20  # but so do sequences whose tables have so many numbers
@@ -29,6 +29,20 @@ def freeze(array, dtype) -> np.ndarray:
         array = array.view()
         array.flags.writeable = False
     return array
+
+
+def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
+    """Return a 1-D array of integers as :func:`freeze` does, or raise unless all of them lie in [start, stop).
+
+    Kernels do not look where they read. So whatever they index with goes through here when an object is made, be it by
+    fit, from a file or as a copy.
+    """
+    array = np.asarray(array)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise ValueError(f"{what} must be a 1-D array of integers, not of shape {array.shape} and {array.dtype}")
+    if len(array) and not start <= array.min() <= array.max() < stop:
+        raise ValueError(f"{what} must lie in [{start}, {stop}), but has {array.min()} and {array.max()}")
+    return freeze(array, dtype)
 
 
 class TokenColumn(NamedTuple):
@@ -140,6 +154,14 @@ class SequenceBatch:
             raise ValueError(f"a SequenceBatch has {self.n_attributes} features, but {len(self.attribute_names)} names")
         if self.block_names is not None and len(self.block_names) != self.n_features:
             raise ValueError(f"the blocks have {self.n_features} features, but {len(self.block_names)} names")
+        for name, column in self.columns.items():
+            cells = column.codes if isinstance(column, TokenColumn) else column
+            if np.shape(cells) != (self.n_tokens,):
+                raise ValueError(
+                    f"the column {name!r} has shape {np.shape(cells)}, but there are {self.n_tokens} tokens"
+                )
+            if isinstance(column, TokenColumn):
+                freeze_indices(cells, len(column.values), f"codes of the column {name!r}", start=-1)
 
     @classmethod
     def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> SequenceBatch:
@@ -158,6 +180,8 @@ class SequenceBatch:
 
     def with_blocks(self, blocks, block_names=None) -> SequenceBatch:
         """Return the batch with other blocks."""
+        for block in blocks or ():
+            freeze_indices(getattr(block, "attributes", ()), self.n_attributes, "attributes of a block")
         parts = {name: getattr(self, name) for name in self.__slots__}
         return SequenceBatch(**{**parts, "blocks": blocks, "block_names": block_names})
 

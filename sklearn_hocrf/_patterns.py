@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._batch import freeze, freeze_indices
+
 __all__ = ["PatternTable", "all_patterns", "given_patterns", "is_frequent", "observed_patterns", "without_repeats"]
 
 _MOST_PATTERNS = 1_000_000
@@ -26,6 +28,29 @@ class PatternTable(NamedTuple):
         """Return the patterns as tuples of label codes."""
         longest = self.labels.shape[1]
         return [tuple(row[longest - n :]) for row, n in zip(self.labels.tolist(), self.lengths.tolist(), strict=True)]
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels: all of them are patterns."""
+        return int((self.lengths == 1).sum())
+
+    def checked(self) -> PatternTable:
+        """Return the table with read-only arrays, or raise a ValueError if it is not as this module makes them."""
+        labels = np.asarray(self.labels)
+        longest = labels.shape[1] if labels.ndim == 2 and labels.dtype.kind in "iu" else 0
+        lengths = freeze_indices(self.lengths, longest + 1, "lengths of label patterns", start=1)
+        if not longest or len(labels) != len(lengths) or lengths.max(initial=0) != longest:
+            raise ValueError(f"label patterns of shape {labels.shape} do not go with {len(lengths)} lengths")
+        table = PatternTable(freeze(labels, np.int32), lengths)
+        there = np.arange(longest) >= longest - lengths[:, None]
+        if (labels < np.where(there, 0, -1)).any() or (labels >= np.where(there, table.n_labels, 0)).any():
+            raise ValueError(
+                f"labels of patterns must lie in [0, {table.n_labels}), with -1 on the left of shorter ones"
+            )
+        steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first that is not 0 says which row is greater
+        if (steps[np.arange(len(steps)), (steps != 0).argmax(axis=1)] <= 0).any():
+            raise ValueError("label patterns must be sorted, by length and then by labels, and each there once")
+        return table
 
     def subset(self, kept) -> PatternTable:
         """Return the patterns that a mask of shape (Z,) keeps."""

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ._automaton import PatternAutomaton, build_automaton
-from ._batch import Rows, SequenceBatch, freeze
+from ._batch import Rows, SequenceBatch, freeze, freeze_indices
 from ._kernels import chain, rows
 from ._patterns import PatternTable, is_frequent
 from ._sumnet import SumNetwork, build_sum_network
@@ -47,6 +47,15 @@ class FeatureMap(NamedTuple):
         """Return the map of features that are token attributes."""
         n_features = len(sort_key)
         return cls(np.arange(n_features, dtype=np.int32), np.zeros(n_features, dtype=np.int32), sort_key)
+
+    def checked(self, n_channels) -> FeatureMap:
+        """Return the map with read-only arrays, or raise a ValueError if it points outside."""
+        attribute = freeze_indices(self.attribute, len(self.sort_key), "attributes of features")
+        channel = freeze_indices(self.channel, n_channels, "channels of features")
+        sort_key = np.asarray(self.sort_key)
+        if len(attribute) != len(channel) or sort_key.ndim != 1 or sort_key.dtype.kind not in "iuf":
+            raise ValueError(f"{len(attribute)} features, with {len(channel)} channels, and keys {sort_key.dtype}")
+        return FeatureMap(attribute, channel, sort_key)
 
 
 class PairTable(NamedTuple):
@@ -103,12 +112,13 @@ class WeightLayout:
 
     The weight vector is ``[pairs by feature rank | biases by pattern]``.
 
+    All that kernels index with is made here, from parameters that are checked. A copy, or what comes from a file, is
+    made in the same way (``__reduce__``), so it can point nowhere else.
+
     Parameters
     ----------
     patterns : PatternTable
         Z label patterns.
-    automaton : PatternAutomaton
-        The automaton of these patterns.
     features : FeatureMap
         Attribute and channel of each feature.
     pair_feature, pair_pattern : ndarray of int
@@ -117,15 +127,17 @@ class WeightLayout:
         Patterns that have a weight of their own, ascending.
     extra_columns : sequence of int
         Score columns that have no pairs: ``channel * Z + pattern``.
-    network : SumNetwork or None
-        The automaton's sum network, if it is there already.
-    slot_channel : int
-        The channel whose columns of patterns of two or more labels move arc scores position by position.
-    forbidden_arcs : sequence of int
-        Arcs of score -inf.
+    like : WeightLayout or None
+        A layout of the same patterns, whose automaton and sum network are taken rather than compiled again.
+
+    Raises
+    ------
+    ValueError
+        If the parameters do not fit together.
 
     Attributes
     ----------
+    automaton : PatternAutomaton
     network : SumNetwork
     pairs : PairTable
     dense_cells : tuple of ndarray
@@ -137,29 +149,29 @@ class WeightLayout:
         Order of the pattern each weight belongs to.
     """
 
-    def __init__(
-        self,
-        patterns,
-        automaton,
-        features,
-        pair_feature,
-        pair_pattern,
-        bias_pattern,
-        extra_columns=(),
-        network=None,
-        slot_channel=0,
-        forbidden_arcs=(),
-    ):
+    n_channels = 1
+    slot_channel = 0  # columns of patterns of two or more labels in this channel move arc scores position by position
+
+    def __init__(self, patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns=(), *, like=None):
+        if like is None or patterns is not like.patterns:
+            patterns = PatternTable(*patterns).checked()
         self.patterns: PatternTable = patterns
-        self.automaton: PatternAutomaton = automaton
-        self.network: SumNetwork = build_sum_network(automaton) if network is None else network
-        self.features: FeatureMap = features
-        self.n_features = len(features.attribute)
-        self.forbidden_arcs = freeze(forbidden_arcs, np.int32)
-        n_labels, n_patterns, n_attributes = automaton.n_labels, len(patterns.lengths), len(features.sort_key)
+        self.features: FeatureMap = FeatureMap(*features).checked(self.n_channels)
+        n_labels, n_patterns, n_attributes = patterns.n_labels, len(patterns.lengths), len(self.features.sort_key)
+        self.n_features = len(self.features.attribute)
+        pair_feature = freeze_indices(pair_feature, self.n_features, "features of pairs")
+        pair_pattern = freeze_indices(pair_pattern, n_patterns, "patterns of pairs")
+        self.bias_pattern = freeze_indices(bias_pattern, n_patterns, "patterns that have a weight of their own")
+        self.extra_columns = freeze_indices(extra_columns, self.n_channels * n_patterns, "score columns", np.int64)
+        if len(pair_feature) != len(pair_pattern) or (np.diff(self.bias_pattern) <= 0).any():
+            raise ValueError("pairs need a feature and a pattern each, and patterns with a weight must ascend")
+
+        self.automaton: PatternAutomaton = self._compile_patterns() if like is None else like.automaton
+        self.network: SumNetwork = build_sum_network(self.automaton) if like is None else like.network
+        self.forbidden_arcs = self._find_forbidden_arcs()
+        automaton, features = self.automaton, self.features
         pair_key = features.channel[pair_feature].astype(np.int64) * n_patterns + pair_pattern
-        extra = np.asarray(extra_columns, dtype=np.int64)
-        column_key = np.unique(np.concatenate([np.arange(n_labels), pair_key, extra]))
+        column_key = np.unique(np.concatenate([np.arange(n_labels), pair_key, self.extra_columns]))
         self.column_pattern = freeze(column_key % n_patterns, np.int32)
         self.column_channel = freeze(column_key // n_patterns, np.int32)
         pair_column = np.searchsorted(column_key, pair_key)
@@ -188,12 +200,12 @@ class WeightLayout:
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
         self.dense_cells = freeze(pair_rank[in_table], np.int64), freeze(pair_column[in_table], np.int64)
 
-        self.bias_pattern = freeze(bias_pattern, np.int32)
         pair_order = patterns.lengths[self.pair_pattern] - 1
-        self.order_of_weight = freeze(np.concatenate([pair_order, patterns.lengths[bias_pattern] - 1]), np.int32)
+        bias_order = patterns.lengths[self.bias_pattern] - 1
+        self.order_of_weight = freeze(np.concatenate([pair_order, bias_order]), np.int32)
         self.n_weights = len(self.order_of_weight)
         column_of_arc = np.full(automaton.n_arcs, -1)
-        columns = np.flatnonzero(self.column_channel == slot_channel)
+        columns = np.flatnonzero(self.column_channel == self.slot_channel)
         column_of_arc[automaton.pattern_arc[self.column_pattern[columns]]] = columns
         self.slot_tables = _slots(automaton, column_of_arc)
         self.arc_columns = _arc_columns(automaton, column_of_arc)
@@ -219,11 +231,20 @@ class WeightLayout:
             freeze(np.argsort(automaton.arc_source, kind="stable"), np.int32),
         )
 
+    def _compile_patterns(self) -> PatternAutomaton:
+        return build_automaton(self.patterns, self.patterns.n_labels)
+
+    def _find_forbidden_arcs(self) -> np.ndarray:
+        """Return the arcs of score -inf."""
+        return freeze([], np.int32)
+
     def __reduce__(self):
-        # built again rather than copied: smaller, and arrays stay read-only, as the compiled kernels expect them
         features = self.features._replace(sort_key=self._rank)
-        n_labels = self.automaton.n_labels
-        return _restore, (self.patterns, n_labels, features, self.pair_feature, self.pair_pattern, self.bias_pattern)
+        pairs = self.pair_feature, self.pair_pattern
+        return WeightLayout, (self.patterns, features, *pairs, self.bias_pattern, self.extra_columns)
+
+    def __setstate__(self, state):
+        raise ValueError(f"a {type(self).__name__} has no state but the arguments of its constructor")
 
     def dense_table(self, weights=None) -> np.ndarray:
         """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
@@ -286,7 +307,6 @@ class WeightLayout:
         moved = np.array([row[pattern] for pattern in self.patterns.tuples()])
         return WeightLayout(
             patterns,
-            build_automaton(patterns, self.automaton.n_labels),
             self.features._replace(sort_key=self._rank),
             self.pair_feature,
             moved[self.pair_pattern],
@@ -343,19 +363,17 @@ class WeightLayout:
         """
         return WeightLayout(
             self.patterns,
-            self.automaton,
             self.features._replace(sort_key=self._rank) if features is None else features,
             pair_feature,
             pair_pattern,
             self.bias_pattern,
-            network=self.network,
+            like=self,
         )
 
     def _with_weights(self, patterns, pair_feature, pair_pattern, bias_pattern) -> WeightLayout:
         """Return a layout of the same features with other weights."""
         features = self.features._replace(sort_key=self._rank)
-        automaton = build_automaton(patterns, self.automaton.n_labels)
-        return WeightLayout(patterns, automaton, features, pair_feature, pair_pattern, bias_pattern)
+        return WeightLayout(patterns, features, pair_feature, pair_pattern, bias_pattern)
 
     def sum_over_suffixes(self, arc_counts) -> np.ndarray:
         """Return how often each bias's pattern occurs, given how often each arc is used."""
@@ -415,14 +433,11 @@ def build_layout(
     -------
     WeightLayout
     """
-    n_labels = int((patterns.lengths == 1).sum())
-    automaton = build_automaton(patterns, n_labels) if like is None else like.automaton
-    network = None if like is None else like.network
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
     no_pairs = np.empty((2, 0), dtype=np.int64)
     no_features = FeatureMap.of_tokens(np.zeros(0))
-    bare = WeightLayout(patterns, automaton, no_features, *no_pairs, bias_pattern, network=network)
+    bare = WeightLayout(patterns, no_features, *no_pairs, bias_pattern, like=like)
     arcs = label_arcs(build_lattice(bare), batch.offsets, codes)
     token_weight = np.repeat(weight, batch.lengths)
     matrix = batch.tocsr()
@@ -437,7 +452,7 @@ def build_layout(
         all_pairs=unsupported,
     )
     features = FeatureMap.of_tokens(first_seen(batch))
-    return WeightLayout(patterns, automaton, features, *pairs, bias_pattern, network=bare.network)
+    return WeightLayout(bare.patterns, features, *pairs, bias_pattern, like=bare)
 
 
 def choose_pairs(matrix, arcs, weight, layout, *, feature_orders, min_count, all_pairs) -> np.ndarray:
@@ -461,10 +476,6 @@ def choose_pairs(matrix, arcs, weight, layout, *, feature_orders, min_count, all
         for order, features in _features_by_order(feature_orders, matrix.shape[1])
     ]
     return np.concatenate([np.stack(pairs) for pairs in found], axis=1) if found else np.empty((2, 0), dtype=np.int64)
-
-
-def _restore(patterns, n_labels, *rest):
-    return WeightLayout(patterns, build_automaton(patterns, n_labels), *rest)
 
 
 def values_at(matrix: sparse.csr_array, rows, columns) -> np.ndarray:

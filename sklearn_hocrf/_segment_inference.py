@@ -84,6 +84,10 @@ class SegmentModel:
     def __init__(self, layout: SegmentLayout, weights, dense_table=None):
         self.layout = layout
         self.weights = freeze(weights, np.float64)
+        if self.weights.shape != (layout.n_weights,):  # kernels do not look
+            raise ValueError(
+                f"there are {layout.n_weights} weights, but the given ones have shape {self.weights.shape}"
+            )
         self.pair_weights = self.weights[: layout.n_pairs]
         self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
         self.lattice = build_lattice(layout, self.weights)

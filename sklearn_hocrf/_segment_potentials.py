@@ -8,13 +8,14 @@ L targets are the single labels, the others the longer patterns that have such c
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ._automaton import PatternAutomaton, build_automaton
-from ._batch import SequenceBatch, freeze
+from ._batch import SequenceBatch, freeze, freeze_indices
 from ._patterns import given_patterns
 from ._potentials import (
     FeatureMap,
@@ -30,6 +31,7 @@ from ._segments import (
     AS_A_WHOLE,
     BAG,
     BEGIN,
+    NO_LIMIT,
     RANGE,
     WHOLE,
     Channel,
@@ -99,10 +101,8 @@ class SegmentLayout(WeightLayout):
 
     Parameters
     ----------
-    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns
+    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, like
         As in :class:`WeightLayout`.
-    n_labels : int
-        Number of labels L.
     channels : tuple of Channel
         The channels that features go by: BAG, BEGIN, WHOLE and others.
     length_blocks : tuple of (int, LengthBlock)
@@ -116,7 +116,6 @@ class SegmentLayout(WeightLayout):
     def __init__(
         self,
         patterns,
-        n_labels,
         features,
         pair_feature,
         pair_pattern,
@@ -126,34 +125,45 @@ class SegmentLayout(WeightLayout):
         longest,
         repeats,
         extra_columns=(),
-        automaton=None,
-        network=None,
+        *,
+        like=None,
     ):
-        automaton = segment_automaton(patterns, n_labels, repeats) if automaton is None else automaton
-        self.channels: tuple[Channel, ...] = channels
-        self.length_blocks: tuple = length_blocks
-        self.longest = freeze(longest, np.int64)
+        self.channels: tuple[Channel, ...] = tuple(Channel(*channel) for channel in channels)
+        self.length_blocks: tuple = tuple((first, LengthBlock(*block)) for first, block in length_blocks)
         self.repeats = bool(repeats)
-        super().__init__(
-            patterns,
-            automaton,
-            features,
-            pair_feature,
-            pair_pattern,
-            bias_pattern,
-            extra_columns,
-            network,
-            slot_channel=channels.index(BEGIN),
-            forbidden_arcs=() if repeats else _repeating_arcs(automaton),
-        )
+        self._check_channels()
+        self.n_channels, self.slot_channel = len(self.channels), self.channels.index(BEGIN)
+        super().__init__(patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, like=like)
+        self._check_length_blocks()
+        self.longest = freeze_indices(longest, NO_LIMIT + 1, "highest lengths of segments", np.int64, start=1)
+        if len(self.longest) != self.patterns.n_labels:
+            raise ValueError(f"{len(self.longest)} highest lengths do not go with {self.patterns.n_labels} labels")
+
+    def _check_channels(self):
+        if self.channels[:3] != (BAG, BEGIN, WHOLE) or len(set(self.channels)) < len(self.channels):
+            raise ValueError(f"channels must be distinct, with BAG, BEGIN and WHOLE first; got {self.channels!r:.80}")
+        for channel in self.channels:
+            channel.check()
+
+    def _check_length_blocks(self):
+        for first, block in self.length_blocks:
+            block.check()
+            if not isinstance(first, Integral) or not 0 <= first <= self.n_features - block.n_features:
+                raise ValueError(f"{block.n_features} features of lengths from {first!r:.20} on, of {self.n_features}")
+
+    def _compile_patterns(self):
+        return segment_automaton(self.patterns, self.patterns.n_labels, self.repeats)
+
+    def _find_forbidden_arcs(self):
+        return freeze([] if self.repeats else _repeating_arcs(self.automaton), np.int32)
 
     def __reduce__(self):
-        return SegmentLayout, self._parts(self.patterns, np.arange(len(self.patterns.lengths)), self.channels)
+        parts = self._parts(self.patterns, np.arange(len(self.patterns.lengths)), self.channels)
+        return SegmentLayout, (*parts, self.extra_columns)
 
     def _parts(self, patterns, moved, channels):
         return (
             patterns,
-            self.automaton.n_labels,
             self.features._replace(sort_key=self._rank),
             self.pair_feature,
             moved[self.pair_pattern],
@@ -167,7 +177,6 @@ class SegmentLayout(WeightLayout):
     def with_pairs(self, pair_feature, pair_pattern, features=None) -> SegmentLayout:
         return SegmentLayout(
             self.patterns,
-            self.automaton.n_labels,
             self.features._replace(sort_key=self._rank) if features is None else features,
             pair_feature,
             pair_pattern,
@@ -176,14 +185,12 @@ class SegmentLayout(WeightLayout):
             self.length_blocks,
             self.longest,
             self.repeats,
-            automaton=self.automaton,
-            network=self.network,
+            like=self,
         )
 
     def _with_weights(self, patterns, pair_feature, pair_pattern, bias_pattern) -> SegmentLayout:
         return SegmentLayout(
             patterns,
-            self.automaton.n_labels,
             self.features._replace(sort_key=self._rank),
             pair_feature,
             pair_pattern,
@@ -394,15 +401,13 @@ def build_segment_layout(
     -------
     SegmentLayout
     """
-    n_labels = int((patterns.lengths == 1).sum())
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
     segment_weight = np.repeat(weight, np.diff(segments.offsets))
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
     features, channels, length_blocks = _feature_map(batch)
     rest = channels, length_blocks, longest, repeats
-    compiled = {} if like is None else {"automaton": like.automaton, "network": like.network}
     no_pairs = np.empty((2, 0), dtype=np.int64)
-    bare = SegmentLayout(patterns, n_labels, features, *no_pairs, bias_pattern, *rest, **compiled)
+    bare = SegmentLayout(patterns, features, *no_pairs, bias_pattern, *rest, like=like)
     arcs = label_arcs(build_lattice(bare), segments.offsets, segments.codes)
     pairs = choose_pairs(
         segment_counts(batch, segments.start, segments.stop),
@@ -413,9 +418,7 @@ def build_segment_layout(
         min_count=min_feature_count,
         all_pairs=unsupported,
     )
-    return SegmentLayout(
-        patterns, n_labels, features, *pairs, bias_pattern, *rest, automaton=bare.automaton, network=bare.network
-    )
+    return SegmentLayout(bare.patterns, features, *pairs, bias_pattern, *rest, like=bare)
 
 
 def segment_automaton(patterns, n_labels, repeats) -> PatternAutomaton:
@@ -447,7 +450,7 @@ def _feature_map(batch):
         if isinstance(block, TokenBlock):
             if block.channel not in channels:
                 channels.append(block.channel)
-            attribute.append(block.attributes)
+            attribute.append(freeze_indices(block.attributes, batch.n_attributes, "attributes of a block"))
             channel.append(np.full(block.n_features, channels.index(block.channel)))
         else:  # numbers beyond the token attributes
             if isinstance(block, LengthBlock):

@@ -9,6 +9,7 @@ of its features.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,14 @@ class Channel(NamedTuple):
     offset: int = 0
     shortest: int = 1
     longest: int = NO_LIMIT
+
+    def check(self):
+        """Raise a ValueError if this is none of the four kinds, or looks before the first token of a segment."""
+        whole = all(isinstance(number, Integral) and -1 <= number <= NO_LIMIT for number in self)
+        first = {FROM_START: 0, FROM_STOP: -1, RANGE: 0, AS_A_WHOLE: 0}.get(self.anchor, NO_LIMIT)
+        last = NO_LIMIT if self.anchor == FROM_START else self.shortest - 1
+        if not whole or not first <= self.offset <= last or not 1 <= self.shortest <= self.longest:
+            raise ValueError(f"no positions of a segment: {tuple(self)!r:.80}")
 
 
 BAG = Channel(RANGE)
@@ -120,6 +129,12 @@ class LengthBlock(NamedTuple):
     def take(self, tokens) -> LengthBlock:
         return self
 
+    def check(self):
+        """Raise a ValueError if this is no such block."""
+        kinds = ("indicator", "capped", "log")
+        if self.kind not in kinds or not isinstance(self.longest, Integral) or not 0 <= self.longest <= NO_LIMIT:
+            raise ValueError(f"no features of lengths: {tuple(self)!r:.80}")
+
     def table(self, longest) -> np.ndarray:
         """Return the features' values for d = 1 .. longest; shape (longest, n_features)."""
         d = np.arange(1, longest + 1)
@@ -155,7 +170,11 @@ class RowBlock(NamedTuple):
 
     def rows(self, batch: SequenceBatch, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments of a batch; shape (n_candidates, n_features)."""
-        return sparse.csr_array(self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop))
+        rows = sparse.csr_array(self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop))
+        if rows.shape != (len(start), self.n_features):
+            raise ValueError(f"rows of features have shape {rows.shape}, not {(len(start), self.n_features)}")
+        rows.check_format(full_check=True)  # scipy's own kernels do not look where they read, either
+        return rows
 
 
 def blocks_of(batch: SequenceBatch) -> tuple:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from ._solvers import one_blas_thread
+from ._solvers import check_report, one_blas_thread
 from ._validation import check_more_data, check_training_data
 from ._validation._sklearn import fit_context
 from .training import OBJECTIVES, SOLVERS
@@ -101,11 +101,12 @@ class StreamMixin:
         """
         objective, penalty, solver = self._choose_training()
         self._check_stream_parameters(patterns)
-        if hasattr(self, "_layout"):
+        if hasattr(self, "_fitted"):
             data, layout, places = self._read_next(X, y, classes, patterns, sample_weight)
-            # a state means nothing to a solver of another kind
-            state = self._stream_state if type(solver) is self._stream_solver else None
-            w0 = self._weights
+            state, solver_class = self._fitted.stream or (None, None)
+            if type(solver) is not solver_class:  # a state means nothing to a solver of another kind
+                state = None
+            w0 = self._weights.copy()
             if places is not None:
                 w0 = np.zeros(layout.n_weights)
                 w0[places] = self._weights
@@ -119,9 +120,8 @@ class StreamMixin:
             penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
         with one_blas_thread():
             report, state = solver.partial_solve(objective.bind(problem), penalty, w0, state)
-        self._store(data, layout, report.w, report)
-        self.coef_.eliminate_zeros()
-        self._stream_state, self._stream_solver = state, type(solver)
+        report = check_report(report, solver, layout.n_weights)
+        self._keep(self._learned(data, layout, report.w, report, stream=(state, type(solver))))
         return self
 
     def _check_stream_parameters(self, patterns):
@@ -154,7 +154,7 @@ class StreamMixin:
             )
 
         def read_targets(*given):
-            return self._read_training_targets(*given, known=self._known_targets)
+            return self._read_training_targets(*given, known=self._fitted.targets)
 
         data = check_more_data(self, X, y, sample_weight, read_targets)
         if patterns is not None and not isinstance(patterns, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._base import BaseSequenceLabeler
 from ._inference import ChainModel
 from ._objectives import ChainProblem
-from ._potentials import build_layout
+from ._potentials import WeightLayout, build_layout
 from ._validation import check_classes, read_label_codes, read_token_targets
 
 __all__ = ["HighOrderCRF"]
@@ -168,6 +168,8 @@ class HighOrderCRF(BaseSequenceLabeler):
     1.0
     """
 
+    _layout_class = WeightLayout
+
     def __init__(
         self,
         max_order=1,
@@ -217,8 +219,8 @@ class HighOrderCRF(BaseSequenceLabeler):
     def _check_classes(self, classes):
         return check_classes(classes)
 
-    def _store_targets(self, targets):
-        self.classes_ = targets.labels
+    def _target_attributes(self, targets):
+        return {"classes_": targets.labels}
 
     def _training_codes(self, targets):
         return targets.codes

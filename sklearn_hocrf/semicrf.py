@@ -6,7 +6,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from ._base import BaseSequenceLabeler
 from ._encodings import (
@@ -27,7 +26,7 @@ from ._labels import sorted_labels
 from ._objectives import SegmentProblem
 from ._patterns import without_repeats
 from ._segment_inference import SegmentModel
-from ._segment_potentials import build_segment_layout
+from ._segment_potentials import SegmentLayout, build_segment_layout
 from ._segments import NO_LIMIT, Segments
 from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
 from ._validation._sklearn import Interval, Options, StrOptions
@@ -257,6 +256,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
     }
     _takes_segment_features = True
+    _layout_class = SegmentLayout
+    _private_attributes = ("_tags", "_outside")
 
     def __init__(
         self,
@@ -362,22 +363,29 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         weight = self._objective_weight(data)
         return SegmentProblem(layout, data.batch, data.targets.segments, sequence_weight=weight, n_jobs=self.n_jobs)
 
-    def _store_targets(self, targets):
-        labels = targets.labels.tolist()
-        self._encoding = self.encoding
-        self._singles = self.encoding == "runs" and targets.repeats
-        self._outside = labels.index(OUTSIDE) if self.encoding in PREFIXES and OUTSIDE in labels else -1
-        self._tags = None
-        self.classes_ = self.segment_labels_ = targets.labels
-        if self.encoding in PREFIXES:
-            tags = possible_tags(self.encoding, targets.longest.tolist(), self._outside)
+    def _target_attributes(self, targets):
+        labels, encoding = targets.labels.tolist(), targets.encoding
+        outside = labels.index(OUTSIDE) if encoding in PREFIXES and OUTSIDE in labels else -1
+        classes, tag_table = targets.labels, None
+        if encoding in PREFIXES:
+            tags = possible_tags(encoding, targets.longest.tolist(), outside)
             pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
-            names = [join_tag(prefix, labels[label], targets.bare_tags, self.encoding) for prefix, label in pairs]
+            names = [join_tag(prefix, labels[label], targets.bare_tags, encoding) for prefix, label in pairs]
             order = sorted(range(len(names)), key=names.__getitem__)
-            self._tags = TagTable(tags.prefix[order], tags.label[order])
-            self.classes_ = sorted_labels(names, [0, len(names)], at_least=1)
+            tag_table = TagTable(tags.prefix[order], tags.label[order])
+            classes = sorted_labels(names, [0, len(names)], at_least=1)
         longest = [float("inf") if most == NO_LIMIT else most for most in targets.longest.tolist()]
-        self.max_segment_length_ = dict(zip(labels, longest, strict=True))
+        return {
+            "classes_": classes,
+            "segment_labels_": targets.labels,
+            "max_segment_length_": dict(zip(labels, longest, strict=True)),
+            "_tags": tag_table,
+            "_outside": outside,
+        }
+
+    @property
+    def _encoding(self):
+        return self._fitted.targets.encoding
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
@@ -432,8 +440,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         >>> HighOrderSemiCRF(encoding="bio").fit(X, y).predict([[["Bob"], ["met"], ["Ann"], ["Lee"]], []])
         [['B-PER', 'O', 'B-PER', 'I-PER'], []]
         """
-        check_is_fitted(self)
-        return self.predict_segments(X) if self._encoding == "segments" else super().predict(X)
+        fitted = self._as_fitted()
+        if fitted._encoding == "segments":
+            return fitted.predict_segments(X)
+        return super(HighOrderSemiCRF, fitted).predict(X)
 
     def predict_segments(self, X):
         """Return the segments of the most probable segmentation of each sequence.
@@ -456,10 +466,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         >>> HighOrderSemiCRF(encoding="bio").fit(X, y).predict_segments(X)
         [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
         """
-        check_is_fitted(self)
-        batch, _ = read_sequences(self, X)
-        segments = self._without_outside(self._build_model().decode(batch, n_jobs=self.n_jobs))
-        return segment_lists(segments, batch.offsets, self.segment_labels_.tolist())
+        fitted = self._as_fitted()
+        batch, _ = read_sequences(fitted, X)
+        segments = fitted._without_outside(fitted._build_model().decode(batch, n_jobs=fitted.n_jobs))
+        return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
 
     @available_if(BaseSequenceLabeler._has_probabilities)
     def predict_marginals(self, X):
@@ -527,18 +537,18 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         2 4 PER 0.14
         3 4 PER 0.59
         """
-        check_is_fitted(self)
+        fitted = self._as_fitted()
         if not (isinstance(threshold, Real) and 0 <= threshold <= 1):
             raise ValueError(f"threshold must be a probability, a number in [0, 1], got {threshold!r}")
-        batch, _ = read_sequences(self, X)
-        segments, probability = self._build_model().segment_marginals(batch, threshold, n_jobs=self.n_jobs)
-        probability = probability[segments.codes != self._outside]
-        segments = self._without_outside(segments)
-        fields = [("start", np.int64), ("stop", np.int64), ("label", self.segment_labels_.dtype)]
+        batch, _ = read_sequences(fitted, X)
+        segments, probability = fitted._build_model().segment_marginals(batch, threshold, n_jobs=fitted.n_jobs)
+        probability = probability[segments.codes != fitted._outside]
+        segments = fitted._without_outside(segments)
+        fields = [("start", np.int64), ("stop", np.int64), ("label", fitted.segment_labels_.dtype)]
         table = np.empty(len(probability), dtype=[*fields, ("probability", np.float64)])
         origin = np.repeat(batch.offsets[:-1], np.diff(segments.offsets))
         table["start"], table["stop"] = segments.start - origin, segments.stop - origin
-        table["label"], table["probability"] = self.segment_labels_[segments.codes], probability
+        table["label"], table["probability"] = fitted.segment_labels_[segments.codes], probability
         return np.split(table, segments.offsets[1:-1]) if len(batch) else []
 
     @available_if(BaseSequenceLabeler._has_probabilities)
@@ -584,7 +594,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             type(self).__name__,
             self.segment_labels_,
             encoding=self._encoding,
-            singles=self._singles,
+            singles=self._encoding == "runs" and self._fitted.targets.repeats,
             unknown=unknown,
         )
 

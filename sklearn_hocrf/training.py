@@ -15,7 +15,18 @@ import numpy as np
 
 from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem, Tied
 from ._penalties import L2, ElasticNet
-from ._solvers import LBFGS, OWLQN, SGD, AdaGrad, AveragedPerceptron, FrankWolfe, NewtonCG, Progress, SolverReport
+from ._solvers import (
+    LBFGS,
+    OWLQN,
+    SGD,
+    AdaGrad,
+    AveragedPerceptron,
+    FrankWolfe,
+    NewtonCG,
+    Progress,
+    SolverReport,
+    check_report,
+)
 from ._ties import tie_weights
 
 __all__ = [
@@ -60,7 +71,7 @@ def minimise(solver, objective, penalty, problem, start) -> SolverReport:
     """Minimise an objective of labelled data plus a penalty, by fewer variables where weights are bound to be equal.
 
     Only criteria, penalties and solvers of this package are known to give equal weights to attributes that always occur
-    together (see ``_ties``); others see all weights.
+    together (see ``_ties``); others see all weights. What a solver returns is checked.
     """
     known = type(objective) is NegativeLogLikelihood and type(penalty) in (L2, ElasticNet)
     if known and type(solver) in (LBFGS, NewtonCG, OWLQN):
@@ -72,4 +83,4 @@ def minimise(solver, objective, penalty, problem, start) -> SolverReport:
             narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
             report = solver.solve(narrow, tied, ties.narrow(start))
             return report._replace(w=ties.widen(report.w))
-    return solver.solve(objective.bind(problem), penalty, start)
+    return check_report(solver.solve(objective.bind(problem), penalty, start), solver, len(start))

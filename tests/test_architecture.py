@@ -27,7 +27,7 @@ LAYER_2 = {"_potentials", "_segment_potentials", "_ties"}
 INFERENCE = {"_inference", "_segment_inference", "_margins", "_matching", "_segment_matching", "_minibatches"}
 LAYERS_1_TO_3 = {*LAYER_1, *LAYER_2, *INFERENCE}
 LAYER_4 = {"_objectives", "_penalties", "_solvers"}
-ESTIMATORS = {"_streams", "_base", "crf", "semicrf"}
+ESTIMATORS = {"_fitted", "_streams", "_base", "crf", "semicrf"}
 LAYER_5 = {"_validation", "feature_extraction", "metrics", "datasets", "inspection"}
 
 # unit -> other units of the package it may import; a unit is a module or a subpackage of sklearn_hocrf
@@ -46,14 +46,16 @@ MAY_IMPORT = {
     "_objectives": LAYERS_1_TO_3,
     "_penalties": set(),
     "_solvers": {"_kernels"},  # convex combinations of vectors, which are no more of a CRF than BLAS
+    "_persistence": {"__init__"},  # the version
     **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
     "metrics": LAYERS_1_TO_3 | {"_validation"},
-    "feature_extraction": LAYERS_1_TO_3 | {"_validation"},  # some extractors learn from y, too
+    "feature_extraction": LAYERS_1_TO_3 | {"_validation", "_persistence"},  # some extractors learn from y, too
     "datasets": LAYERS_1_TO_3 | {"_validation"},  # messages are cut alike
     "inspection": LAYERS_1_TO_3 | {"_validation", "_objectives"},
     "training": LAYER_4 | {"_ties"},
     "_streams": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training"},
-    "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_streams"},
+    "_fitted": LAYERS_1_TO_3 | {"_validation"},
+    "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_persistence", "_fitted", "_streams"},
     **{unit: LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_base"} for unit in ("crf", "semicrf")},
     "__init__": LAYER_5 | ESTIMATORS,
     "__main__": LAYER_5 | ESTIMATORS | {"__init__"},
@@ -68,7 +70,7 @@ OWNERS = {
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
 }
-SKLEARN = LAYER_5 | ESTIMATORS
+SKLEARN = LAYER_5 | ESTIMATORS | {"_persistence"}
 PRIVATE_SKLEARN = "_validation/_sklearn.py"  # the only file that may import what scikit-learn may change
 THIRD_PARTY = {"numpy", "scipy.sparse", "sklearn", *OWNERS}
 

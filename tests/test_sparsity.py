@@ -184,7 +184,7 @@ def test_random_weights_survive_pruning(estimator, share):
     layout = crf._layout
     weights = np.random.default_rng(0).normal(size=layout.n_weights)
     weights[np.random.default_rng(1).random(layout.n_weights) > share] = 0.0
-    crf._weights = weights
+    crf._keep(crf._fitted._replace(weights=weights))
     pruned = copy.copy(crf)
     pruned._layout, pruned._weights = layout.pruned(weights)
     assert pruned._layout.n_weights == np.count_nonzero(weights)

@@ -5,7 +5,7 @@ calls of the two; :func:`check_needs` holds them against it before any work.
 """
 
 from ._blas import one_blas_thread
-from ._common import Progress, SolverReport, check_needs
+from ._common import Progress, SolverReport, check_needs, check_report
 from ._frank_wolfe import FrankWolfe
 from ._lbfgs import LBFGS
 from ._newton import NewtonCG
@@ -24,6 +24,7 @@ __all__ = [
     "SGD",
     "SolverReport",
     "check_needs",
+    "check_report",
     "one_blas_thread",
     "shortest_subgradient",
 ]

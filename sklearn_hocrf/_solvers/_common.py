@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Progress", "SolverReport", "add_values", "check_needs", "gap_above_minimum", "generator"]
+__all__ = ["Progress", "SolverReport", "add_values", "check_needs", "check_report", "gap_above_minimum", "generator"]
 
 
 class Progress(NamedTuple):
@@ -51,6 +52,50 @@ def check_needs(solver, objective, penalty):
             )
     if not getattr(solver, "uses_penalty", True) and not _is_plain(penalty):
         raise ValueError(f"the solver {name} uses no penalty, but l1_reg or penalty asks for {_name(penalty)}")
+
+
+def check_report(report, solver, n_weights) -> SolverReport:
+    """Return what a solver reports, or raise an error that says what is wrong with it.
+
+    Raises
+    ------
+    TypeError
+        If it is no report: parts are missing, or are no numbers.
+    ValueError
+        If there are too few or too many weights or values, or some are not finite.
+    """
+    name = type(solver).__name__
+    missing = [part for part in SolverReport._fields[:-1] if not hasattr(report, part)]
+    if missing:
+        raise TypeError(
+            f"the solver {name} must return a SolverReport, but what it returned, a {type(report).__name__}, has no "
+            f"{', '.join(missing)}"
+        )
+    parts = {part: getattr(report, part) for part in SolverReport._fields if hasattr(report, part)}
+    report = SolverReport(**parts)  # n_passes may not be there
+    if not isinstance(report.n_iter, Integral) or isinstance(report.n_iter, bool) or report.n_iter < 0:
+        raise TypeError(f"n_iter of the solver {name} must be an integer >= 0, got {report.n_iter!r:.60}")
+    for part in ("gradient_norm", "gap", "n_passes"):
+        if not isinstance(getattr(report, part), Real):
+            raise TypeError(f"{part} of the solver {name} must be a number, got {getattr(report, part)!r:.60}")
+    if not isinstance(report.converged, (bool, np.bool_)):
+        raise TypeError(f"converged of the solver {name} must be a bool, got {report.converged!r:.60}")
+    w = _finite_vector(report.w, n_weights, f"w of the solver {name}")
+    history = _finite_vector(report.history, report.n_iter + 1, f"history of the solver {name} (n_iter + 1 values)")
+    return report._replace(w=w, history=history, n_iter=int(report.n_iter), converged=bool(report.converged))
+
+
+def _finite_vector(values, length, name):
+    """Return numbers as a new array."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be an array of real numbers, got {values!r:.60}")
+    if array.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},), got {array.shape}")
+    if not np.isfinite(array).all():
+        i = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite, but element {i} is {array[i]}")
+    return array.astype(np.float64)
 
 
 def _name(part):

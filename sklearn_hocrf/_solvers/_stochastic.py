@@ -38,6 +38,16 @@ class TrainingState:
     n_seen: int = 0  # sequences
     mass: float = 0.0  # SGD: of the weights in ``sums``; AdaGrad: shares of the penalty so far, 1 for a whole one
 
+    def check(self, n_weights):
+        """Raise a ValueError unless this is a state of so many weights, with numbers that it can reach."""
+        arrays = [np.asarray(getattr(self, name)) for name in _OF_WEIGHTS]
+        if not all(array.shape == (n_weights,) and array.dtype == np.float64 for array in arrays):
+            shapes = [array.shape for array in arrays]
+            raise ValueError(f"the state of the solver has arrays of shape {shapes}, but there are {n_weights} weights")
+        numbers = [float(number) for number in (self.step, self.n_seen, self.mass)]
+        if not all(np.isfinite(array).all() for array in [*arrays, numbers]) or not self.step > 0 or min(numbers) < 0:
+            raise ValueError(f"the state of the solver has numbers that it cannot reach: {numbers}")
+
     def copy(self) -> TrainingState:
         """Return a state whose epochs leave this one as it is."""
         rng = np.random.RandomState()
@@ -160,6 +170,7 @@ class StochasticSolver(metaclass=ABCMeta):
         if state is None:
             state, n_visited = self._start(objective, penalty, w0, n_sequences, generator(self.random_state))
         else:
+            state.check(len(w0))
             state, n_visited = state.copy(), 0
         share = n_here / n_sequences
         history = [_total(objective, penalty, self._weights(state), share)]

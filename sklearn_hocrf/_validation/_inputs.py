@@ -47,6 +47,17 @@ class FeatureSpace(NamedTuple):
     is_table: bool  # X was a plain 2-D array: sequences of length 1
     kinds: tuple | None = None  # the kinds of segment features, where X was a batch that has some
 
+    def check(self, n_features):
+        """Raise a ValueError unless this is what fit has learned about X with so many features."""
+        if self.n_features != n_features or (self.names is not None and len(self.names) != n_features):
+            raise ValueError(f"the weights are of {n_features} features, but fit has seen {self.n_features} or others")
+        if self.vocabulary is None:
+            return
+        if not isinstance(self.vocabulary, Vocabulary) or self.names is None:
+            raise ValueError("attribute names need a vocabulary, and an array of them")
+        if [self.vocabulary[name] for name in self.names] != list(range(len(self.vocabulary))):
+            raise ValueError("the vocabulary does not number the names of the features")
+
 
 class TrainingData(NamedTuple):
     """What fit works with. Sequences of weight 0 are out."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._checks import short
 from .._encodings import (
+    ENCODINGS,
     OUTSIDE,
     PREFIXES,
     B,
@@ -24,7 +25,7 @@ from .._encodings import (
 )
 from .._labels import SEEN, check_hashable, encode_labels, place, sorted_labels
 from .._segments import NO_LIMIT, Segments
-from ._targets import KNOWN, check_classes, leave_out, read_labels, read_target_sequences
+from ._targets import KNOWN, check_classes, check_known_labels, leave_out, read_labels, read_target_sequences
 from ._warnings import warn_user
 
 __all__ = ["SegmentTargets", "check_segment_classes", "read_segment_targets", "read_segments"]
@@ -39,11 +40,21 @@ class SegmentTargets(NamedTuple):
     repeats: bool  # neighbouring segments may have one label
     as_lists: bool  # y was lists, so predictions are
     bare_tags: bool  # tags of the label "_" are written without it
+    encoding: str  # how y says where the segments are
 
     def without_data(self) -> SegmentTargets:
         """Return what later training data must go with."""
         nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))
         return self._replace(segments=nothing)
+
+    def check(self, n_labels):
+        """Raise a ValueError unless these are targets without data, of so many labels."""
+        check_known_labels(self.labels, n_labels)
+        if [np.shape(column) for column in self.segments] != [(1,), (0,), (0,), (0,)] or self.segments[0][0] != 0:
+            raise ValueError("known targets must be without segments")
+        flags = self.repeats, self.as_lists, self.bare_tags
+        if self.encoding not in ENCODINGS or not all(isinstance(flag, bool) for flag in flags):
+            raise ValueError(f"no encoding and properties of targets: {short((self.encoding, *flags))}")
 
 
 class _Reading(NamedTuple):
@@ -104,7 +115,7 @@ def read_segment_targets(
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
-    return SegmentTargets(segments, labels, longest, repeats, found.as_lists, found.bare_tags)
+    return SegmentTargets(segments, labels, longest, repeats, found.as_lists, found.bare_tags, encoding)
 
 
 def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown) -> Segments:

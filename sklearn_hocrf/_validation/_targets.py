@@ -14,6 +14,7 @@ __all__ = [
     "KNOWN",
     "TokenTargets",
     "check_classes",
+    "check_known_labels",
     "leave_out",
     "read_label_codes",
     "read_labels",
@@ -35,6 +36,20 @@ class TokenTargets(NamedTuple):
     def without_data(self) -> TokenTargets:
         """Return what later training data must go with."""
         return self._replace(codes=self.codes[:0])
+
+    def check(self, n_labels):
+        """Raise a ValueError unless these are targets without data, of so many labels."""
+        check_known_labels(self.labels, n_labels)
+        if np.shape(self.codes) != (0,) or not isinstance(self.as_lists, bool):
+            raise ValueError(
+                f"known targets with codes of shape {np.shape(self.codes)}, as_lists={self.as_lists!r:.20}"
+            )
+
+
+def check_known_labels(labels, n_labels):
+    """Raise a ValueError unless there are so many labels, all of them different."""
+    if not isinstance(labels, np.ndarray) or labels.shape != (n_labels,) or len(set(labels.tolist())) < n_labels:
+        raise ValueError(f"the labels must be an array of {n_labels} different ones, got {short(labels)}")
 
 
 def check_classes(classes, at_least=2) -> np.ndarray:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch, TokenColumn
+from .._persistence import VersionMixin
 from .._segments import BAG, TokenBlock
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._columns import TokenTable, apply_function, check_complete, complete_fields, is_text, read_tokens
@@ -23,7 +24,7 @@ __all__ = ["SequenceFeatureExtractor"]
 DEFAULT_TOKEN_FEATURES = ("lower", "prefix2", "prefix3", "suffix2", "suffix3", "shape")
 
 
-class SequenceFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from .._batch import freeze_indices
 from ._names import escape
 from ._tries import Trie
 
@@ -40,6 +41,13 @@ class IdentityRows:
         self._feature_of_node[ends] = np.arange(len(ends), dtype=np.int32)
         self.n_features = len(ends)
         self.feature_names = "identity=" + _texts(self._trie, token_codes.texts())[ends]
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        of_node = freeze_indices(self._feature_of_node, self.n_features, "features of strings", start=-1)
+        if len(of_node) != self._trie.n_nodes or len(self.feature_names) != self.n_features:
+            raise ValueError(f"{len(of_node)} strings, {len(self.feature_names)} names, {self.n_features} features")
+        self._feature_of_node = of_node
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the indicators of candidate segments; ``token_data`` has the "code" of each token."""

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch, freeze
 from .._encodings import ENCODINGS
+from .._persistence import VersionMixin
 from .._segments import RowBlock
 from .._validation import read_segment_targets
 from .._validation._sklearn import Interval, StrOptions, fit_context
@@ -21,7 +22,7 @@ from ._tries import TokenCodes
 __all__ = ["LogOddsSegments"]
 
 
-class LogOddsSegments(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Tell how likely the text of a segment is to be a segment, judged by the training segmentation itself.
 
     For a string of tokens let w be the number of training segments with this text and n the number of its other

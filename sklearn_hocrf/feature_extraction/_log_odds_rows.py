@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .._batch import freeze_indices
 from ._tries import Trie, by_length
 
 __all__ = ["KINDS", "LogOddsRows", "StringCounts"]
@@ -58,6 +59,18 @@ class StringCounts:
         self._row[strings] = np.arange(1, len(strings) + 1)
         counts = _count_segments(row, first_tokens, len(strings), gold, n_labels)
         self._segments = np.concatenate([np.zeros((1, 1 + n_labels), dtype=np.int32), counts.astype(np.int32)])
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        n_nodes, shape = self._trie.n_nodes, np.shape(self._segments)
+        if len(shape) != 2 or shape[1] != 1 + self.n_labels or self._segments.dtype.kind not in "iu":
+            raise ValueError(f"the counts of segments have shape {shape}, but there are {self.n_labels} labels")
+        self._row = freeze_indices(self._row, shape[0], "rows of strings")
+        self._occurrences = freeze_indices(self._occurrences, 2**31, "counts of strings")
+        if not len(self._row) == len(self._occurrences) == n_nodes:
+            raise ValueError(f"{len(self._row)} rows and {len(self._occurrences)} counts, but {n_nodes} strings")
+        if (self._segments < 0).any() or (self._occurrences[:, None] < self._segments[self._row]).any():
+            raise ValueError("strings cannot be segments more often than they occur")
 
     def find(self, codes, start, stop) -> Counts:
         """Return the counts for candidate segments; strings that were never seen have counts of 0."""

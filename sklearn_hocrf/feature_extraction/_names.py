@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._batch import SequenceBatch
+from .._batch import SequenceBatch, freeze_indices
 from .._segments import TokenBlock
 
 __all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "escape", "names_of_blocks"]
@@ -54,8 +54,11 @@ class PrefixedNames:
 
     def __init__(self, attribute_names, attributes, prefix):
         self.attribute_names = attribute_names
-        self.attributes = attributes
+        self.attributes = freeze_indices(attributes, len(attribute_names), "attributes that have names")
         self.prefix = prefix
+
+    def __reduce__(self):
+        return PrefixedNames, (self.attribute_names, self.attributes, self.prefix)
 
     def __len__(self):
         return len(self.attributes)

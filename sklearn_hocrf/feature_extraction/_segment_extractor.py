@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch, freeze
 from .._encodings import ENCODINGS
+from .._persistence import VersionMixin
 from .._segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, Segments, TokenBlock
 from .._validation import read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
@@ -26,7 +27,7 @@ __all__ = ["SegmentFeatureExtractor"]
 LENGTH_KINDS = ("indicator", "capped", "log")
 
 
-class SegmentFeatureExtractor(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Say which features segments have: which token features count where, and what is computed of the whole segment.
 
     A segment [start, stop) has as features: token features at all of its tokens (*bag*), at its first and last token,

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._batch import freeze_indices
 from ._columns import is_text
 from ._names import escape
 
@@ -172,6 +173,16 @@ class TemplateVocabulary:
         self.keys = np.empty(0, dtype=np.int64)
         self._prefixes: dict[int, np.ndarray] = {}  # pair number -> keys of the pairs before it, where radix overflows
 
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        n_keys = 1
+        for i, table in enumerate(self.tables):
+            if i in self._prefixes:
+                _check_keys(self._prefixes[i], n_keys)
+                n_keys = len(self._prefixes[i])
+            n_keys *= table.n_codes
+        _check_keys(self.keys, n_keys)
+
     def __len__(self):
         return len(self.keys)
 
@@ -225,6 +236,13 @@ class TemplateVocabulary:
         cells = (values[code].tolist() for values, code in zip(texts, codes, strict=True))
         rows = ([text for text in row if text is not None] for row in zip(*cells, strict=True))
         return np.array([head + "|".join(row) if row else head_alone for row in rows], dtype=object)
+
+
+def _check_keys(keys, n_keys):
+    """Raise a ValueError unless these are sorted, distinct keys below ``n_keys``."""
+    freeze_indices(keys, n_keys, "keys of attributes", np.int64)
+    if (np.diff(keys) <= 0).any():
+        raise ValueError("keys of attributes must ascend")
 
 
 def _distinct(key, n_keys, min_count) -> np.ndarray:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch
 from .._labels import place
+from .._persistence import VersionMixin
 from .._validation._messages import refuse_masked
 from .._validation._sklearn import HasMethods, fit_context
 
@@ -21,7 +22,7 @@ __all__ = ["Tokenwise"]
 DENSE_SHARE = 0.5  # a batch that stores at least this share of its entries takes no more memory as a dense array
 
 
-class Tokenwise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Apply a scikit-learn transformer to the tokens of numeric sequences, stacked to one table.
 
     Parameters

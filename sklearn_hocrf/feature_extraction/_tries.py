@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .._batch import freeze_indices
 from ._columns import apply_function, is_text
 from ._templates import FieldTable, TemplateVocabulary, check_kind
 
@@ -79,9 +80,26 @@ class Trie:
     """
 
     def __init__(self, keys, level_starts, n_codes):
-        self._keys = keys  # (n_nodes - 1,) int64, ascending
-        self._level_starts = level_starts  # (depth + 1,) int64   range of each level in the keys
-        self._n_codes = n_codes
+        self._n_codes = int(n_codes)
+        self._keys = freeze_indices(keys, (len(keys) + 1) * self._n_codes, "keys of a trie", np.int64)  # ascending
+        # (depth + 1,)   range of each level in the keys
+        self._level_starts = freeze_indices(level_starts, len(keys) + 1, "levels of a trie", np.int64)
+        self._check()
+
+    def _check(self):
+        """Raise a ValueError unless each node hangs below one of the level above it."""
+        starts = self._level_starts
+        if not len(starts) or starts[0] != 0 or starts[-1] != len(self._keys) or (np.diff(starts) <= 0).any():
+            raise ValueError(f"the levels of a trie must ascend from 0 to {len(self._keys)}")
+        if (np.diff(self._keys) <= 0).any():  # later levels have higher parents
+            raise ValueError("the keys of a trie must ascend")
+        parents, level = self._keys // max(self._n_codes, 1), np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        first = np.where(level > 0, starts[np.maximum(level - 1, 0)] + 1, 0)
+        if (parents < first).any() or (parents > starts[level]).any():
+            raise ValueError("nodes of a trie must hang below nodes of the level above")
+
+    def __reduce__(self):
+        return Trie, (self._keys, self._level_starts, self._n_codes)
 
     @property
     def n_nodes(self) -> int:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._batch import SequenceBatch
 from .._labels import place
+from .._persistence import VersionMixin
 from .._validation._attributes import (
     Vocabulary,
     looks_like_rows,
@@ -27,7 +28,7 @@ from ._templates import check_kind
 __all__ = ["AttributeVectorizer"]
 
 
-class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of feature dicts or attribute-name lists into a batch that other transformers can add to.
 
     The estimators read these forms, which are python-crfsuite's, themselves. This transformer is for those who have

@@ -66,6 +66,7 @@ def weight_standard_errors(estimator, X, weights, *, sample_weight=None, tol=1e-
     >>> weight_standard_errors(crf, X, [(("DET",), "the"), (("DET", "NOUN"), None)]).round(3)
     array([0.874, 0.876])
     """
+    estimator = _fitted(estimator)
     laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
     names, weights = _FeatureNumbers(estimator), list(weights)
     numbers = [_weight_number(estimator, names, weight) for weight in weights]
@@ -117,6 +118,7 @@ def log_odds_standard_errors(
     DET 0.48 +- 1.03
     ADJ -0.16 +- 1.20
     """
+    estimator = _fitted(estimator)
     laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
     model, labels = laplace.model, estimator._labels
     batch, _ = read_sequences(estimator, X_new)
@@ -139,17 +141,22 @@ def log_odds_standard_errors(
     return table
 
 
+def _fitted(estimator):
+    """Return the estimator as it is now, whatever fit does to it meanwhile."""
+    check_is_fitted(estimator)
+    return estimator._as_fitted()
+
+
 class _Laplace:
     """The Gaussian approximation of the weights' posterior."""
 
     def __init__(self, estimator, X, sample_weight, tol, max_iter):
-        check_is_fitted(estimator)
         if not (isinstance(tol, Real) and 0 < tol < 1):
             raise ValueError(f"tol must be a number between 0 and 1, got {tol!r}")
         if not (isinstance(max_iter, Integral) and max_iter >= 1):
             raise ValueError(f"max_iter must be an integer >= 1, got {max_iter!r}")
         # parameters may have been set since
-        trained = type(estimator)(**{**estimator.get_params(deep=False), **estimator._trained_with})
+        trained = type(estimator)(**{**estimator.get_params(deep=False), **estimator._fitted.trained_with})
         self.precision = _precision(trained, estimator._layout)
         if trained.class_weight is not None and sample_weight is None:
             raise ValueError(

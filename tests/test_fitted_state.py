@@ -1,0 +1,474 @@
+"""The fitted state: set at once, answers from one model, checked reports, files that cannot mislead a kernel."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import skops.io
+from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
+
+import sklearn_hocrf
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _base
+from sklearn_hocrf._batch import SequenceBatch, TokenColumn
+from sklearn_hocrf._patterns import PatternTable, given_patterns
+from sklearn_hocrf._potentials import FeatureMap, WeightLayout
+from sklearn_hocrf._segment_potentials import SegmentLayout
+from sklearn_hocrf._segments import BAG, BEGIN, FROM_START, FROM_STOP, RANGE, WHOLE, Channel, LengthBlock
+from sklearn_hocrf.feature_extraction import AttributeVectorizer
+from sklearn_hocrf.training import LBFGS, SGD, SolverReport
+
+X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+TAGS = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+OTHER_X = [[["x"], ["y"]], [["z"], ["x"], ["Ann"]]]
+TAGS_OF_RUNS = [["x", "y"], ["y", "z", "z"]]
+OTHER_TAGS = [["B-LOC", "O"], ["O", "B-ORG", "I-ORG"]]
+
+
+@pytest.fixture(params=[HighOrderCRF, HighOrderSemiCRF])
+def crf(request):
+    settings = {} if request.param is HighOrderCRF else {"encoding": "bio"}
+    return request.param(max_order=2, **settings)
+
+
+def answers(model):
+    return model.predict(X), [table.tolist() for table in model.predict_marginals(X)], model.patterns_
+
+
+# --- what is saved ----------------------------------------------------------------------------------------------------
+
+
+def arrays_of(model):
+    layout = model._layout
+    found = [model._weights, *layout.automaton, *layout.network, *layout.slot_tables, *layout.arc_tables, *layout.pairs]
+    found += [*layout.arc_columns, *layout.patterns, *layout.features[:2], layout.pair_feature, layout.pair_pattern]
+    return [array for array in found if isinstance(array, np.ndarray)]
+
+
+def through_joblib(model, folder):
+    joblib.dump(model, folder / "model.joblib")
+    return joblib.load(folder / "model.joblib", mmap_mode="r")
+
+
+def through_skops(model, folder):
+    content = skops.io.dumps(model)
+    return skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
+
+
+COPIES = {
+    "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
+    "copy": lambda model, _: copy.copy(model),
+    "deepcopy": lambda model, _: copy.deepcopy(model),
+    "joblib": through_joblib,
+    "skops": through_skops,
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_every_way_of_copying_gives_the_same_model(crf, way, tmp_path):
+    crf.fit(X, TAGS)
+    restored = COPIES[way](crf, tmp_path)
+    assert answers(restored) == answers(crf)
+    assert vars(restored).keys() == vars(crf).keys()
+    np.testing.assert_array_equal(restored.coef_.toarray(), crf.coef_.toarray())
+    for ours, theirs in zip(arrays_of(restored), arrays_of(crf), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.dtype == theirs.dtype
+        assert type(ours) is np.ndarray
+        assert ours.flags.c_contiguous
+        assert not ours.flags.writeable  # else kernels are compiled once more
+
+
+def test_files_hold_nothing_that_is_made_of_something_else(crf):
+    state = crf.fit(X, TAGS).__getstate__()
+    assert state.keys() == {*crf.get_params(), "_fitted", "_sklearn_hocrf_version"}
+    assert "PatternAutomaton" not in str(skops.io.get_untrusted_types(data=skops.io.dumps(crf)))
+
+
+def test_what_contradicts_the_record_is_not_read(crf):
+    state = {**crf.fit(X, TAGS).__getstate__(), "coef_": "nonsense", "classes_": None}
+    other = type(crf)()
+    other.__setstate__(state)
+    assert answers(other) == answers(crf)
+
+
+def test_parameters_set_after_fit_do_not_change_what_is_loaded():
+    crf = HighOrderSemiCRF(encoding="bilou").fit(X, [["B-PER", "L-PER", "O", "U-PER"], ["O", "U-PER"]])
+    restored = pickle.loads(pickle.dumps(copy.copy(crf).set_params(encoding="bioes")))
+    assert restored.classes_.tolist() == crf.classes_.tolist()
+    assert answers(restored) == answers(crf)
+
+
+def change(crf, **parts):
+    """Return the state of a fitted estimator with parts of the record replaced."""
+    return {**crf.__getstate__(), "_fitted": crf._fitted._replace(**parts)}
+
+
+def test_records_whose_parts_do_not_fit_are_refused(crf):
+    fitted = crf.fit(X, TAGS)._fitted
+    other = copy.copy(crf).fit(OTHER_X, OTHER_TAGS)._fitted
+    twin = (HighOrderSemiCRF if isinstance(crf, HighOrderCRF) else HighOrderCRF)().fit(OTHER_X, TAGS_OF_RUNS)._fitted
+    empty = object.__new__(type(fitted.layout))
+    for parts in (
+        *({name: getattr(other, name)} for name in ("layout", "targets")),
+        *({name: getattr(twin, name)} for name in ("layout", "targets")),
+        {"layout": empty},
+        {"weights": fitted.weights[:-1]},
+        {"weights": np.append(fitted.weights[1:], np.nan)},
+        {"weights": fitted.weights.astype(str)},
+        {"targets": fitted.targets._replace(labels=np.array(["O"] * len(fitted.targets.labels)))},
+        {"history": fitted.history[1:]},
+        {"gap": "none"},
+        {"trained_with": None},
+        {"stream": (None,)},
+        {"features": fitted.features._replace(n_features=99)},
+    ):
+        with pytest.raises(ValueError, match="."):
+            type(crf)().__setstate__(change(crf, **parts))
+
+
+@pytest.mark.parametrize("name", ["w", "sums", "squares", "step", "n_seen", "mass"])
+def test_states_of_streams_are_checked(name):
+    crf = HighOrderCRF(solver="sgd", random_state=0).partial_fit(X, TAGS)
+    state, solver = crf._fitted.stream
+    wrong = copy.copy(state)
+    value = getattr(state, name)
+    setattr(wrong, name, value[:-1] if isinstance(value, np.ndarray) else -1)
+    with pytest.raises(ValueError, match="the state of the solver"):
+        HighOrderCRF().__setstate__(change(crf, stream=(wrong, solver)))
+
+
+def test_a_layout_has_no_state_but_its_arguments(crf):
+    layout = crf.fit(X, TAGS)._layout
+    with pytest.raises(ValueError, match="no state"):
+        object.__new__(type(layout)).__setstate__(vars(layout))
+
+
+# --- what kernels index with ------------------------------------------------------------------------------------------
+
+PATTERNS = given_patterns([(0, 1), (1, 0, 1)], 2)
+FEATURES = FeatureMap(np.array([0, 1]), np.array([0, 0]), np.array([1, 0, 2]))
+
+
+def chain(**parts):
+    arguments = {
+        "patterns": PATTERNS,
+        "features": FEATURES,
+        "pair_feature": np.array([0, 1, 1]),
+        "pair_pattern": np.array([0, 1, 3]),
+        "bias_pattern": np.array([0, 2]),
+        "extra_columns": np.array([2]),
+    }
+    return WeightLayout(*(parts.get(name, value) for name, value in arguments.items()))
+
+
+def segments(channels=(BAG, BEGIN, WHOLE), blocks=(), longest=(3, 4), **parts):
+    whole = FEATURES._replace(channel=np.array([2, 0]))
+    arguments = PATTERNS, parts.get("features", whole), [0, 1], [0, 3], [0, 2], channels, blocks, longest, True
+    return SegmentLayout(*arguments)
+
+
+def test_layouts_that_are_right_are_made():
+    assert chain().n_weights == 5
+    assert segments(blocks=((0, LengthBlock("log", 0)),)).n_weights == 4
+    for channel in (Channel(FROM_STOP, -1, 1, 1), Channel(RANGE, 1, 3), Channel(FROM_START, 2, 3)):
+        assert segments((BAG, BEGIN, WHOLE, channel)).n_channels == 4
+
+
+@pytest.mark.parametrize("name", ["pair_feature", "pair_pattern", "bias_pattern", "extra_columns"])
+@pytest.mark.parametrize("wrong", [[0, 1, 9], [-1, 0, 1], [0.0, 1.0, 0.5], [[0, 1, 1]]])
+def test_layouts_refuse_indices_that_point_outside(name, wrong):
+    with pytest.raises(ValueError, match="must"):
+        chain(**{name: np.array(wrong)})
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"pair_feature": np.array([0, 1])},
+        {"bias_pattern": np.array([2, 0])},
+        {"features": FEATURES._replace(attribute=np.array([0, 3]))},
+        {"features": FEATURES._replace(channel=np.array([0, 1]))},
+        {"features": FEATURES._replace(channel=np.array([0]))},
+        {"features": FEATURES._replace(sort_key=np.array([["a"]]))},
+        {"patterns": PATTERNS._replace(labels=PATTERNS.labels + 1)},
+        {"patterns": PATTERNS._replace(labels=PATTERNS.labels[::-1])},
+        {"patterns": PATTERNS._replace(labels=PATTERNS.labels[:-1])},
+        {"patterns": PATTERNS._replace(labels=PATTERNS.labels[:, 1:])},
+        {"patterns": PATTERNS._replace(lengths=PATTERNS.lengths[::-1])},
+        {"patterns": PATTERNS._replace(lengths=PATTERNS.lengths + 1)},
+        {"patterns": PatternTable(np.repeat(PATTERNS.labels, 2, axis=0), np.repeat(PATTERNS.lengths, 2))},
+        {"patterns": PatternTable(np.empty((0, 1), np.int32), np.empty(0, np.int32))},
+    ],
+)
+def test_layouts_refuse_what_does_not_fit(parts):
+    with pytest.raises(ValueError, match="."):
+        chain(**parts)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"channels": (BEGIN, BAG, WHOLE)},
+        {"channels": (BAG, BEGIN, WHOLE, BAG)},
+        *(
+            {"channels": (BAG, BEGIN, WHOLE, Channel(*numbers))}
+            for numbers in [
+                (FROM_START, -1),
+                (FROM_STOP, -2),
+                (FROM_STOP, 1, 1),
+                (RANGE, 1, 1),
+                (RANGE, -1),
+                (9,),
+                (0, 0, 2, 1),
+                (0, 0, 0),
+                (FROM_START, 2**31),
+                (FROM_START, 0.5),
+            ]
+        ),
+        {"blocks": ((0, LengthBlock("cubic", 0)),)},
+        {"blocks": ((2, LengthBlock("log", 0)),)},
+        {"blocks": ((-1, LengthBlock("log", 0)),)},
+        {"blocks": ((0, LengthBlock("indicator", 3)),)},
+        {"longest": (3,)},
+        {"longest": (3, 0)},
+        {"longest": (3, 2**31)},
+        {"features": FEATURES._replace(channel=np.array([3, 0]))},
+    ],
+)
+def test_segment_layouts_refuse_what_does_not_fit(parts):
+    with pytest.raises(ValueError, match="."):
+        segments(**parts)
+
+
+@pytest.mark.parametrize("codes", [[0, 2], [-2, 0], [0]])
+def test_batches_refuse_columns_that_point_outside(codes):
+    column = TokenColumn(np.array(codes, np.int32), np.array(["a", "b"], dtype=object))
+    with pytest.raises(ValueError, match="column 'w'"):
+        SequenceBatch([0, 2], [0, 1, 2], [0, 0], None, 1, columns={"w": column})
+
+
+def test_weights_must_be_as_many_as_there_are(crf):
+    model = crf.fit(X, TAGS)._build_model()
+    with pytest.raises(ValueError, match=f"there are {model.layout.n_weights} weights"):
+        type(model)(model.layout, model.weights[:-1])
+
+
+def test_files_with_any_number_changed_are_refused_or_answer():
+    """Kernels run as Python there, which notices where machine code would read or write outside of its arrays."""
+    script = Path(__file__).with_name("mutate_files.py")
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for line in done.stdout.splitlines():
+        _, n_files, n_refused = line.rsplit(" ", 2)
+        assert int(n_files) > 40
+        assert int(n_refused) > int(n_files) / 2
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [lambda: HighOrderCRF().fit(X, TAGS), lambda: AttributeVectorizer().fit(X)])
+def test_models_of_other_versions_are_warned_about(make, monkeypatch):
+    model = make()
+    content = pickle.dumps(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not hasattr(pickle.loads(content), "_sklearn_hocrf_version")
+        copy.deepcopy(model)
+    monkeypatch.setattr(sklearn_hocrf, "__version__", "77.0")
+    with pytest.warns(InconsistentVersionWarning, match="saved by sklearn_hocrf 0.* loaded by 77.0"):
+        pickle.loads(content)
+    state = model.__getstate__()
+    del state["_sklearn_hocrf_version"]
+    with pytest.warns(InconsistentVersionWarning, match="an unknown version"):
+        type(model)().__setstate__(state)
+
+
+# --- old or new -------------------------------------------------------------------------------------------------------
+
+
+def interrupted(function, number, codes):
+    """Call a function, with Ctrl-C at the given line executed by some code; return whether it came to that line."""
+    seen = 0
+
+    def trace(frame, event, argument):
+        nonlocal seen
+        if frame.f_code not in codes:
+            return trace if event == "call" else None
+        if event in ("line", "return"):
+            seen += 1
+            if seen == number:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_interrupts_leave_the_old_model_or_the_new_one(crf, method):
+    if method == "partial_fit":
+        crf.set_params(solver=SGD(random_state=0))
+    old = copy.copy(crf).fit(X, TAGS) if method == "fit" else copy.copy(crf).partial_fit(X, TAGS)
+    arguments = (OTHER_X, OTHER_TAGS) if method == "fit" else ([[["new"], ["met"]]], [["O", "B-PER"]])
+    new = copy.copy(old)
+    getattr(new, method)(*arguments)
+    possible = [(answers(model), model.n_features_in_, model.n_iter_, model.classes_.tolist()) for model in (old, new)]
+    assert possible[0] != possible[1]
+    base = _base.BaseSequenceLabeler
+    codes = {f.__code__ for f in (base._keep, base._attributes_of, base.fit.__wrapped__, crf.set_params)}
+    number, found = 1, []
+    while True:
+        model = copy.copy(old)
+        came = interrupted(lambda model=model: getattr(model, method)(*arguments), number, codes)
+        found.append((answers(model), model.n_features_in_, model.n_iter_, model.classes_.tolist()))
+        assert found[-1] in possible
+        assert vars(model).keys() == vars(old).keys()
+        if not came:
+            break
+        number += 1
+    assert number > 20
+    assert found[0] == possible[0]
+    assert found[-2] == found[-1] == possible[1]
+
+
+def test_warnings_come_when_the_model_is_there(crf):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        with pytest.raises(ConvergenceWarning):
+            crf.set_params(max_iter=1, tol=0.0).fit(X, TAGS)
+    assert crf.n_iter_ == 1
+    assert len(crf.predict(X)) == 2
+
+
+def test_predictions_beside_refits_are_old_or_new_ones(crf):
+    """Both kinds of answers appear, and nothing else: other labels, other features, other states."""
+    questions = [["met"], ["Ann"], ["x"]]
+    models = [copy.copy(crf).fit(X, TAGS), copy.copy(crf).fit(OTHER_X, OTHER_TAGS)]
+    states = [vars(model) for model in models]
+    possible = [(model.predict([questions]), model.predict_marginals([questions])[0].tolist()) for model in models]
+    assert possible[0] != possible[1]
+    shared, stop, failed = copy.copy(models[0]), threading.Event(), []
+
+    def refit():
+        while not stop.is_set():
+            for state in states:
+                shared._keep(state["_fitted"])
+
+    def predict():
+        for _ in range(60):
+            try:
+                assert shared.predict([questions]) in [labels for labels, _ in possible]
+                assert shared.predict_marginals([questions])[0].tolist() in [table for _, table in possible]
+            except Exception as error:
+                failed.append(error)
+                return
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    threads = [threading.Thread(target=target) for target in (refit, predict, predict)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads[1:]:
+            thread.join()
+    finally:
+        stop.set()
+        threads[0].join()
+        sys.setswitchinterval(interval)
+    assert not failed
+
+
+def test_answers_in_progress_are_those_of_the_model_that_was_asked(crf, monkeypatch):
+    """A refit between any two steps of predict."""
+    crf.fit(X, TAGS)
+    expected, read = crf.predict(X), _base.read_sequences
+
+    def read_and_refit(estimator, given):
+        result = read(estimator, given)
+        crf.fit(OTHER_X, OTHER_TAGS)
+        return result
+
+    monkeypatch.setattr(_base, "read_sequences", read_and_refit)
+    assert crf.predict(X) == expected
+
+
+# --- what solvers return ----------------------------------------------------------------------------------------------
+
+
+class Own:
+    """A solver whose report has something changed."""
+
+    def __init__(self, **changes):
+        self.changes = changes
+
+    def solve(self, objective, penalty, w0):
+        return LBFGS().solve(objective, penalty, w0)._replace(**self.changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"w": np.zeros(3)}, ValueError, r"w of the solver Own must have shape \(\d+,\), got \(3,\)"),
+        ({"w": np.full(14, np.nan)}, ValueError, "w of the solver Own must be finite, but element 0 is nan"),
+        ({"w": None}, TypeError, "w of the solver Own must be an array of real numbers"),
+        ({"w": ["a"] * 14}, TypeError, "w of the solver Own must be an array of real numbers"),
+        ({"n_iter": 1.5}, TypeError, "n_iter of the solver Own must be an integer"),
+        ({"n_iter": -1}, TypeError, "n_iter of the solver Own must be an integer"),
+        ({"history": np.zeros(1), "n_iter": 3}, ValueError, r"history of the solver Own .* must have shape \(4,\)"),
+        ({"gap": None}, TypeError, "gap of the solver Own must be a number, got None"),
+        ({"gradient_norm": "0"}, TypeError, "gradient_norm of the solver Own must be a number"),
+        ({"converged": None}, TypeError, "converged of the solver Own must be a bool"),
+    ],
+)
+def test_reports_of_own_solvers_are_checked(changes, error, message):
+    crf = HighOrderCRF(max_order=1).fit(X, TAGS)
+    n_weights = crf._layout.n_weights
+    changes = {name: value[:1] * n_weights if isinstance(value, list) else value for name, value in changes.items()}
+    if np.shape(changes.get("w")) == (14,):
+        changes["w"] = np.full(n_weights, np.nan)
+    before = dict(vars(crf))
+    crf.set_params(solver=Own(**changes))
+    with pytest.raises(error, match=message):
+        crf.fit(OTHER_X if n_weights < 0 else X, TAGS)
+    assert all(vars(crf)[name] is value for name, value in before.items() if name != "solver")
+
+
+@pytest.mark.parametrize("report", [None, np.zeros(3), {"w": 1}])
+def test_what_is_no_report_is_refused(report):
+    solver = Own()
+    solver.solve = lambda objective, penalty, w0: report
+    with pytest.raises(TypeError, match="the solver Own must return a SolverReport"):
+        HighOrderCRF(solver=solver).fit(X, TAGS)
+
+
+def test_weights_of_own_solvers_are_copied():
+    kept = []
+
+    class Keeps(LBFGS):
+        def solve(self, objective, penalty, w0):
+            report = super().solve(objective, penalty, w0)
+            kept.append(report.w)
+            return SolverReport(*report[:-1])  # without the number of passes
+
+    crf = HighOrderCRF(solver=Keeps()).fit(X, TAGS)
+    assert np.isnan(crf.n_passes_)
+    before = crf.predict_marginals(X)[0]
+    kept[0][:] = 0.0
+    np.testing.assert_array_equal(crf.predict_marginals(X)[0], before)
