@@ -186,7 +186,8 @@ def test_random_weights_survive_pruning(estimator, share):
     weights[np.random.default_rng(1).random(layout.n_weights) > share] = 0.0
     crf._keep(crf._fitted._replace(weights=weights))
     pruned = copy.copy(crf)
-    pruned._layout, pruned._weights = layout.pruned(weights)
+    smaller, kept = layout.pruned(weights)
+    pruned._keep(crf._fitted._replace(layout=smaller, weights=kept))
     assert pruned._layout.n_weights == np.count_nonzero(weights)
     assert_same_answers(pruned, crf, UNSEEN, UNSEEN_Y)
 

@@ -147,7 +147,7 @@ def test_frequent_features_are_surer():
 
 def test_a_certain_label_has_no_log_odds():
     crf = HighOrderCRF(0).fit(X, Y)
-    crf._weights = 1e4 * crf._weights
+    crf._keep(crf._fitted._replace(weights=1e4 * crf._weights))
     table = log_odds_standard_errors(crf, X, X, [(0, 0)])
     assert table["log_odds"][0] == np.inf
     assert np.isnan(table["standard_error"][0])
