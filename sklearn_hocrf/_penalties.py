@@ -7,6 +7,7 @@ one that is smooth as a whole has ``value_gradient``.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = ["L2", "ElasticNet"]
 
@@ -16,23 +17,23 @@ class _Penalty:
 
     strength: np.ndarray | None
 
-    def __init__(self, precision):
+    def __init__(self, precision: ArrayLike) -> None:
         self.precision = _check_values(precision, "precision")
 
-    def smooth_value_gradient(self, w) -> tuple[float, np.ndarray]:
+    def smooth_value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the smooth part's value and gradient at ``w``."""
         gradient = self.precisions(len(w)) * w
         return 0.5 * float(gradient @ w), gradient
 
-    def precisions(self, n_weights) -> np.ndarray:
+    def precisions(self, n_weights: int) -> np.ndarray:
         """Return the precision of each weight; shape (n_weights,)."""
         return _for_weights(self.precision, n_weights, "precision")
 
-    def strengths(self, n_weights) -> np.ndarray:
+    def strengths(self, n_weights: int) -> np.ndarray:
         """Return the strength of each weight's absolute value, 0 without any; shape (n_weights,)."""
         return _for_weights(np.zeros(1) if self.strength is None else self.strength, n_weights, "strength")
 
-    def tied(self, place, root):
+    def tied(self, place: np.ndarray, root: np.ndarray) -> L2 | ElasticNet | None:
         """Return this penalty as one of variables that stand for equal weights, or None if it would pull them apart.
 
         Parameters
@@ -51,7 +52,7 @@ class _Penalty:
         precision, strength = of_variables
         return L2(precision) if self.strength is None else ElasticNet(precision, root * strength)
 
-    def prox(self, x, step, chosen=slice(None)) -> np.ndarray:
+    def prox(self, x: np.ndarray, step: float, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the minimisers u of ``penalty(u) + (u - x)**2 / (2 step)``, taken for each weight alone.
 
         Parameters
@@ -67,7 +68,7 @@ class _Penalty:
             x = np.sign(x) * np.maximum(np.abs(x) - step * _of(self.strength, chosen), 0.0)
         return x / (1.0 + step * _of(self.precision, chosen))
 
-    def gap(self, gradient_norm) -> float:
+    def gap(self, gradient_norm: float) -> float:
         """Bound how far a convex objective plus this penalty lies above its minimum.
 
         The sum is strongly convex with the smallest precision as modulus, so the gap is at most ``norm**2 / (2
@@ -103,15 +104,15 @@ class L2(_Penalty):
 
     strength = None
 
-    def value(self, w) -> float:
+    def value(self, w: np.ndarray) -> float:
         """Return the penalty of ``w``."""
         return self.value_gradient(w)[0]
 
-    def value_gradient(self, w) -> tuple[float, np.ndarray]:
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the penalty of ``w`` and its gradient."""
         return self.smooth_value_gradient(w)
 
-    def hessp(self, w, v) -> np.ndarray:
+    def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at ``w`` and a vector."""
         return self.precision * v
 
@@ -142,16 +143,16 @@ class ElasticNet(_Penalty):
     (3, 2)
     """
 
-    def __init__(self, precision, strength):
+    def __init__(self, precision: ArrayLike, strength: ArrayLike) -> None:
         super().__init__(precision)
         self.strength = _check_values(strength, "strength")
 
-    def value(self, w) -> float:
+    def value(self, w: np.ndarray) -> float:
         """Return the penalty of ``w``."""
         return self.smooth_value_gradient(w)[0] + float(np.sum(self.strength * np.abs(w)))
 
 
-def _check_values(values, name):
+def _check_values(values: ArrayLike, name: str) -> np.ndarray:
     """Return a parameter of each weight, or of all, as an array."""
     values = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if values.ndim > 1 or not ((values >= 0) & np.isfinite(values)).all():
@@ -159,13 +160,13 @@ def _check_values(values, name):
     return values
 
 
-def _for_weights(values, n_weights, name):
+def _for_weights(values: np.ndarray, n_weights: int, name: str) -> np.ndarray:
     """Return a parameter of each weight; shape (n_weights,)."""
     if len(values) not in (1, n_weights):
         raise ValueError(f"the penalty has {len(values)} values of {name}, but there are {n_weights} weights")
     return np.broadcast_to(values, n_weights)
 
 
-def _of(values, chosen):
+def _of(values: np.ndarray, chosen: np.ndarray | slice) -> np.ndarray:
     """Return the values of some weights; a single one is that of all."""
     return values if len(values) == 1 else values[chosen]

@@ -11,6 +11,10 @@ The estimators pick them by name, or take instances: those here with other setti
   it calls of the other two, and ``fit`` refuses what does not go together before any work.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem, Tied
@@ -67,7 +71,7 @@ SOLVERS = {
 _WORTH_TYING = 0.9  # share of the weights that may be left
 
 
-def minimise(solver, objective, penalty, problem, start) -> SolverReport:
+def minimise(solver: Any, objective: Objective, penalty: Any, problem: Problem, start: np.ndarray) -> SolverReport:
     """Minimise an objective of labelled data plus a penalty, by fewer variables where weights are bound to be equal.
 
     Only criteria, penalties and solvers of this package are known to give equal weights to attributes that always occur

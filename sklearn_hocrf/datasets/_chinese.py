@@ -101,15 +101,16 @@ def load_ud_chinese(
     return (X, y) if return_X_y else Bunch(data=X, target=y, words=words)
 
 
-def _complaint(row):
+def _complaint(row: list[str]) -> str:
     if row[ID].isdecimal() and row[FORM]:
         return ""
     return f"{short(row[ID], 40)} {short(row[FORM], 40)} is no word with a number of its own"
 
 
-def _target(sentence, encoding, upos):
+def _target(sentence: list[list[str]], encoding: str, upos: bool) -> list:
     """Return the segments or the tags of one sentence."""
-    target, start = [], 0
+    target: list = []
+    start = 0
     for row in sentence:
         stop = start + len(row[FORM])
         if encoding == "segments":

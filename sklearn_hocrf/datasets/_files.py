@@ -6,8 +6,9 @@ Errors name the file and the line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -25,13 +26,13 @@ OCR_LINE = re.compile(
 
 
 def read_sequences(
-    path,
-    n_columns=None,
+    path: str | PathLike,
+    n_columns: int | None = None,
     *,
-    separator=None,
-    comment=None,
+    separator: str | None = None,
+    comment: str | None = None,
     complaint: Callable[[list[str]], str] | None = None,
-    **lines,
+    **lines: Any,
 ) -> list[list[list[str]]]:
     """Return sequences of tokens of columns: one token a line, an empty line after each sequence.
 
@@ -151,7 +152,7 @@ def load_conll(
     return (X, y) if return_X_y else Bunch(data=X, target=y, columns=[name for _, name in kept])
 
 
-def read_words(path, **parameters) -> tuple[list[list[str]], list[list[str]]]:
+def read_words(path: str | PathLike, **parameters: Any) -> tuple[list[list[str]], list[list[str]]]:
     """Return words and labels of a file of two columns; ``parameters`` are those of :func:`read_sequences`."""
     sequences = read_sequences(path, 2, **parameters)
     words = [[word for word, _ in tokens] for tokens in sequences]
@@ -275,7 +276,7 @@ def load_ocr_letters(
     return Bunch(data=data, target=target, fold=np.array(fold, dtype=np.int64), feature_names=names)
 
 
-def _ocr_words(lines, path):
+def _ocr_words(lines: Iterable[tuple[int, str]], path: str | PathLike) -> Iterator[tuple[list[str], list[str], int]]:
     """Yield (pixel fields of each letter, letters, fold) of each word."""
     pixels, letters, number, expected = [], [], 0, None
     for number, line in lines:

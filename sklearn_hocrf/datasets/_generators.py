@@ -30,7 +30,7 @@ class ContextTable(NamedTuple):
     cumulative: np.ndarray  # (C, r) float64   cumulative probabilities of the successors; the last column is 1
 
 
-def random_chain(n_labels, n_successors, rng) -> list[ContextTable]:
+def random_chain(n_labels: int, n_successors: Sequence[int], rng: np.random.RandomState) -> list[ContextTable]:
     """Return a random Markov chain of order k, as one table for each length 0..k of context.
 
     ``n_successors`` has k + 1 numbers, not increasing: the successors of a context are a random subset of those of the
@@ -57,7 +57,7 @@ def random_chain(n_labels, n_successors, rng) -> list[ContextTable]:
     return chain
 
 
-def sample_chain(chain, n_sequences, length, rng) -> np.ndarray:
+def sample_chain(chain: list[ContextTable], n_sequences: int, length: int, rng: np.random.RandomState) -> np.ndarray:
     """Return labels of shape (n_sequences, length)."""
     n_labels = chain[0].successors.shape[1]
     labels = np.empty((n_sequences, length), dtype=np.int64)

@@ -9,6 +9,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from io import BufferedReader
 from os import PathLike
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def read_lines(
     yield from _split_lines(path, zipped, encoding, max_bytes, max_line)
 
 
-def _split_lines(path, zipped, encoding, max_bytes, max_line):
+def _split_lines(path: Path, zipped: bool, encoding: str, max_bytes: int, max_line: int) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines; every error names file and line."""
     number, rest = 0, ""
     try:
@@ -74,11 +75,11 @@ def _split_lines(path, zipped, encoding, max_bytes, max_line):
         raise ValueError(f"{path}, line {number + 1}: damaged gzip file ({error})") from error
 
 
-def _split(text):
+def _split(text: str) -> list[str]:
     return LINE_END.split(text) if "\r" in text else text.split("\n")  # which is ten times as fast
 
 
-def _checked(line, number, max_line):
+def _checked(line: str, number: int, max_line: int) -> str:
     """Return a line without the mark of the byte order; refuse what is no line of text."""
     if len(line) > max_line:
         raise _Refused(f"more than max_line={max_line} characters")
@@ -87,7 +88,9 @@ def _checked(line, number, max_line):
     return line.removeprefix("\ufeff") if number == 0 else line
 
 
-def _read_text(stream, decoder, max_bytes):
+def _read_text(
+    stream: gzip.GzipFile | BufferedReader, decoder: codecs.IncrementalDecoder, max_bytes: int
+) -> Iterator[str]:
     """Yield the text in chunks; where one is no text, what is before the error, then the error."""
     n_bytes, chunk = 0, b" "
     while chunk:
@@ -105,7 +108,7 @@ def _read_text(stream, decoder, max_bytes):
         yield text
 
 
-def _new_decoder(encoding):
+def _new_decoder(encoding: str) -> codecs.IncrementalDecoder:
     """Return an incremental decoder of a text encoding."""
     try:
         with suppress(UnicodeError):  # one byte is no UTF-16

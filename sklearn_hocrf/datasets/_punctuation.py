@@ -106,13 +106,13 @@ def encode_punctuation(y: Iterable[Sequence[str]]) -> list[list[str]]:
     return [_encode_sequence(number, labels) for number, labels in enumerate(y)]
 
 
-def _complaint(label):
+def _complaint(label: str) -> str:
     if label in MARKS or label == OUTSIDE:
         return ""
     return f"label {short(label)} is none of {sorted(MARKS)} or {OUTSIDE!r}"
 
 
-def _encode_sequence(number, labels):
+def _encode_sequence(number: int, labels: Sequence[str]) -> list[str]:
     encoded = list(labels)
     first = 0  # of the current stretch
     for position, label in enumerate(labels):

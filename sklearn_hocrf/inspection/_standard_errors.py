@@ -7,17 +7,21 @@ numbers. The variance of a weight, or of a function of the weights with gradient
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.utils.validation import check_is_fitted
 
+from .._batch import SequenceBatch
 from .._encodings import token_labels
 from .._inference import Plan
 from .._matching import label_gradient
 from .._objectives import NegativeLogLikelihood
+from .._potentials import WeightLayout
 from .._segment_inference import SegmentModel, SegmentPlan
 from .._segment_matching import segment_label_gradient
 from .._validation import check_sequence_weight, read_sequences
@@ -25,7 +29,15 @@ from .._validation import check_sequence_weight, read_sequences
 __all__ = ["log_odds_standard_errors", "weight_standard_errors"]
 
 
-def weight_standard_errors(estimator, X, weights, *, sample_weight=None, tol=1e-6, max_iter=1000) -> np.ndarray:
+def weight_standard_errors(
+    estimator: Any,
+    X: Any,
+    weights: Iterable[tuple],
+    *,
+    sample_weight: ArrayLike | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+) -> np.ndarray:
     """Return standard errors of weights of a fitted model, by the Laplace approximation.
 
     Parameters
@@ -79,7 +91,14 @@ def weight_standard_errors(estimator, X, weights, *, sample_weight=None, tol=1e-
 
 
 def log_odds_standard_errors(
-    estimator, X, X_new, positions, *, sample_weight=None, tol=1e-6, max_iter=1000
+    estimator: Any,
+    X: Any,
+    X_new: Any,
+    positions: Iterable[tuple[int, int]],
+    *,
+    sample_weight: ArrayLike | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
 ) -> np.ndarray:
     """Return standard errors of the log-odds of predicted labels, by the Laplace approximation and the delta method.
 
@@ -150,10 +169,10 @@ def _fitted(estimator):
 class _Laplace:
     """The Gaussian approximation of the weights' posterior."""
 
-    def __init__(self, estimator, X, sample_weight, tol, max_iter):
-        if not (isinstance(tol, Real) and 0 < tol < 1):
+    def __init__(self, estimator: Any, X: Any, sample_weight: ArrayLike | None, tol: Any, max_iter: Any) -> None:
+        if not (isinstance(tol, Real) and 0 < float(tol) < 1):
             raise ValueError(f"tol must be a number between 0 and 1, got {tol!r}")
-        if not (isinstance(max_iter, Integral) and max_iter >= 1):
+        if not (isinstance(max_iter, Integral) and int(max_iter) >= 1):
             raise ValueError(f"max_iter must be an integer >= 1, got {max_iter!r}")
         # parameters may have been set since
         trained = type(estimator)(**{**estimator.get_params(deep=False), **estimator._fitted.trained_with})
@@ -170,7 +189,7 @@ class _Laplace:
         self.plan = plan_class(self.model.layout, batch)
         self.n_weights, self.tol, self.max_iter = self.model.layout.n_weights, tol, max_iter
 
-    def standard_error(self, gradient, name):
+    def standard_error(self, gradient: np.ndarray, name: str) -> float:
         """Return the standard error of a function of the weights; ``name`` is for errors."""
         operator = LinearOperator((self.n_weights,) * 2, matvec=self._product, dtype=np.float64)
         solution, failed = cg(operator, gradient, rtol=self.tol, maxiter=self.max_iter)
@@ -183,12 +202,12 @@ class _Laplace:
             )
         return float(np.sqrt(gradient @ solution))
 
-    def _product(self, v):
+    def _product(self, v: np.ndarray) -> np.ndarray:
         v = np.asarray(v, np.float64).ravel()
         return self.model.expectation_slopes(self.plan, v, self.weight, self.n_jobs) + self.precision * v
 
 
-def _precision(estimator, layout):
+def _precision(estimator: Any, layout: WeightLayout) -> np.ndarray:
     """Return the precision of the prior of each weight; raise unless the model is one of likelihood and Gaussians."""
     name = type(estimator).__name__
     objective, penalty = estimator._choose_objective(), estimator.penalty
@@ -214,20 +233,20 @@ def _precision(estimator, layout):
 class _FeatureNumbers:
     """The numbers of features, by name or as they are."""
 
-    def __init__(self, estimator):
+    def __init__(self, estimator: Any) -> None:
         names = getattr(estimator, "feature_names_in_", None)
         self.n_features = estimator.n_features_in_
         self.by_name = {} if names is None else {name: number for number, name in enumerate(names)}
 
-    def __getitem__(self, feature):
+    def __getitem__(self, feature: Any) -> int:
         if isinstance(feature, Hashable) and feature in self.by_name:
             return self.by_name[feature]
-        if isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < self.n_features:
+        if isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= int(feature) < self.n_features:
             return int(feature)
         raise ValueError(f"the model has no feature {feature!r}")
 
 
-def _weight_number(estimator, features, weight):
+def _weight_number(estimator: Any, features: _FeatureNumbers, weight: tuple) -> int:
     """Return the place of a weight, given as (pattern, feature)."""
     if not isinstance(weight, tuple) or len(weight) != 2:
         raise ValueError(f"a weight is a tuple (pattern, feature), got {weight!r}")
@@ -246,7 +265,7 @@ def _weight_number(estimator, features, weight):
     return int(found[0])
 
 
-def _token_number(batch, position):
+def _token_number(batch: SequenceBatch, position: tuple[int, int]) -> int:
     """Return the number in a batch of the token at (sequence, token)."""
     valid = isinstance(position, tuple) and len(position) == 2 and all(isinstance(n, Integral) for n in position)
     if not valid or not 0 <= position[0] < len(batch) or not 0 <= position[1] < batch.lengths[position[0]]:

@@ -7,15 +7,17 @@ the metric for any weights of the sequences, or any mixture of two systems, with
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._checks import number_weights
 from .._validation import warn_user
-from ._reading import read_pair, refuse_other_number, sorted_union
+from ._reading import LabelSequences, read_pair, refuse_other_number, sorted_union
 from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens, warn_of_bio
 
 __all__ = [
@@ -41,12 +43,12 @@ class Counts(NamedTuple):
     true: sparse.csr_array  # (n, L) float64
     labels: list  # (L,)
 
-    def totals(self, sample_weight=None) -> np.ndarray:
+    def totals(self, sample_weight: ArrayLike | None = None) -> np.ndarray:
         """Return sums over sequences: correct, predicted and true, of shape (3, L)."""
         weight = _check_sample_weight(sample_weight, self.true.shape[0])
         return np.stack([weight @ matrix for matrix in self[:3]])
 
-    def with_labels(self, labels) -> Counts:
+    def with_labels(self, labels: list) -> Counts:
         """Return the same counts, with a column for each of ``labels``."""
         codes = _codes_in(labels, self.labels)
         entries = [matrix.tocoo() for matrix in self[:3]]
@@ -56,7 +58,7 @@ class Counts(NamedTuple):
         return Counts(correct, predicted, true, labels)
 
 
-def _check_sample_weight(sample_weight, n_sequences):
+def _check_sample_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarray:
     if sample_weight is None:
         return np.ones(n_sequences)
     weight = np.asarray(number_weights(sample_weight), dtype=np.float64)
@@ -70,20 +72,22 @@ def _check_sample_weight(sample_weight, n_sequences):
     return weight
 
 
-def _matrix(rows, codes, n_rows, n_labels, data=None):
+def _matrix(
+    rows: np.ndarray, codes: np.ndarray, n_rows: int, n_labels: int, data: np.ndarray | None = None
+) -> sparse.csr_array:
     """Add up items by row and label; the code -1 stands for labels that are left out."""
     kept = codes >= 0
     data = np.ones(len(rows)) if data is None else data
     return sparse.csr_array((data[kept], (rows[kept], codes[kept])), shape=(n_rows, n_labels))
 
 
-def _codes_in(labels, old_labels):
+def _codes_in(labels: list, old_labels: list) -> np.ndarray:
     """Return for each old label its place in ``labels``, or -1."""
     number = {label: code for code, label in enumerate(labels)}
     return np.array([number.get(label, -1) for label in old_labels], dtype=np.int64)
 
 
-def _scored_labels(labels, ignore, *found):
+def _scored_labels(labels: Iterable[Hashable] | None, ignore: Iterable[Hashable], *found: list) -> list:
     """Return the labels that take part: those given, else all that were found, without those to be ignored."""
     ignore = _check_labels("ignore", ignore)
     union = sorted_union(*found) if labels is None else _check_labels("labels", labels)
@@ -92,7 +96,7 @@ def _scored_labels(labels, ignore, *found):
     return [label for label in union if label not in ignore]
 
 
-def _check_labels(name, labels):
+def _check_labels(name: str, labels: Iterable[Hashable]) -> list:
     if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
         raise TypeError(f"{name} must be a list of labels, got {labels!r:.60}")
     labels = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
@@ -104,7 +108,13 @@ def _check_labels(name, labels):
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
-def count_tokens(y_true, y_pred, *, labels=None, ignore=()) -> Counts:
+def count_tokens(
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+) -> Counts:
     """Count tokens by label."""
     true, predicted = read_pair(y_true, y_pred)
     scored = _scored_labels(labels, ignore, true.labels, predicted.labels)
@@ -121,7 +131,15 @@ def count_tokens(y_true, y_pred, *, labels=None, ignore=()) -> Counts:
     )
 
 
-def count_segments(y_true, y_pred, *, encoding="runs", strict=False, labels=None, ignore=()) -> Counts:
+def count_segments(
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    encoding: str = "runs",
+    strict: bool = False,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+) -> Counts:
     """Count segments by label; one is correct if there is a true one with the same start, stop and label."""
     true, predicted = _read_segment_pair(y_true, y_pred, encoding, strict)
     scored = _scored_labels(labels, ignore, _labels_used(true), _labels_used(predicted))
@@ -137,7 +155,9 @@ def count_segments(y_true, y_pred, *, encoding="runs", strict=False, labels=None
     )
 
 
-def _read_segment_pair(y_true, y_pred, encoding, strict):
+def _read_segment_pair(
+    y_true: LabelSequences, y_pred: LabelSequences, encoding: str, strict: bool
+) -> tuple[SegmentTable, SegmentTable]:
     check_encoding(encoding, strict)
     if encoding == "segments":
         true, predicted = read_segments(y_true, "y_true"), read_segments(y_pred, "y_pred")
@@ -151,15 +171,15 @@ def _read_segment_pair(y_true, y_pred, encoding, strict):
     )
 
 
-def _take(values, index):
+def _take(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     return values[index] if len(values) else np.zeros(0, dtype=np.int64)
 
 
-def _labels_used(table: SegmentTable):
+def _labels_used(table: SegmentTable) -> list:
     return [table.labels[code] for code in np.unique(table.label).tolist()]
 
 
-def _common(true, predicted):
+def _common(true: SegmentTable, predicted: SegmentTable) -> tuple[np.ndarray, np.ndarray]:
     """Return sequence and label of the segments that both tables have; neither has one twice."""
     both = np.concatenate([np.stack(true[:4]), np.stack(predicted[:4])], axis=1)
     both = both[:, np.lexsort(both)]
@@ -167,14 +187,16 @@ def _common(true, predicted):
     return both[0, 1:][repeated], both[3, 1:][repeated]
 
 
-def count_tokens_as_items(y_true, y_pred) -> Counts:
+def count_tokens_as_items(y_true: LabelSequences, y_pred: LabelSequences) -> Counts:
     """Count tokens without regard to labels, so that the precision is the accuracy."""
     counts = count_tokens(y_true, y_pred)
     correct, predicted, true = (sparse.csr_array(matrix.sum(axis=1).reshape(-1, 1)) for matrix in counts[:3])
     return Counts(correct, predicted, true, [None])
 
 
-def count_sequences_as_items(y_true, y_pred, *, encoding=None, strict=False) -> Counts:
+def count_sequences_as_items(
+    y_true: LabelSequences, y_pred: LabelSequences, *, encoding: str | None = None, strict: bool = False
+) -> Counts:
     """Count sequences without an error, so that the precision is the sequence accuracy."""
     if encoding is None:
         counts = count_tokens(y_true, y_pred)
@@ -189,13 +211,13 @@ def count_sequences_as_items(y_true, y_pred, *, encoding=None, strict=False) -> 
 # --- ratios -----------------------------------------------------------------------------------------------------------
 
 
-def check_average(average) -> None:
+def check_average(average: str | None) -> None:
     """Raise unless there is such an average."""
     if not (average is None or isinstance(average, str)) or average not in AVERAGES:
         raise ValueError(f'average must be "micro", "macro", "weighted" or None, got {average!r}')
 
 
-def check_zero_division(zero_division) -> float:
+def check_zero_division(zero_division: str | float) -> float:
     """Return the value of ratios whose denominator is 0."""
     if isinstance(zero_division, str) and zero_division == "warn":
         return 0.0
@@ -204,7 +226,7 @@ def check_zero_division(zero_division) -> float:
     raise ValueError(f'zero_division must be "warn", 0, 1 or nan, got {zero_division!r}')
 
 
-def _fraction(totals, quantity):
+def _fraction(totals: np.ndarray, quantity: str) -> tuple[np.ndarray, np.ndarray]:
     correct, predicted, true = totals
     if quantity == "precision":
         return correct, predicted
@@ -213,7 +235,9 @@ def _fraction(totals, quantity):
     return 2 * correct, predicted + true
 
 
-def ratio(totals, quantity, average, undefined, present=None) -> np.ndarray:
+def ratio(
+    totals: np.ndarray, quantity: str, average: str | None, undefined: float, present: np.ndarray | None = None
+) -> np.ndarray:
     """Return precision, recall or F1 of counts.
 
     Parameters
@@ -249,7 +273,7 @@ def ratio(totals, quantity, average, undefined, present=None) -> np.ndarray:
     return mean
 
 
-def warn_undefined(totals, quantities, average, items) -> None:
+def warn_undefined(totals: np.ndarray, quantities: Iterable[str], average: str | None, items: str) -> None:
     """Warn of ratios 0 / 0, in scikit-learn's words."""
     if average == "micro":
         totals = totals.sum(axis=-1, keepdims=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import Parameter, signature
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from . import _segment_scores, _token_scores
 from ._counts import (
+    Counts,
     check_average,
     check_zero_division,
     count_segments,
@@ -21,7 +22,7 @@ from ._counts import (
     count_tokens_as_items,
     ratio,
 )
-from ._reading import read_sequences, refuse_other_number, sorted_union
+from ._reading import LabelSequences, read_sequences, refuse_other_number, sorted_union
 
 __all__ = ["RandomizationTest", "randomization_test"]
 
@@ -49,7 +50,16 @@ class RandomizationTest(NamedTuple):
     p_value: float  # (n_c + 1) / (n_trials + 1), n_c = number of trials with at least this absolute difference
 
 
-def randomization_test(y_true, y_pred_a, y_pred_b, metric, *, n_trials=999, random_state=None, **metric_params):
+def randomization_test(
+    y_true: LabelSequences,
+    y_pred_a: LabelSequences,
+    y_pred_b: LabelSequences,
+    metric: Callable[..., float],
+    *,
+    n_trials: int = 999,
+    random_state: int | np.random.RandomState | None = None,
+    **metric_params: Any,
+) -> RandomizationTest:
     """Test whether two systems differ, by swapping their outputs at random.
 
     If the systems were equally good, it would make no difference which of them gave which output. Each trial swaps the
@@ -121,15 +131,21 @@ def randomization_test(y_true, y_pred_a, y_pred_b, metric, *, n_trials=999, rand
     return RandomizationTest(float(score_a), float(score_b), float(score_a - score_b), p_value)
 
 
-def _swaps(n_sequences, n_trials, random_state):
+def _swaps(n_sequences: int, n_trials: int, random_state: int | np.random.RandomState | None) -> Iterator[np.ndarray]:
     """Yield blocks of shape (trials, n_sequences) that say which outputs are swapped."""
-    random_state = check_random_state(random_state)
+    rng = check_random_state(random_state)
     size = max(1, BLOCK // max(1, n_sequences))
     for start in range(0, n_trials, size):
-        yield random_state.random_sample((min(size, n_trials - start), n_sequences)) < 0.5
+        yield rng.random_sample((min(size, n_trials - start), n_sequences)) < 0.5
 
 
-def _mix_counts(y_true, y_pred_a, y_pred_b, metric, metric_params):
+def _mix_counts(
+    y_true: LabelSequences,
+    y_pred_a: LabelSequences,
+    y_pred_b: LabelSequences,
+    metric: Callable[..., float],
+    metric_params: dict[str, Any],
+) -> tuple[int, Callable[[np.ndarray], Any]]:
     """Return the number of sequences, and a function from swaps to scores that adds up counts."""
     count, quantity = COUNTED[metric]
     params = _bound_params(metric, metric_params)
@@ -148,7 +164,7 @@ def _mix_counts(y_true, y_pred_a, y_pred_b, metric, metric_params):
     # what a swap adds to the counts of a, and takes from those of b; the true items are the same
     change = sparse.hstack([b.correct - a.correct, b.predicted - a.predicted], format="csr")
 
-    def score(swapped):
+    def score(swapped: np.ndarray) -> list[np.ndarray]:
         moved = (change.T @ swapped.T.astype(np.float64)).T.reshape(len(swapped), 2, n_labels).transpose(1, 0, 2)
         values = []
         for totals, sign in ((totals_a, 1), (totals_b, -1)):
@@ -162,7 +178,9 @@ def _mix_counts(y_true, y_pred_a, y_pred_b, metric, metric_params):
     return n_sequences, score
 
 
-def _named(name, count, y_true, y_pred, **count_params):
+def _named(
+    name: str, count: Callable[..., Counts], y_true: LabelSequences, y_pred: LabelSequences, **count_params: Any
+) -> Counts:
     try:
         return count(y_true, y_pred, **count_params)
     except (TypeError, ValueError) as error:
@@ -170,7 +188,7 @@ def _named(name, count, y_true, y_pred, **count_params):
         raise
 
 
-def _bound_params(metric, metric_params) -> dict[str, Any]:
+def _bound_params(metric: Callable[..., float], metric_params: dict[str, Any]) -> dict[str, Any]:
     """Return the values of all parameters of one of our metrics."""
     known = {
         name: parameter.default
@@ -183,14 +201,20 @@ def _bound_params(metric, metric_params) -> dict[str, Any]:
     return known | metric_params
 
 
-def _mix_outputs(y_true, y_pred_a, y_pred_b, metric, metric_params):
+def _mix_outputs(
+    y_true: LabelSequences,
+    y_pred_a: LabelSequences,
+    y_pred_b: LabelSequences,
+    metric: Callable[..., float],
+    metric_params: dict[str, Any],
+) -> tuple[int, Callable[[np.ndarray], Any]]:
     """Return the number of sequences, and a function from swaps to scores that calls the metric."""
     y_true = read_sequences(y_true, "y_true")
     a, b = read_sequences(y_pred_a, "y_pred_a"), read_sequences(y_pred_b, "y_pred_b")
     refuse_other_number(len(y_true), len(a))
     refuse_other_number(len(y_true), len(b))
 
-    def score(swapped):
+    def score(swapped: np.ndarray) -> np.ndarray:
         scores = np.empty((2, len(swapped)))
         for trial, swap in enumerate(swapped.tolist()):
             scores[0, trial] = metric(y_true, [b[n] if s else a[n] for n, s in enumerate(swap)], **metric_params)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import count
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,10 @@ __all__ = [
 ]
 
 
+# lists or arrays of sequences, whose items are labels or (start, stop, label)
+LabelSequences = Sequence[Any] | np.ndarray
+
+
 class CodedLabels(NamedTuple):
     """The labels of all tokens as codes.   N tokens, L distinct labels."""
 
@@ -36,7 +41,7 @@ class CodedLabels(NamedTuple):
         return np.diff(self.offsets)
 
 
-def read_sequences(y, name, items="labels") -> list:
+def read_sequences(y: LabelSequences, name: str, items: str = "labels") -> list:
     """Return y as a list of sequences; ``name`` and ``items`` are for error messages."""
     if hasattr(y, "__array__"):
         y = unmasked(y)
@@ -45,7 +50,7 @@ def read_sequences(y, name, items="labels") -> list:
     return [_read_sequence(sequence, f"{name}[{n}] (sequence {n})", items) for n, sequence in enumerate(y)]
 
 
-def _read_sequence(sequence, where, items):
+def _read_sequence(sequence: Any, where: str, items: str) -> list:
     if hasattr(sequence, "__array__"):
         sequence = unmasked(sequence)
     if isinstance(sequence, (str, bytes)) or not _is_ordered_collection(sequence):
@@ -56,13 +61,13 @@ def _read_sequence(sequence, where, items):
     return sequence
 
 
-def _is_ordered_collection(value):
+def _is_ordered_collection(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
 
 
-def read_tokens(y, name) -> CodedLabels:
+def read_tokens(y: LabelSequences, name: str) -> CodedLabels:
     """Read one label for each token."""
     sequences = read_sequences(y, name)
     if looks_like_segments(sequences):
@@ -81,7 +86,7 @@ def read_tokens(y, name) -> CodedLabels:
     return CodedLabels(codes, labels, offsets)
 
 
-def read_pair(y_true, y_pred) -> tuple[CodedLabels, CodedLabels]:
+def read_pair(y_true: LabelSequences, y_pred: LabelSequences) -> tuple[CodedLabels, CodedLabels]:
     """Read two labellings of the same tokens."""
     true, predicted = read_tokens(y_true, "y_true"), read_tokens(y_pred, "y_pred")
     refuse_other_number(len(true.lengths), len(predicted.lengths))
@@ -92,13 +97,13 @@ def read_pair(y_true, y_pred) -> tuple[CodedLabels, CodedLabels]:
     return true, predicted
 
 
-def refuse_other_number(n_true, n_predicted):
+def refuse_other_number(n_true: int, n_predicted: int) -> None:
     """Raise unless y_true and y_pred have the same number of sequences."""
     if n_true != n_predicted:
         raise ValueError(f"y_true has {n_true} sequences, but y_pred has {n_predicted}")
 
 
-def code_values(values, name, where) -> tuple[np.ndarray, list]:
+def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> tuple[np.ndarray, list]:
     """Return a code for each label and the distinct labels; ``where`` says where a label is, for error messages."""
     if isinstance(values, np.ndarray):
         distinct, codes = np.unique(values, return_inverse=True)
@@ -111,7 +116,7 @@ def code_values(values, name, where) -> tuple[np.ndarray, list]:
             _refuse_unhashable(values, name, where)
             raise
         labels = list(table)
-    numbers = {label for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
+    numbers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
     ignored = name != "y_pred" and IGNORED in numbers and min(numbers - {IGNORED}, default=0) >= 0
     for code, label in enumerate(labels):
         if is_missing(label) or (ignored and label == IGNORED):
@@ -119,7 +124,7 @@ def code_values(values, name, where) -> tuple[np.ndarray, list]:
     return codes, labels
 
 
-def _refuse_unhashable(values, name, where):
+def _refuse_unhashable(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> None:
     for t, value in enumerate(values):
         try:
             hash(value)
@@ -129,9 +134,9 @@ def _refuse_unhashable(values, name, where):
             ) from None
 
 
-def sorted_union(*collections) -> list:
+def sorted_union(*collections: Iterable[Hashable]) -> list:
     """Return the distinct labels of all collections, sorted."""
-    union = set().union(*collections)
+    union: set = set().union(*collections)
     try:
         return sorted(union)
     except TypeError as error:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from ._counts import count_segments, count_tokens
-from ._token_scores import all_scores
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ._counts import Counts, count_segments, count_tokens
+from ._reading import LabelSequences
+from ._token_scores import PrecisionRecallF1, all_scores
 
 __all__ = ["segment_classification_report", "token_classification_report"]
 
@@ -12,8 +18,16 @@ COLUMNS = ("precision", "recall", "f1-score", "support")
 
 
 def token_classification_report(
-    y_true, y_pred, *, labels=None, ignore=(), digits=2, output_dict=False, zero_division="warn", sample_weight=None
-):
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    digits: int = 2,
+    output_dict: bool = False,
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> str | dict[str, Any]:
     """Return a table of precision, recall, F1 and support of each token label, and of their averages.
 
     Parameters
@@ -66,18 +80,18 @@ def token_classification_report(
 
 
 def segment_classification_report(
-    y_true,
-    y_pred,
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
     *,
-    encoding="runs",
-    strict=False,
-    labels=None,
-    ignore=(),
-    digits=2,
-    output_dict=False,
-    zero_division="warn",
-    sample_weight=None,
-):
+    encoding: str = "runs",
+    strict: bool = False,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    digits: int = 2,
+    output_dict: bool = False,
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> str | dict[str, Any]:
     """Return a table of precision, recall, F1 and support of exact segments of each label, and of their averages.
 
     Parameters
@@ -132,16 +146,21 @@ def segment_classification_report(
     return _report(by_label, averages, False, digits, output_dict)
 
 
-def _averages(counts, zero_division, sample_weight):
+def _averages(counts: Counts, zero_division: str | float, sample_weight: ArrayLike | None) -> dict[str, tuple]:
     """Return the rows of the averages, without warnings: those of the labels say all."""
     quiet = 0 if isinstance(zero_division, str) else zero_division
     return {f"{average} avg": all_scores(counts, average, quiet, sample_weight, "")[:4] for average in AVERAGES}
 
 
-def _report(by_label, averages, has_accuracy, digits, output_dict):
-    rows = {str(label): values for label, *values in zip(by_label.labels, *by_label[:4], strict=True)}
+def _report(
+    by_label: PrecisionRecallF1, averages: dict[str, tuple], has_accuracy: bool, digits: int, output_dict: bool
+) -> str | dict[str, Any]:
+    columns: tuple[Any, ...] = by_label[:4]
+    rows = {str(label): values for label, *values in zip(by_label.labels, *columns, strict=True)}
     if output_dict:
-        report = {name: dict(zip(COLUMNS, map(float, row), strict=True)) for name, row in (rows | averages).items()}
+        report: dict[str, Any] = {
+            name: dict(zip(COLUMNS, map(float, row), strict=True)) for name, row in (rows | averages).items()
+        }
         if has_accuracy:
             accuracy = report.pop("micro avg")["precision"]
             report = {**{name: report[name] for name in rows}, "accuracy": accuracy} | report
@@ -158,10 +177,10 @@ def _report(by_label, averages, has_accuracy, digits, output_dict):
     return "\n".join(lines) + "\n"
 
 
-def _cells(row, digits):
+def _cells(row: Iterable[Any], digits: int) -> list[str]:
     *ratios, support = row
     return [*(f"{value:.{digits}f}" for value in ratios), str(support)]
 
 
-def _line(name, cells, width):
+def _line(name: str, cells: Iterable[str], width: int) -> str:
     return f"{name:>{width}} " + "".join(f" {cell:>9}" for cell in cells)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ._counts import count_segments
-from ._token_scores import all_scores, one_score
+from ._reading import LabelSequences
+from ._token_scores import PrecisionRecallF1, all_scores, one_score
 
 __all__ = ["segment_f1_score", "segment_precision_recall_f1", "segment_precision_score", "segment_recall_score"]
 
 
 def segment_precision_recall_f1(
-    y_true,
-    y_pred,
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
     *,
-    encoding="runs",
-    strict=False,
-    labels=None,
-    ignore=(),
-    average=None,
-    zero_division="warn",
-    sample_weight=None,
-):
+    encoding: str = "runs",
+    strict: bool = False,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    average: str | None = None,
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> PrecisionRecallF1:
     """Return precision, recall, F1 and support of exact segments.
 
     Parameters
@@ -76,17 +82,17 @@ def segment_precision_recall_f1(
 
 
 def segment_precision_score(
-    y_true,
-    y_pred,
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
     *,
-    encoding="runs",
-    strict=False,
-    labels=None,
-    ignore=(),
-    average="micro",
-    zero_division="warn",
-    sample_weight=None,
-):
+    encoding: str = "runs",
+    strict: bool = False,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    average: str | None = "micro",
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> float | np.ndarray:
     """Return the precision of exact segments: correct / predicted.
 
     Parameters
@@ -131,17 +137,17 @@ def segment_precision_score(
 
 
 def segment_recall_score(
-    y_true,
-    y_pred,
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
     *,
-    encoding="runs",
-    strict=False,
-    labels=None,
-    ignore=(),
-    average="micro",
-    zero_division="warn",
-    sample_weight=None,
-):
+    encoding: str = "runs",
+    strict: bool = False,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    average: str | None = "micro",
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> float | np.ndarray:
     """Return the recall of exact segments: correct / true.
 
     Parameters
@@ -186,17 +192,17 @@ def segment_recall_score(
 
 
 def segment_f1_score(
-    y_true,
-    y_pred,
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
     *,
-    encoding="runs",
-    strict=False,
-    labels=None,
-    ignore=(),
-    average="micro",
-    zero_division="warn",
-    sample_weight=None,
-):
+    encoding: str = "runs",
+    strict: bool = False,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    average: str | None = "micro",
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> float | np.ndarray:
     """Return the F1 of exact segments: 2 correct / (predicted + true).
 
     Parameters

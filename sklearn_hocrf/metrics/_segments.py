@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,9 @@ from .._encodings import (
     split_tag,
 )
 from .._labels import place
+from .._segments import Segments
 from .._validation import warn_user
-from ._reading import CodedLabels, code_values, read_sequences, read_tokens
+from ._reading import CodedLabels, LabelSequences, code_values, read_sequences, read_tokens
 
 __all__ = ["SegmentTable", "check_encoding", "extract_segments", "read_segments", "segments_of_tokens", "warn_of_bio"]
 
@@ -40,7 +42,7 @@ class SegmentTable(NamedTuple):
     n_sequences: int
 
 
-def check_encoding(encoding, strict) -> None:
+def check_encoding(encoding: str, strict: bool) -> None:
     """Raise unless the two parameters have values that exist."""
     if encoding not in ENCODINGS:
         raise ValueError(f"encoding must be one of {', '.join(map(repr, ENCODINGS))}, got {encoding!r}")
@@ -48,7 +50,9 @@ def check_encoding(encoding, strict) -> None:
         raise TypeError(f"strict must be True or False, got {strict!r}")
 
 
-def extract_segments(y, *, encoding="runs", strict=False):
+def extract_segments(
+    y: LabelSequences, *, encoding: str = "runs", strict: bool = False
+) -> list[list[tuple[int, int, Any]]]:
     """Return the segments of label sequences.
 
     Parameters
@@ -110,13 +114,13 @@ def extract_segments(y, *, encoding="runs", strict=False):
         tokens = read_tokens(y, "y")
         warn_of_bio(tokens.labels, encoding)
         table = segments_of_tokens(tokens, encoding, strict, "y")
-    segments = [[] for _ in range(table.n_sequences)]
+    segments: list[list[tuple[int, int, Any]]] = [[] for _ in range(table.n_sequences)]
     for n, start, stop, label in zip(*(column.tolist() for column in table[:4]), strict=True):
         segments[n].append((start, stop, table.labels[label]))
     return segments
 
 
-def warn_of_bio(labels, encoding) -> None:
+def warn_of_bio(labels: Iterable[Hashable] | None, encoding: str) -> None:
     """Warn of labels that look like BIO tags where runs of equal labels are to be segments."""
     if encoding == "runs" and look_like_bio(labels):
         warn_user('the labels look like BIO tags: encoding="bio"?')
@@ -125,7 +129,7 @@ def warn_of_bio(labels, encoding) -> None:
 # --- token labels -----------------------------------------------------------------------------------------------------
 
 
-def segments_of_tokens(tokens: CodedLabels, encoding, strict, name) -> SegmentTable:
+def segments_of_tokens(tokens: CodedLabels, encoding: str, strict: bool, name: str) -> SegmentTable:
     """Cut the sequences into segments and leave out those of O tokens and, if strict, those that break the rules."""
     if encoding == "runs":
         return _table(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
@@ -142,7 +146,7 @@ def segments_of_tokens(tokens: CodedLabels, encoding, strict, name) -> SegmentTa
     return _table(segments, tokens.offsets, labels, kept)
 
 
-def _follows_its_like(segments):
+def _follows_its_like(segments: Segments) -> np.ndarray:
     """Return for each segment whether one of its label is right before it, in the same sequence."""
     same = np.zeros(len(segments.codes), dtype=bool)
     same[1:] = segments.codes[1:] == segments.codes[:-1]
@@ -151,23 +155,27 @@ def _follows_its_like(segments):
     return same
 
 
-def _table(segments, offsets, labels, kept=slice(None)):
+def _table(
+    segments: Segments, offsets: np.ndarray, labels: list, kept: np.ndarray | slice = slice(None)
+) -> SegmentTable:
     sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(segments.offsets))[kept]
     origin = offsets[sequence]
     start, stop, label = segments.start[kept] - origin, segments.stop[kept] - origin, segments.codes[kept]
     return SegmentTable(sequence, start, stop, label.astype(np.int64), labels, len(offsets) - 1)
 
 
-def _split_tags(tokens, encoding, name):
+def _split_tags(tokens: CodedLabels, encoding: str, name: str) -> tuple[np.ndarray, np.ndarray, list]:
     """Return prefix (N,) and label code (N,) of each token's tag, and the labels."""
-    split = [split_tag(tag, encoding) for tag in tokens.labels]
-    for code, (tag, parts) in enumerate(zip(tokens.labels, split, strict=True)):
+    split: list[tuple[int, str]] = []
+    for code, tag in enumerate(tokens.labels):
+        parts = split_tag(tag, encoding)
         if parts is None:
             t = int(np.argmax(tokens.codes == code))
             expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != "O")
             raise ValueError(
                 f"{short(tag)} of {name} ({place(tokens.offsets, t)}) is no tag of this encoding: 'O', {expected}"
             )
+        split.append(parts)
     labels = sorted({label for _, label in split})
     number = {label: code for code, label in enumerate(labels)}
     prefix_of_tag = np.array([prefix for prefix, _ in split], dtype=np.int8)
@@ -178,7 +186,7 @@ def _split_tags(tokens, encoding, name):
 # --- given segments ---------------------------------------------------------------------------------------------------
 
 
-def read_segments(y, name) -> SegmentTable:
+def read_segments(y: LabelSequences, name: str) -> SegmentTable:
     """Read lists of (start, stop, label)."""
     sequences = read_sequences(y, name, "segments")
     rows = [
@@ -195,7 +203,7 @@ def read_segments(y, name) -> SegmentTable:
     return SegmentTable(sequence, start, stop, label, labels, len(sequences))
 
 
-def _refuse_repeated(rows, offsets, name):
+def _refuse_repeated(rows: list[tuple], offsets: np.ndarray, name: str) -> None:
     seen = set()
     for i, row in enumerate(rows):
         if row in seen:

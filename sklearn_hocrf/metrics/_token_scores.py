@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._counts import (
+    Counts,
     check_average,
     check_zero_division,
     count_sequences_as_items,
@@ -15,6 +18,7 @@ from ._counts import (
     ratio,
     warn_undefined,
 )
+from ._reading import LabelSequences
 
 __all__ = [
     "PrecisionRecallF1",
@@ -39,7 +43,14 @@ class PrecisionRecallF1(NamedTuple):
     labels: list  # (L,)   the labels that take part
 
 
-def one_score(counts, quantity, average, zero_division, sample_weight, items):
+def one_score(
+    counts: Counts,
+    quantity: str,
+    average: str | None,
+    zero_division: str | float,
+    sample_weight: ArrayLike | None,
+    items: str,
+) -> float | np.ndarray:
     """Return what a public score function returns, and warn on its behalf."""
     check_average(average)
     undefined = check_zero_division(zero_division)
@@ -50,7 +61,9 @@ def one_score(counts, quantity, average, zero_division, sample_weight, items):
     return value if average is None else float(value)
 
 
-def all_scores(counts, average, zero_division, sample_weight, items) -> PrecisionRecallF1:
+def all_scores(
+    counts: Counts, average: str | None, zero_division: str | float, sample_weight: ArrayLike | None, items: str
+) -> PrecisionRecallF1:
     """Return precision, recall, F1 and support, and warn on behalf of a public function."""
     check_average(average)
     undefined = check_zero_division(zero_division)
@@ -65,14 +78,16 @@ def all_scores(counts, average, zero_division, sample_weight, items) -> Precisio
     return PrecisionRecallF1(float(precision), float(recall), float(f1), support.sum().item(), counts.labels)
 
 
-def _accuracy(counts, sample_weight, items):
+def _accuracy(counts: Counts, sample_weight: ArrayLike | None, items: str) -> float:
     correct, total, _ = counts.totals(sample_weight)[:, 0]
     if total == 0:
         raise ValueError(f"there are no {items} with a weight above 0, so there is no accuracy")
     return float(correct / total)
 
 
-def token_accuracy_score(y_true, y_pred, *, sample_weight=None):
+def token_accuracy_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Return the share of tokens with the right label.
 
     For the accuracy of tokens whose true label is not, say, "O", take the recall:
@@ -103,7 +118,14 @@ def token_accuracy_score(y_true, y_pred, *, sample_weight=None):
     return _accuracy(count_tokens_as_items(y_true, y_pred), sample_weight, "tokens")
 
 
-def sequence_accuracy_score(y_true, y_pred, *, encoding=None, strict=False, sample_weight=None):
+def sequence_accuracy_score(
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    encoding: str | None = None,
+    strict: bool = False,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Return the share of sequences without an error.
 
     Parameters
@@ -137,8 +159,15 @@ def sequence_accuracy_score(y_true, y_pred, *, encoding=None, strict=False, samp
 
 
 def token_precision_recall_f1(
-    y_true, y_pred, *, labels=None, ignore=(), average=None, zero_division="warn", sample_weight=None
-):
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    average: str | None = None,
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> PrecisionRecallF1:
     """Return precision, recall, F1 and support of token labels.
 
     Parameters
@@ -184,8 +213,15 @@ def token_precision_recall_f1(
 
 
 def token_precision_score(
-    y_true, y_pred, *, labels=None, ignore=(), average="macro", zero_division="warn", sample_weight=None
-):
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    average: str | None = "macro",
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> float | np.ndarray:
     """Return the precision of token labels: correct / predicted.
 
     Parameters
@@ -221,8 +257,15 @@ def token_precision_score(
 
 
 def token_recall_score(
-    y_true, y_pred, *, labels=None, ignore=(), average="macro", zero_division="warn", sample_weight=None
-):
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    average: str | None = "macro",
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> float | np.ndarray:
     """Return the recall of token labels: correct / true.
 
     Parameters
@@ -258,8 +301,15 @@ def token_recall_score(
 
 
 def token_f1_score(
-    y_true, y_pred, *, labels=None, ignore=(), average="macro", zero_division="warn", sample_weight=None
-):
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    average: str | None = "macro",
+    zero_division: str | float = "warn",
+    sample_weight: ArrayLike | None = None,
+) -> float | np.ndarray:
     """Return the F1 of token labels: 2 correct / (predicted + true).
 
     Parameters
