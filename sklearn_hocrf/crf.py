@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ._base import BaseSequenceLabeler
-from ._inference import ChainModel
+from ._estimator.base import BaseSequenceLabeler
+from ._inference.chain import ChainModel
 from ._objectives import ChainProblem
-from ._potentials import WeightLayout, build_layout
+from ._structure.layout import WeightLayout, build_layout
 from ._validation import check_classes, read_label_codes, read_token_targets
 
 __all__ = ["HighOrderCRF"]

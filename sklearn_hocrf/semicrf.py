@@ -7,8 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from ._base import BaseSequenceLabeler
-from ._encodings import (
+from ._data.encodings import (
     ENCODINGS,
     OUTSIDE,
     PREFIXES,
@@ -22,12 +21,13 @@ from ._encodings import (
     token_features,
     token_labels,
 )
-from ._labels import sorted_labels
+from ._data.labels import sorted_labels
+from ._data.segments import NO_LIMIT, Segments
+from ._estimator.base import BaseSequenceLabeler
+from ._inference.segment import SegmentModel
 from ._objectives import SegmentProblem
-from ._patterns import without_repeats
-from ._segment_inference import SegmentModel
-from ._segment_potentials import SegmentLayout, build_segment_layout
-from ._segments import NO_LIMIT, Segments
+from ._structure.patterns import without_repeats
+from ._structure.segment_layout import SegmentLayout, build_segment_layout
 from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
 from ._validation._sklearn import Interval, Options, StrOptions
 

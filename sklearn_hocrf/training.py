@@ -31,7 +31,7 @@ from ._solvers import (
     SolverReport,
     check_report,
 )
-from ._ties import tie_weights
+from ._structure.tied_weights import tie_weights
 
 __all__ = [
     "AdaGrad",
@@ -75,7 +75,7 @@ def minimise(solver: Any, objective: Objective, penalty: Any, problem: Problem, 
     """Minimise an objective of labelled data plus a penalty, by fewer variables where weights are bound to be equal.
 
     Only criteria, penalties and solvers of this package are known to give equal weights to attributes that always occur
-    together (see ``_ties``); others see all weights. What a solver returns is checked.
+    together (see ``_structure.tied_weights``); others see all weights. What a solver returns is checked.
     """
     known = type(objective) is NegativeLogLikelihood and type(penalty) in (L2, ElasticNet)
     if known and type(solver) in (LBFGS, NewtonCG, OWLQN):

@@ -10,10 +10,10 @@ import oracle
 from hypothesis import strategies as st
 from scipy import sparse
 
-from sklearn_hocrf._batch import SequenceBatch
-from sklearn_hocrf._inference import ChainModel
-from sklearn_hocrf._patterns import given_patterns
-from sklearn_hocrf._potentials import build_layout
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._inference.chain import ChainModel
+from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.patterns import given_patterns
 
 GOLDEN = Path(__file__).parent / "golden"
 MODERATE = st.floats(-3, 3, allow_subnormal=False)

@@ -14,11 +14,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from scipy import sparse
 
-from sklearn_hocrf._batch import SequenceBatch, TokenColumn, freeze
-from sklearn_hocrf._patterns import given_patterns
-from sklearn_hocrf._segment_inference import SegmentModel
-from sklearn_hocrf._segment_potentials import build_segment_layout
-from sklearn_hocrf._segments import (
+from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn, freeze
+from sklearn_hocrf._data.segments import (
     BAG,
     BEGIN,
     END_OF_SEGMENT,
@@ -33,6 +30,9 @@ from sklearn_hocrf._segments import (
     Segments,
     TokenBlock,
 )
+from sklearn_hocrf._inference.segment import SegmentModel
+from sklearn_hocrf._structure.patterns import given_patterns
+from sklearn_hocrf._structure.segment_layout import build_segment_layout
 
 # by prefix of the features' names: tag n-grams of BIO and BIOES inside a segment, across its last border, and others
 CHANNELS = {

@@ -142,7 +142,7 @@ def print_violations(name, source):
 
 # ------------------------------------------------------------------------------------------------------------- kernels
 
-COMMON_KERNELS = "sklearn_hocrf._kernels._common"
+COMMON_KERNELS = "sklearn_hocrf._kernels._vectors"
 DECORATOR_OF_KERNELS = "sklearn_hocrf._kernels._jit"
 
 CACHE_NAMES = {"numba", "numba.core.caching.FunctionCache", "numba.core.caching.NullCache"}  # of the decorator's file
@@ -268,7 +268,7 @@ KERNEL_RULES = [flag_violations, closure_violations]
 
 
 def test_there_is_something_to_look_at():
-    assert {"__init__.py", "__main__.py", "_batch.py", "crf.py", "_inference.py"} <= set(SOURCES)
+    assert {"__init__.py", "__main__.py", "_data/batch.py", "crf.py", "_inference/chain.py"} <= set(SOURCES)
     assert set(KERNELS) > {"_kernels/__init__.py"}
     assert any(jitted_functions(ast.parse(source)) for source in KERNELS.values())
 
@@ -290,11 +290,11 @@ def test_builtins_that_kernels_may_call_exist():
 @pytest.mark.parametrize(
     ("rule", "name", "source"),
     [
-        (layer_violations, "_batch.py", "from ._automaton import build_automaton"),
+        (layer_violations, "_data/batch.py", "from ._automaton import build_automaton"),
         (layer_violations, "_solvers.py", "from sklearn_hocrf import _objectives"),
-        (layer_violations, "_potentials.py", "def f():\n    import sklearn_hocrf._inference"),
-        (layer_violations, "_inference.py", "from ._segment_potentials import build_segment_layout"),
-        (layer_violations, "_segments.py", "from ._encodings import ENCODINGS"),
+        (layer_violations, "_structure/layout.py", "def f():\n    import sklearn_hocrf._inference.chain"),
+        (layer_violations, "_inference/chain.py", "from ._segment_potentials import build_segment_layout"),
+        (layer_violations, "_data/segments.py", "from ._encodings import ENCODINGS"),
         (layer_violations, "datasets/_files.py", "from .. import crf"),
         (layer_violations, "datasets/_files.py", "from ..crf import HighOrderCRF"),
         (layer_violations, "crf.py", "from . import HighOrderCRF"),
@@ -303,11 +303,11 @@ def test_builtins_that_kernels_may_call_exist():
         (dependency_violations, "crf.py", "import numba"),
         (dependency_violations, "crf.py", "from joblib import Parallel"),
         (dependency_violations, "_objectives.py", "from scipy import optimize"),
-        (dependency_violations, "_inference.py", "from sklearn.utils import check_array"),
-        (dependency_violations, "_base.py", "import pandas as pd"),
-        (dependency_violations, "_base.py", "from sklearn.base import BaseEstimator, _fit_context"),
+        (dependency_violations, "_inference/chain.py", "from sklearn.utils import check_array"),
+        (dependency_violations, "_estimator/base.py", "import pandas as pd"),
+        (dependency_violations, "_estimator/base.py", "from sklearn.base import BaseEstimator, _fit_context"),
         (dependency_violations, "metrics/__init__.py", "from sklearn.utils._param_validation import Interval"),
-        (dependency_violations, "_base.py", "from scipy.special import logsumexp"),
+        (dependency_violations, "_estimator/base.py", "from scipy.special import logsumexp"),
         (print_violations, "crf.py", "def f():\n    print(1)"),
     ],
 )

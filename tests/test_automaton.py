@@ -10,9 +10,9 @@ from cases import draw_patterns
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_hocrf._automaton import build_automaton
-from sklearn_hocrf._patterns import all_patterns, given_patterns, observed_patterns
-from sklearn_hocrf._sumnet import _pairs_with_arcs_below, build_sum_network
+from sklearn_hocrf._structure.automaton import build_automaton
+from sklearn_hocrf._structure.patterns import all_patterns, given_patterns, observed_patterns
+from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
 
 
 @st.composite
@@ -95,13 +95,13 @@ def test_patterns_and_arcs_refer_to_each_other(drawn):
     assert [patterns[z] if z >= 0 else None for z in automaton.arc_pattern] == [
         word if word in patterns else None for word in words
     ]
-    # the chain of arc_up holds every pattern that is a suffix of the arc, longest first
+    # the chain of arc_suffix holds every pattern that is a suffix of the arc, longest first
     for a, word in enumerate(words):
         seen = []
         while a >= 0:
             if automaton.arc_pattern[a] >= 0:
                 seen.append(patterns[automaton.arc_pattern[a]])
-            a = automaton.arc_up[a]
+            a = automaton.arc_suffix[a]
         assert seen == [word[i:] for i in range(len(word)) if word[i:] in patterns]
 
 

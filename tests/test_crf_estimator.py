@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch
 
 WORDS = [["the", "old", "man"], ["the", "man", "the", "boat"], ["old"], ["man", "old", "boat"]]
 X = [[{"word": word, "length": len(word)} for word in sequence] for sequence in WORDS]

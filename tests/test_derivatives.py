@@ -20,11 +20,12 @@ from segment_cases import (
 )
 from segment_cases import is_possible as has_segmentation
 
-from sklearn_hocrf import _inference, _segment_inference
-from sklearn_hocrf._inference import ChainModel, Plan
-from sklearn_hocrf._kernels import chain, chain_log, rows, segments, semi, semi_log
-from sklearn_hocrf._segment_inference import SegmentModel, SegmentPlan
-from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf._inference import chain as chain_inference
+from sklearn_hocrf._inference import segment as segment_inference
+from sklearn_hocrf._inference.chain import ChainModel, Plan
+from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
+from sklearn_hocrf._kernels import chain, chain_log, segment, segment_log, segment_scores, token_scores
 
 PLANS = {ChainModel: Plan, SegmentModel: SegmentPlan}
 FEATURES = {
@@ -191,19 +192,19 @@ def test_sequences_cut_by_position(long_numbers, monkeypatch):
     model, batch = chain_model(3, [*np.random.default_rng(3).integers(0, 50, 21), 120, 1, 97])
     direction = some_direction(model)
     expected = model.expectation_slopes(Plan(model.layout, batch), direction)
-    monkeypatch.setattr(_inference, "_LONG_NUMBERS", long_numbers)
+    monkeypatch.setattr(chain_inference, "_LONG_NUMBERS", long_numbers)
     plan = Plan(model.layout, batch)
-    assert max(len(piece.slabs) for chunk in plan.chunks for piece in chunk) > 1
+    assert max(len(piece.tiles) for chunk in plan.chunks for piece in chunk) > 1
     assert_close(model.expectation_slopes(plan, direction), expected, 1e-11)
 
 
-@pytest.mark.parametrize("module", [_inference, _segment_inference])
-def test_slopes_do_not_depend_on_the_size_of_slabs(module, monkeypatch):
+@pytest.mark.parametrize("module", [chain_inference, segment_inference])
+def test_slopes_do_not_depend_on_the_size_of_tiles(module, monkeypatch):
     lengths = np.random.default_rng(4).integers(0, 30, 2 * chain.LANES + 5)
-    model, batch = (chain_model if module is _inference else segment_model)(4, lengths)
+    model, batch = (chain_model if module is chain_inference else segment_model)(4, lengths)
     direction = some_direction(model)
     expected = model.expectation_slopes(plan_of(model, batch), direction)
-    monkeypatch.setattr(module, "_SLAB_NUMBERS", (0, 0) if module is _inference else 0)
+    monkeypatch.setattr(module, "_TILE_NUMBERS", (0, 0) if module is chain_inference else 0)
     assert_close(model.expectation_slopes(plan_of(model, batch), direction), expected, 1e-11)
 
 
@@ -213,7 +214,7 @@ def test_segmented_sequences_alone(features, monkeypatch):
     model, batch = segment_model(5, np.random.default_rng(5).integers(0, 40, 21), features)
     direction = some_direction(model)
     expected = model.expectation_slopes(SegmentPlan(model.layout, batch), direction)
-    monkeypatch.setattr(_segment_inference, "_MOST_NUMBERS", 0)
+    monkeypatch.setattr(segment_inference, "_MOST_NUMBERS", 0)
     plan = SegmentPlan(model.layout, batch)
     assert {piece.sequences.shape[1] for chunk in plan.chunks for piece in chunk} == {1}
     assert_close(model.expectation_slopes(plan, direction), expected, 1e-11)
@@ -242,7 +243,7 @@ class Counter:
         return self.function(*args)
 
 
-@pytest.mark.parametrize("module", [chain_log, semi_log])
+@pytest.mark.parametrize("module", [chain_log, segment_log])
 def test_sequences_that_need_log_space(module, monkeypatch):
     counter = Counter(module.forward_log)
     monkeypatch.setattr(module, "forward_log", counter)
@@ -353,7 +354,7 @@ def test_nothing_is_changed():
 @pytest.mark.needs_jit
 def test_no_kernel_is_compiled_again_for_other_data():
     def signatures():
-        kernels = [k for module in (chain, rows, segments, semi) for k in vars(module).values()]
+        kernels = [k for module in (chain, token_scores, segment_scores, segment) for k in vars(module).values()]
         return [len(kernel.signatures) for kernel in kernels if hasattr(kernel, "signatures")]
 
     def everything(seed, lengths, **options):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_hocrf._batch import SequenceBatch
-from sklearn_hocrf._encodings import (
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.encodings import (
     PREFIXES,
     B,
     E,
@@ -27,7 +27,7 @@ from sklearn_hocrf._encodings import (
     token_features,
     token_labels,
 )
-from sklearn_hocrf._segments import NO_LIMIT, Segments, TokenBlock, segment_features
+from sklearn_hocrf._data.segments import NO_LIMIT, Segments, TokenBlock, segment_features
 
 LABELS = ["O", "X", "Y"]
 # segmentations as lists of (length, label) per sequence; O is code 0 and has length 1

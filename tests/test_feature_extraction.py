@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._batch import SequenceBatch, TokenColumn
+from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn
 from sklearn_hocrf.feature_extraction import (
     AttributeVectorizer,
     LogOddsSegments,

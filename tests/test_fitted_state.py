@@ -16,12 +16,13 @@ import skops.io
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 
 import sklearn_hocrf
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _base
-from sklearn_hocrf._batch import SequenceBatch, TokenColumn
-from sklearn_hocrf._patterns import PatternTable, given_patterns
-from sklearn_hocrf._potentials import FeatureMap, WeightLayout
-from sklearn_hocrf._segment_potentials import SegmentLayout
-from sklearn_hocrf._segments import BAG, BEGIN, FROM_START, FROM_STOP, RANGE, WHOLE, Channel, LengthBlock
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn
+from sklearn_hocrf._data.segments import BAG, BEGIN, FROM_START, FROM_STOP, RANGE, WHOLE, Channel, LengthBlock
+from sklearn_hocrf._estimator import base
+from sklearn_hocrf._structure.layout import FeatureMap, WeightLayout
+from sklearn_hocrf._structure.patterns import PatternTable, given_patterns
+from sklearn_hocrf._structure.segment_layout import SegmentLayout
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.training import LBFGS, SGD, SolverReport
 
@@ -47,7 +48,14 @@ def answers(model):
 
 def arrays_of(model):
     layout = model._layout
-    found = [model._weights, *layout.automaton, *layout.network, *layout.slot_tables, *layout.arc_tables, *layout.pairs]
+    found = [
+        model._weights,
+        *layout.automaton,
+        *layout.network,
+        *layout.varying_tables,
+        *layout.arc_tables,
+        *layout.pairs,
+    ]
     found += [*layout.arc_columns, *layout.patterns, *layout.features[:2], layout.pair_feature, layout.pair_pattern]
     return [array for array in found if isinstance(array, np.ndarray)]
 
@@ -331,8 +339,8 @@ def test_interrupts_leave_the_old_model_or_the_new_one(crf, method):
     getattr(new, method)(*arguments)
     possible = [(answers(model), model.n_features_in_, model.n_iter_, model.classes_.tolist()) for model in (old, new)]
     assert possible[0] != possible[1]
-    base = _base.BaseSequenceLabeler
-    codes = {f.__code__ for f in (base._keep, base._attributes_of, base.fit.__wrapped__, crf.set_params)}
+    labeler = base.BaseSequenceLabeler
+    codes = {f.__code__ for f in (labeler._keep, labeler._attributes_of, labeler.fit.__wrapped__, crf.set_params)}
     number, found = 1, []
     while True:
         model = copy.copy(old)
@@ -398,14 +406,14 @@ def test_predictions_beside_refits_are_old_or_new_ones(crf):
 def test_answers_in_progress_are_those_of_the_model_that_was_asked(crf, monkeypatch):
     """A refit between any two steps of predict."""
     crf.fit(X, TAGS)
-    expected, read = crf.predict(X), _base.read_sequences
+    expected, read = crf.predict(X), base.read_sequences
 
     def read_and_refit(estimator, given):
         result = read(estimator, given)
         crf.fit(OTHER_X, OTHER_TAGS)
         return result
 
-    monkeypatch.setattr(_base, "read_sequences", read_and_refit)
+    monkeypatch.setattr(base, "read_sequences", read_and_refit)
     assert crf.predict(X) == expected
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from segment_cases import random_segment_case, to_segment_layout, to_segment_model
 
-from sklearn_hocrf import _segment_inference
-from sklearn_hocrf._inference import BasePlan, in_order
-from sklearn_hocrf._segment_inference import SegmentModel, SegmentPlan
+from sklearn_hocrf._inference import segment as segment_inference
+from sklearn_hocrf._inference.chain import BasePlan, in_order
+from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 
 
 class SlowPlan(BasePlan):
@@ -20,7 +20,7 @@ class SlowPlan(BasePlan):
     calls_are_long = True
 
     def __init__(self):
-        self.chunks, self._spare_tables, self._threads = [0, 1], [], {}
+        self.chunks, self._spare_workspaces, self._threads = [0, 1], [], {}
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -28,7 +28,7 @@ def test_an_interrupt_does_not_wait_for_a_kernel(n_jobs):
     plan, begun, release, ended = SlowPlan(), threading.Barrier(n_jobs + 1), threading.Event(), []
 
     def work(chunk):
-        with plan.tables() as tables:
+        with plan.workspace() as tables:
             begun.wait()
             release.wait(30)  # the kernel
             try:
@@ -67,7 +67,7 @@ def test_long_calls_give_the_same_bits(monkeypatch):
     case = random_segment_case(rng, (40, 3, 0, 17), longest=(5, 3), patterns=[(0, 1), (1, 0)])
     model, batch = to_segment_model(case)
     expected = model.expectations(SegmentPlan(model.layout, batch))
-    monkeypatch.setattr(_segment_inference, "_LONG_CALL", 0)
+    monkeypatch.setattr(segment_inference, "_LONG_CALL", 0)
     plan = SegmentPlan(model.layout, batch)
     assert plan.calls_are_long
     assert not SegmentPlan(model.layout, batch[2:3]).calls_are_long

@@ -11,8 +11,8 @@ from cases import Case, cases, golden_case, is_possible, random_case, to_chain_m
 from hypothesis import given
 from scipy import sparse
 
-from sklearn_hocrf import _inference
-from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._inference import chain as chain_inference
 from sklearn_hocrf._kernels import chain as scaled_kernels
 from sklearn_hocrf._kernels import chain_log
 
@@ -21,7 +21,7 @@ ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1),
 
 def answers(chain, batch):
     """Return log Z, marginals, expected counts and the scores of the best labels."""
-    plan = _inference.Plan(chain.layout, batch)
+    plan = chain_inference.Plan(chain.layout, batch)
     expected = chain.expectations(plan)
     np.testing.assert_allclose(expected.log_z, chain.log_partition(batch), rtol=1e-14)
     return expected.log_z, chain.marginals(batch), expected.counts, chain.log_score(batch, chain.decode(batch))
@@ -100,7 +100,7 @@ def test_the_twin_works_on_suspect_sequences_only(twin_passes):
 
 NO_SWITCH = {(a, b): -math.inf for a in range(3) for b in range(3) if a != b}
 UNDERFLOWS = {
-    # the mass that will win is lost in a product of factors that are all in range, in a row whose total is small itself
+    # the mass that will win is lost in a product of varying that are all in range, in a row whose total is small itself
     "small_row": emission_case(3, NO_SWITCH, [[0, -576, -460], [-400, 0, -400], [-600, -600, 0], [-600, -600, 0]]),
     "one_strong_pattern": emission_case(2, {(1,): 150.0, (0, 1): -math.inf, (0, 0, 0): 640.0}, [(0, 0)] * 3),
     "denormal_row": emission_case(2, {(1,): -math.inf, (0, 0): -632.0}, [[0, 0], [-80, 0], [0, 0]]),
@@ -171,22 +171,22 @@ def test_cut_sequences_equal_whole_ones(feature_orders, scale, long_numbers, mon
     whole = answers(chain, batch)
     pattern_marginals = chain.pattern_marginals(batch, [(0, 1), (2, 2, 1)])
     codes = chain.decode(batch)
-    monkeypatch.setattr(_inference, "_LONG_NUMBERS", long_numbers)
-    pieces = [piece for chunk in _inference.Plan(chain.layout, batch).chunks for piece in chunk]
-    assert max(len(piece.slabs) for piece in pieces) > 1
+    monkeypatch.setattr(chain_inference, "_LONG_NUMBERS", long_numbers)
+    tasks = [task for chunk in chain_inference.Plan(chain.layout, batch).chunks for task in chunk]
+    assert max(len(task.tiles) for task in tasks) > 1
     assert_same(answers(chain, batch), whole)
     np.testing.assert_allclose(chain.pattern_marginals(batch, [(0, 1), (2, 2, 1)]), pattern_marginals, atol=1e-12)
     np.testing.assert_array_equal(chain.decode(batch), codes)
 
 
 @ORDERS
-@pytest.mark.parametrize("slab_numbers", [0, 2000])
-def test_answers_do_not_depend_on_the_size_of_slabs(feature_orders, slab_numbers, monkeypatch):
+@pytest.mark.parametrize("tile_numbers", [0, 2000])
+def test_answers_do_not_depend_on_the_size_of_tiles(feature_orders, tile_numbers, monkeypatch):
     rng = np.random.default_rng(3)
     lengths = rng.integers(0, 30, 3 * scaled_kernels.LANES + 5)
     chain, batch = to_chain_model(random_case(rng, 3, lengths, 2, 8, 1.0, feature_orders))
     expected = answers(chain, batch)
-    monkeypatch.setattr(_inference, "_SLAB_NUMBERS", (slab_numbers, slab_numbers))
+    monkeypatch.setattr(chain_inference, "_TILE_NUMBERS", (tile_numbers, tile_numbers))
     assert_same(answers(chain, batch), expected)
 
 
@@ -221,7 +221,7 @@ def test_the_twin_keeps_its_digits_on_long_sequences():
     chain, _ = to_chain_model(random_case(rng, 3, [0], 3, 30, 300.0, [(0,), (1,)]))
     rows = sparse.csr_array(rng.normal(size=(n_tokens, 2)))
     batch = SequenceBatch.from_csr(rows, [0, n_tokens])
-    found = chain.expectations(_inference.Plan(chain.layout, batch))
+    found = chain.expectations(chain_inference.Plan(chain.layout, batch))
     assert found.log_z[0] > 8e6
     assert chain.layout.pattern_coef(found.counts)[:3].sum() == pytest.approx(n_tokens, rel=1e-13)
     middle = SequenceBatch.from_csr(rows[9000:10_000], [0, 1000])

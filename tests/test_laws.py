@@ -20,7 +20,7 @@ from cases import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_hocrf import _inference
+from sklearn_hocrf._inference import chain as chain_inference
 
 # scaled numbers near the end of their range: exp(-644) is about 1e-280
 EDGE = st.sampled_from([0.0, 150.0, -150.0, 300.0, -300.0, 400.0, -400.0, -460.0, -576.0, -640.0, 640.0])
@@ -261,7 +261,7 @@ def test_every_n_jobs_gives_the_same_bits(feature_orders):
 @pytest.mark.parametrize("long_numbers", [1 << 22, 1], ids=["whole", "cut"])
 @pytest.mark.parametrize("emission", [1.0, 1e4], ids=["scaled", "twin"])
 def test_a_sequence_without_any_possible_labelling_is_named(emission, long_numbers, monkeypatch):
-    monkeypatch.setattr(_inference, "_LONG_NUMBERS", long_numbers)
+    monkeypatch.setattr(chain_inference, "_LONG_NUMBERS", long_numbers)
     patterns = {(0,): 0.0, (1,): 0.0} | dict.fromkeys([(0, 0), (0, 1), (1, 0), (1, 1)], -math.inf)
     sequences = [[{0: 1.0}], [], [{}], [{}, {0: 1.0}, {}], [{0: 1.0}]]
     model = oracle.Model(2, patterns, {(0, (0,)): emission, (0, (1,)): 0.0})

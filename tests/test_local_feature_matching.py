@@ -16,8 +16,8 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._objectives import ChainProblem
-from sklearn_hocrf._patterns import given_patterns
-from sklearn_hocrf._potentials import build_layout
+from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.patterns import given_patterns
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.training import LBFGS, OWLQN, LocalFeatureMatching, NegativeLogLikelihood
 
@@ -182,10 +182,10 @@ def test_long_sequences_are_cut_by_position(feature_orders, monkeypatch):
     layout, objective = prepare(case)
     w = np.random.default_rng(8).normal(size=layout.n_weights)
     value, gradient = objective.value_gradient(w)
-    monkeypatch.setattr("sklearn_hocrf._inference._LONG_NUMBERS", 5000)
+    monkeypatch.setattr("sklearn_hocrf._inference.chain._LONG_NUMBERS", 5000)
     _, in_parts = prepare(case)
     pieces = [piece for chunk in in_parts.problem.matching.plan.chunks for piece in chunk]
-    assert max(len(piece.slabs) for piece in pieces) > 2
+    assert max(len(piece.tiles) for piece in pieces) > 2
     found = in_parts.value_gradient(w)
     assert found[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-11)

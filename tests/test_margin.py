@@ -20,12 +20,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from test_peers import tagged_sentences
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _inference
-from sklearn_hocrf._margins import Oracle
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._inference import chain as chain_inference
+from sklearn_hocrf._inference.loss_augmented import Oracle
 from sklearn_hocrf._objectives import ChainProblem, Hinge, Perceptron, SegmentProblem
 from sklearn_hocrf._penalties import L2, ElasticNet
-from sklearn_hocrf._segment_potentials import SegmentLayout
 from sklearn_hocrf._solvers import LBFGS, AveragedPerceptron, FrankWolfe, check_needs
+from sklearn_hocrf._structure.segment_layout import SegmentLayout
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 
 COSTS = st.sampled_from([0.0, 1.0, 0.75])
@@ -209,7 +210,7 @@ every_case = pytest.mark.parametrize("name", CASES)
 @every_case
 def test_lanes_and_lone_sequences_agree_and_so_do_weights_that_move(name, monkeypatch):
     if name == "long":
-        monkeypatch.setattr(_inference, "_LONG_NUMBERS", 3000)  # sequences are cut by position
+        monkeypatch.setattr(chain_inference, "_LONG_NUMBERS", 3000)  # sequences are cut by position
     rng = np.random.default_rng(1)
     problem, w = to_problem(CASES[name])
     margins, weight = problem.margins(1.0), rng.uniform(0.5, 2.0, problem.n_sequences)

@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data.segments import RowBlock
 from sklearn_hocrf._objectives import ChainProblem, SegmentProblem
-from sklearn_hocrf._segments import RowBlock
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NegativeLogLikelihood, NewtonCG
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
-from sklearn_hocrf._patterns import given_patterns
 from sklearn_hocrf._penalties import L2
-from sklearn_hocrf._potentials import build_layout
 from sklearn_hocrf._solvers import LBFGS
+from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.patterns import given_patterns
 
 SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
 

@@ -13,7 +13,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS, SGD, AdaGrad
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._patterns import all_patterns, given_patterns, observed_patterns
+from sklearn_hocrf._structure.patterns import all_patterns, given_patterns, observed_patterns
 
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
 
@@ -94,7 +94,9 @@ def test_sizes_are_announced_before_the_table_is_made(monkeypatch):
     announced = []
     table = observed_patterns(*flat([[0, 1, 0, 1]]), 2, 5, announce=lambda *sizes: announced.append(sizes))
     assert announced == [table.labels.shape] == [(2 + 2 + 2 + 1, 4)]
-    monkeypatch.setattr("sklearn_hocrf._patterns._stack", lambda tables: pytest.fail("the table comes too soon"))
+    monkeypatch.setattr(
+        "sklearn_hocrf._structure.patterns._stack", lambda tables: pytest.fail("the table comes too soon")
+    )
 
     def refuse(n_patterns, longest):
         raise MemoryError(n_patterns)

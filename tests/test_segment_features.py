@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._batch import SequenceBatch
-from sklearn_hocrf._segments import segment_features
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
 from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel

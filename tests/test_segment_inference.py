@@ -5,7 +5,7 @@ import pytest
 import segment_oracle as so
 from segment_cases import BAG, BEGIN, SegmentCase, to_segment_model, token_block
 
-from sklearn_hocrf._kernels import segments
+from sklearn_hocrf._kernels import segment_scores
 
 
 def lifted_case(gain):
@@ -39,7 +39,7 @@ def test_large_weights_do_not_lift_scores_that_exp_cuts_off(gain):
 def test_thresholds_of_any_type_use_the_same_machine_code():
     model, batch = to_segment_model(lifted_case((1.0, 1.0)))
     model.segment_marginals(batch, 0.5)
-    compiled = len(segments.count_likely.signatures), len(segments.list_likely.signatures)
+    compiled = len(segment_scores.count_likely.signatures), len(segment_scores.list_likely.signatures)
     for threshold in (0, np.float32(0.5), np.int64(1)):
         model.segment_marginals(batch, threshold)
-    assert (len(segments.count_likely.signatures), len(segments.list_likely.signatures)) == compiled
+    assert (len(segment_scores.count_likely.signatures), len(segment_scores.list_likely.signatures)) == compiled

@@ -24,14 +24,14 @@ from segment_cases import (
     token_block,
 )
 
-from sklearn_hocrf import _segment_inference
-from sklearn_hocrf._batch import cut_pieces
-from sklearn_hocrf._kernels import chain, rows, segments, semi, semi_log
+from sklearn_hocrf._data.batch import cut_tasks
+from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, Segments
+from sklearn_hocrf._inference import segment as segment_inference
+from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
+from sklearn_hocrf._kernels import chain, segment, segment_log, segment_scores, token_scores
 from sklearn_hocrf._objectives import NegativeLogLikelihood, SegmentProblem
-from sklearn_hocrf._segment_inference import SegmentModel, SegmentPlan
-from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock, Segments
 
-MODULES = (chain, rows, segments, semi, semi_log)
+MODULES = (chain, token_scores, segment_scores, segment, segment_log)
 BLOCKS = {
     "plain": None,
     "tags": (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(CHANNELS["I|:"], [1]), LENGTHS[2]),
@@ -75,8 +75,8 @@ class Counter:
 @pytest.fixture
 def twin_passes(monkeypatch):
     """Count the forward passes in log space."""
-    counter = Counter(semi_log.forward_log)
-    monkeypatch.setattr(semi_log, "forward_log", counter)
+    counter = Counter(segment_log.forward_log)
+    monkeypatch.setattr(segment_log, "forward_log", counter)
     return counter
 
 
@@ -167,17 +167,17 @@ def test_the_twin_keeps_its_digits_on_long_sequences():
     assert probability @ segments_found.lengths == pytest.approx(6000, rel=1e-9)
 
 
-# --------------------------------------------------------------------------------------------- blocks, lanes and slabs
+# --------------------------------------------------------------------------------------------- blocks, lanes and tiles
 
 
 @every_block
 @every_order
-@pytest.mark.parametrize("slab_numbers", [0, 2000])
-def test_answers_do_not_depend_on_the_size_of_slabs(blocks, orders, slab_numbers, monkeypatch):
+@pytest.mark.parametrize("tile_numbers", [0, 2000])
+def test_answers_do_not_depend_on_the_size_of_tiles(blocks, orders, tile_numbers, monkeypatch):
     lengths = np.random.default_rng(5).integers(0, 30, 2 * chain.LANES + 5)
     model, batch = to_segment_model(mixed_case(5, lengths, blocks, orders))
     expected = answers(model, batch)
-    monkeypatch.setattr(_segment_inference, "_SLAB_NUMBERS", slab_numbers)
+    monkeypatch.setattr(segment_inference, "_TILE_NUMBERS", tile_numbers)
     assert_same(answers(model, batch), expected)
 
 
@@ -189,9 +189,9 @@ def test_sequences_alone_and_side_by_side_agree(blocks, scale, monkeypatch):
     model, batch = to_segment_model(mixed_case(6, lengths, blocks, scale=scale))
     expected = answers(model, batch)
     tags = model.tag_marginals(batch, [(0, BEGIN), (1, INSIDE)])
-    monkeypatch.setattr(_segment_inference, "_MOST_NUMBERS", 0)
+    monkeypatch.setattr(segment_inference, "_MOST_NUMBERS", 0)
     plan = SegmentPlan(model.layout, batch)
-    assert {piece.sequences.shape[1] for chunk in plan.chunks for piece in chunk} == {1}
+    assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1}
     assert_same(answers(model, batch), expected)
     np.testing.assert_allclose(model.tag_marginals(batch, [(0, BEGIN), (1, INSIDE)]), tags, atol=1e-11)
 
@@ -369,7 +369,7 @@ def test_pieces_cover_every_sequence_once():
     lengths = [3, 0, 700, 5, 1, 90]
     model, batch = to_segment_model(mixed_case(19, lengths))
     plan = SegmentPlan(model.layout, batch)
-    found = [n for chunk in plan.chunks for piece in chunk for n in piece.sequences.ravel().tolist() if n >= 0]
+    found = [n for chunk in plan.chunks for task in chunk for n in task.sequences.ravel().tolist() if n >= 0]
     assert sorted(found) == [0, 2, 3, 4, 5]
-    assert all(len(piece.slabs) == 1 for chunk in plan.chunks for piece in chunk)
-    assert len(cut_pieces(batch.offsets, 1, 0, np.inf, plan.row_numbers, [2])) == 1
+    assert all(len(task.tiles) == 1 for chunk in plan.chunks for task in chunk)
+    assert len(cut_tasks(batch.offsets, 1, 0, np.inf, plan.row_numbers, [2])) == 1

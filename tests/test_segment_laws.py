@@ -30,10 +30,10 @@ from segment_cases import (
     token_block,
 )
 
-from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, segment_features
+from sklearn_hocrf._inference.segment import SegmentModel
 from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem
-from sklearn_hocrf._segment_inference import SegmentModel
-from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock, segment_features
 
 INF = math.inf
 # scaled numbers near the end of their range: exp(-644) is about 1e-280

@@ -25,12 +25,13 @@ from segment_cases import (
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_hocrf import HighOrderSemiCRF, _segment_inference
-from sklearn_hocrf._kernels import semi_log
-from sklearn_hocrf._matching import ChainMatching
-from sklearn_hocrf._segment_inference import SegmentModel
-from sklearn_hocrf._segment_matching import SegmentMatching, segment_label_gradient
-from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf import HighOrderSemiCRF
+from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf._inference import segment as segment_inference
+from sklearn_hocrf._inference.feature_matching import ChainMatching
+from sklearn_hocrf._inference.segment import SegmentModel
+from sklearn_hocrf._inference.segment_feature_matching import SegmentMatching, segment_label_gradient
+from sklearn_hocrf._kernels import segment_log
 from sklearn_hocrf.datasets import make_markov_sequences
 
 FEATURES = {
@@ -177,8 +178,8 @@ def test_every_weight_moves_the_value_as_the_gradient_says():
 
 def test_sequences_that_need_log_space(monkeypatch):
     calls = []
-    forward_log = semi_log.forward_log
-    monkeypatch.setattr(semi_log, "forward_log", lambda *args: calls.append(1) or forward_log(*args))
+    forward_log = segment_log.forward_log
+    monkeypatch.setattr(segment_log, "forward_log", lambda *args: calls.append(1) or forward_log(*args))
     layout, matching = prepare(make_case(4, [14, 3, 9]))
     rng = np.random.default_rng(4)
     w = rng.choice([-400.0, 400.0, 0.0, 0.3, -0.7], size=layout.n_weights)
@@ -230,7 +231,7 @@ def test_sequences_alone(monkeypatch):
     layout, matching = prepare(case)
     w = some_weights(layout)
     value, gradient = matching.value_gradient(w)
-    monkeypatch.setattr(_segment_inference, "_MOST_NUMBERS", 0)
+    monkeypatch.setattr(segment_inference, "_MOST_NUMBERS", 0)
     found = prepare(case)[1].value_gradient(w)
     assert found[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-11)

@@ -17,12 +17,12 @@ from segment_cases import from_segments, spread, to_segments
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderSemiCRF
+from sklearn_hocrf._data.segments import BAG, INSIDE, segment_features
+from sklearn_hocrf._inference.segment import SegmentModel
 from sklearn_hocrf._objectives import Hinge, NegativeLogLikelihood, SegmentProblem
-from sklearn_hocrf._patterns import given_patterns
-from sklearn_hocrf._segment_inference import SegmentModel
-from sklearn_hocrf._segment_potentials import build_segment_layout
-from sklearn_hocrf._segments import BAG, INSIDE, segment_features
-from sklearn_hocrf._ties import tie_weights
+from sklearn_hocrf._structure.patterns import given_patterns
+from sklearn_hocrf._structure.segment_layout import build_segment_layout
+from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 
 WORDS = ["a", "b", "ab", "ba"]

@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._batch import SequenceBatch
-from sklearn_hocrf._segments import BAG, BEGIN, LengthBlock, TokenBlock
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.segments import BAG, BEGIN, LengthBlock, TokenBlock
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 

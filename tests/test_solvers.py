@@ -5,7 +5,7 @@ import pytest
 
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._solvers import LBFGS, OWLQN, check_needs, shortest_subgradient
-from sklearn_hocrf._solvers._quasi_newton import Curvature, Point
+from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
 
 
 class Quadratic:
@@ -218,7 +218,7 @@ def at(w, gradient):
 def test_curvature_keeps_the_newest_steps():
     rng = np.random.default_rng(0)
     matrix = np.diag([1.0, 2.0, 5.0, 10.0])
-    curvature, steps = Curvature(3, 4), []
+    curvature, steps = LBFGSMemory(3, 4), []
 
     def check():
         """The newest step solves its own change exactly."""
@@ -238,7 +238,7 @@ def test_curvature_keeps_the_newest_steps():
 
 
 def test_curvature_forgets_the_oldest_step():
-    curvature, few = Curvature(2, 3), Curvature(2, 3)
+    curvature, few = LBFGSMemory(2, 3), LBFGSMemory(2, 3)
     steps = np.random.default_rng(1).normal(size=(5, 3))
     for step in steps:
         curvature.add(at(np.zeros(3), np.zeros(3)), at(step, 3 * step))

@@ -6,8 +6,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._inference import Plan
-from sklearn_hocrf._segment_inference import SegmentModel, SegmentPlan
+from sklearn_hocrf._inference.chain import Plan
+from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._validation import read_sequences
 from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors
 from sklearn_hocrf.training import L2, ElasticNet

@@ -25,14 +25,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf._batch import SequenceBatch
-from sklearn_hocrf._minibatches import shuffled_minibatches
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf._inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem
-from sklearn_hocrf._patterns import observed_patterns
 from sklearn_hocrf._penalties import L2, ElasticNet
-from sklearn_hocrf._potentials import build_layout
-from sklearn_hocrf._segments import BAG, BEGIN, INSIDE, RowBlock
 from sklearn_hocrf._solvers import LBFGS, OWLQN, SGD, AdaGrad, check_needs, shortest_subgradient
+from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.patterns import observed_patterns
 from sklearn_hocrf.training import Hinge
 
 BLOCKS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2])
@@ -242,7 +242,7 @@ def test_proximal_step_of_some_weights(name):
 # ------------------------------------------------------------------------------------------------------------- solvers
 
 
-class Rows:
+class TokenFeatures:
     """Sum of ``log(1 + exp(-y x'w))`` over sparse rows: what a stochastic solver needs of an objective."""
 
     def __init__(self, X, y, order=None):
@@ -257,7 +257,7 @@ class Rows:
         return self.value(w), -self.signed.T @ (1 / (1 + np.exp(margin)))
 
     def part(self, sequences):
-        part = Rows(np.empty((0, 1)), np.empty(0))
+        part = TokenFeatures(np.empty((0, 1)), np.empty(0))
         part.signed, part.order, part.n_sequences = self.signed[sequences], None, len(sequences)
         return part
 
@@ -283,7 +283,7 @@ def rows(n=60, n_weights=25, seed=0, order=False):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, n_weights)) * (rng.random((n, n_weights)) < 0.15)
     y = np.where(X[:, :5].sum(axis=1) + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
-    return Rows(X, y, np.arange(n) if order else None)
+    return TokenFeatures(X, y, np.arange(n) if order else None)
 
 
 PRECISION = np.where(np.arange(25) % 3 == 0, 0.5, np.where(np.arange(25) % 3 == 1, 40.0, 0.0))
@@ -439,7 +439,7 @@ def test_they_stop_when_the_objective_no_longer_falls(solver):
 def test_validation_sequences_choose_the_epoch(solver):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 200)) * (rng.random((80, 200)) < 0.3)
-    objective = Rows(X, np.where(X[:, 0] + 2 * rng.normal(size=80) > 0, 1.0, -1.0))  # to be overfitted
+    objective = TokenFeatures(X, np.where(X[:, 0] + 2 * rng.normal(size=80) > 0, 1.0, -1.0))  # to be overfitted
     setting = solver(tol=0, max_iter=60, random_state=0, validation_fraction=0.25, step_size=0.3)
     report = setting.solve(objective, L2(1e-3), np.zeros(200))
     train, held_out = setting._split(objective, np.random.RandomState(0))

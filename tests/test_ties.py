@@ -9,11 +9,11 @@ from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem, Tied
-from sklearn_hocrf._patterns import observed_patterns
-from sklearn_hocrf._potentials import build_layout
-from sklearn_hocrf._ties import tie_weights
+from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.patterns import observed_patterns
+from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NewtonCG

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, Tokenwise
 
 LENGTHS = [3, 0, 5, 7]

@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from sklearn_hocrf._batch import SequenceBatch
-from sklearn_hocrf._labels import decode_labels, encode_labels, flatten_labels, place, sorted_labels
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, place, sorted_labels
 from sklearn_hocrf._validation import (
     FeatureSpace,
     check_more_data,

@@ -1,14 +1,14 @@
 """Log-space twins of ``chain``: one sequence at a time, for the lanes that scaling cannot represent.
 
 Same recursions and the same sum network, in the semiring (logaddexp, +). Slower, and right for weights of any size;
-impossible is -inf. Rows of alpha are normalised to a total of 1 here, too, and marginals position by position: numbers
+impossible is -inf. TokenFeatures of alpha are normalised to a total of 1 here, too, and marginals position by position: numbers
 that grew with the length would lose their last digits. Shapes as in ``chain``; only lane 0 is used.
 
 Complex tables give derivatives: numbers whose imaginary parts are small enough for their squares to vanish follow the
 rules of dual numbers (the complex-step derivative), so that the imaginary parts of answers are derivatives along those
 of the scores. Logarithms are compared by their real parts.
 
-    scores : (R * C, W)        dynamic : (R * Q, W)   from ``rows.slot_scores``
+    scores : (R * C, W)        varying_log : (R * Q, W)   from ``rows.varying_scores``
 """
 
 import numpy as np
@@ -17,24 +17,24 @@ from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward_log(lattice, scores, dynamic, alpha):
+def forward_log(weighted_arcs, scores, varying_log, alpha):
     """Fill ``alpha`` (R + 1, P), whose first row is given, and return the sum of the logarithms taken out of the rows.
 
     The sum is -inf, and the rest of ``alpha`` is not filled, once no label sequence has any mass left.
     """
-    n_states, n_rows = len(lattice.fail), len(alpha) - 1
+    n_states, n_rows = len(weighted_arcs.fail), len(alpha) - 1
     n_columns = len(scores) // n_rows
-    values = np.empty(n_states + len(lattice.starts) - 1, alpha.dtype)
-    weighted = np.empty(len(lattice.arc_slot), alpha.dtype)
+    values = np.empty(n_states + len(weighted_arcs.starts) - 1, alpha.dtype)
+    weighted = np.empty(len(weighted_arcs.arc_varying), alpha.dtype)
     log_scale = 0.0
     for row in range(n_rows):
-        _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
+        _sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         alpha[row + 1, 0] = -np.inf
         for state in range(1, n_states):
-            first, stop = lattice.into[state], lattice.into[state + 1]
+            first, stop = weighted_arcs.into[state], weighted_arcs.into[state + 1]
             for arc in range(first, stop):
-                weighted[arc] = values[lattice.arc_value[arc]] + _arc_log(lattice, dynamic, row, arc)
-            score = scores[row * n_columns + lattice.state_label[state], 0]
+                weighted[arc] = values[weighted_arcs.arc_value[arc]] + _arc_log(weighted_arcs, varying_log, row, arc)
+            score = scores[row * n_columns + weighted_arcs.state_label[state], 0]
             alpha[row + 1, state] = _log_sum(weighted[first:stop]) + score
         log_total = _log_sum(alpha[row + 1])
         log_scale += log_total
@@ -45,50 +45,54 @@ def forward_log(lattice, scores, dynamic, alpha):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward_log(lattice, scores, dynamic, alpha, weight, beta, counts):
+def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts):
     """Turn ``scores`` into marginals, in place, and add arc marginals, times ``weight``, to ``counts``.
 
     alpha : from ``forward_log``        counts : (A, W)
     beta : (P,)   in and out: log beta after the last row, then before the first one, up to a constant
     """
-    n_states, n_arcs, n_labels = len(lattice.fail), len(lattice.arc_slot), lattice.n_labels
+    n_states, n_arcs, n_labels = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), weighted_arcs.n_labels
     n_columns = len(scores) // (len(alpha) - 1)
-    values = np.empty(n_states + len(lattice.starts) - 1, alpha.dtype)
-    adjoints = np.empty(n_arcs + len(lattice.back_starts) - 1, alpha.dtype)
+    values = np.empty(n_states + len(weighted_arcs.starts) - 1, alpha.dtype)
+    adjoints = np.empty(n_arcs + len(weighted_arcs.back_starts) - 1, alpha.dtype)
     used = np.empty(n_arcs, alpha.dtype)
     marginals = np.empty(n_labels, alpha.dtype)
-    slots = np.empty(len(lattice.slot_arc), alpha.dtype)
+    varying_marginals = np.empty(len(weighted_arcs.varying_arc), alpha.dtype)
     for row in range(len(alpha) - 2, -1, -1):
-        _sum_network_log(lattice.starts, lattice.terms, alpha[row], values)
+        _sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         for state in range(1, n_states):
-            score = scores[row * n_columns + lattice.state_label[state], 0]
-            for arc in range(lattice.into[state], lattice.into[state + 1]):
-                adjoints[arc] = beta[state] + score + _arc_log(lattice, dynamic, row, arc)
-                used[arc] = adjoints[arc] + values[lattice.arc_value[arc]]
+            score = scores[row * n_columns + weighted_arcs.state_label[state], 0]
+            for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
+                adjoints[arc] = beta[state] + score + _arc_log(weighted_arcs, varying_log, row, arc)
+                used[arc] = adjoints[arc] + values[weighted_arcs.arc_value[arc]]
         used[:] = np.exp(used - _log_sum(used))
         marginals[:] = 0.0
         for arc in range(n_arcs):
-            marginals[lattice.arc_label[arc]] += used[arc]
+            marginals[weighted_arcs.arc_label[arc]] += used[arc]
             counts[arc, 0] += weight * used[arc]
-            if lattice.arc_slot[arc] >= 0:
-                slots[lattice.arc_slot[arc]] = used[arc]
-        _sum_adjoints_log(lattice.back_starts, lattice.back_terms, n_arcs, adjoints)
+            if weighted_arcs.arc_varying[arc] >= 0:
+                varying_marginals[weighted_arcs.arc_varying[arc]] = used[arc]
+        _sum_adjoints_log(weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
         beta[:] = adjoints[len(adjoints) - n_states :]
         beta -= _largest(beta)
         for label in range(n_labels):
             scores[row * n_columns + label, 0] = marginals[label]
-        for slot in range(len(slots) - 1, -1, -1):
-            if lattice.slot_up[slot] >= 0:
-                slots[lattice.slot_up[slot]] += slots[slot]
-            if lattice.slot_column[slot] >= 0:
-                scores[row * n_columns + lattice.slot_column[slot], 0] = slots[slot]
+        for varying_number in range(len(varying_marginals) - 1, -1, -1):
+            if weighted_arcs.varying_suffix[varying_number] >= 0:
+                varying_marginals[weighted_arcs.varying_suffix[varying_number]] += varying_marginals[varying_number]
+            if weighted_arcs.varying_column[varying_number] >= 0:
+                scores[row * n_columns + weighted_arcs.varying_column[varying_number], 0] = varying_marginals[
+                    varying_number
+                ]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _arc_log(lattice, dynamic, row, arc):
-    slot = lattice.arc_slot[arc]
-    score = lattice.arc_score[arc]
-    return score if slot < 0 else score + dynamic[row * len(lattice.slot_arc) + slot, 0]
+def _arc_log(weighted_arcs, varying_log, row, arc):
+    varying_number = weighted_arcs.arc_varying[arc]
+    score = weighted_arcs.arc_score[arc]
+    return (
+        score if varying_number < 0 else score + varying_log[row * len(weighted_arcs.varying_arc) + varying_number, 0]
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._minibatches import Minibatches, shuffled_minibatches
+from .._inference.minibatches import Minibatches, shuffled_minibatches
 from ._base import Objective
 
 __all__ = ["Minibatch", "NegativeLogLikelihood"]

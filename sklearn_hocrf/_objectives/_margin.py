@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._margins import Oracle
+from .._inference.loss_augmented import Oracle
 from ._base import Objective
 
 __all__ = ["Hinge", "Perceptron"]

@@ -7,13 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from .._inference import ChainModel, Plan
-from .._margins import ChainMargins, Margins, SegmentMargins
-from .._matching import ChainMatching
-from .._minibatches import ChainMinibatches, Minibatches, SegmentMinibatches
-from .._segment_inference import SegmentModel, SegmentPlan
-from .._segment_matching import SegmentMatching
-from .._segments import Segments
+from .._data.segments import Segments
+from .._inference.chain import ChainModel, Plan
+from .._inference.feature_matching import ChainMatching
+from .._inference.loss_augmented import ChainMargins, Margins, SegmentMargins
+from .._inference.minibatches import ChainMinibatches, Minibatches, SegmentMinibatches
+from .._inference.segment import SegmentModel, SegmentPlan
+from .._inference.segment_feature_matching import SegmentMatching
 
 __all__ = ["ChainProblem", "Problem", "SegmentProblem"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._ties import Ties
+from .._structure.tied_weights import Ties
 from ._base import Objective
 
 __all__ = ["Tied"]

@@ -13,7 +13,7 @@ __all__ = ["LBFGS"]
 class LBFGS(QuasiNewton):
     """Limited-memory BFGS.
 
-    Steps meet the strong Wolfe conditions; sufficient decrease alone will do where that takes too long. Where values
+    Steps meet the strong Wolfe conditions; sufficient c1 alone will do where that takes too long. Where values
     agree to so many digits that their difference is made of
     rounding errors, the slopes at both ends tell it.
 
@@ -46,7 +46,7 @@ class LBFGS(QuasiNewton):
     needs = {"objective": ("value_gradient",), "penalty": ("value_gradient",)}
     instead = "For l1_reg > 0 use solver='lbfgs', which stands for OWLQN then, or an OWLQN"
     most_steps = 30  # of a line search; the very first step may be far too long
-    flatness = 0.9  # share of the first slope's size that the last one may have
+    c2 = 0.9  # share of the first slope's size that the last one may have
     rounding = 1e-9  # relative difference below which values are not trusted
 
     def _function(self, objective, penalty, n_weights):
@@ -73,10 +73,10 @@ class LBFGS(QuasiNewton):
             change = new.value - point.value
             if abs(change) <= self.rounding * abs(point.value):
                 change = 0.5 * step * (slope + new_slope)
-            decreases = change <= self.decrease * step * slope
+            decreases = change <= self.c1 * step * slope
             if decreases:
                 best = new
-                if abs(new_slope) <= -self.flatness * slope:
+                if abs(new_slope) <= -self.c2 * slope:
                     break
             before, too_long = too_long, not decreases or new_slope > 0
             in_a_row = in_a_row + 1 if too_long == before else 0

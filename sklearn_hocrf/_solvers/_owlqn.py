@@ -65,7 +65,7 @@ class OWLQN(QuasiNewton):
             end = w + step * direction
             end[end * orthant < 0] = 0.0
             new = evaluate(end)
-            if new.value <= value + self.decrease * float(steepest @ (end - w)) and new.value < value:
+            if new.value <= value + self.c1 * float(steepest @ (end - w)) and new.value < value:
                 return new
             close = new.value <= value + self.rounding * abs(value)  # too close to tell by values: by gradients, then
             if close and np.linalg.norm(new.steepest) < 0.9 * np.linalg.norm(steepest):

@@ -12,7 +12,7 @@ from scipy.linalg.blas import daxpy
 
 from ._common import Progress, SolverReport, gap_above_minimum
 
-__all__ = ["Curvature", "Point", "QuasiNewton"]
+__all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
 
 
 class Point(NamedTuple):
@@ -39,7 +39,7 @@ class QuasiNewton(metaclass=ABCMeta):
 
     pairs = 10, 100  # fewest and most correction pairs: many save iterations, as long as
     pair_bytes = 1 << 27  # they need no more memory than that
-    decrease = 1e-4  # share of the linear decrease that a step must reach
+    c1 = 1e-4  # share of the linear c1 that a step must reach
 
     def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None):
         self.tol, self.max_iter, self.callback = tol, max_iter, callback
@@ -67,7 +67,7 @@ class QuasiNewton(metaclass=ABCMeta):
             return function(w)
 
         n_pairs = np.clip(self.pair_bytes // (16 * max(len(w0), 1)), *self.pairs)
-        curvature = Curvature(int(n_pairs), len(w0))
+        curvature = LBFGSMemory(int(n_pairs), len(w0))
         point = evaluate(np.array(w0, dtype=np.float64))
         history, message = [point.value], "no iteration is allowed"
         while True:
@@ -95,7 +95,7 @@ class QuasiNewton(metaclass=ABCMeta):
         return SolverReport(point.w, n_iter, np.array(history), norm, gap, bool(converged), message, next(passes))
 
 
-class Curvature:
+class LBFGSMemory:
     """What L-BFGS knows of the Hessian: the last steps, and the changes of the gradient along them."""
 
     def __init__(self, n_pairs, n_weights):

@@ -17,8 +17,8 @@ from numbers import Number, Real
 import numpy as np
 from scipy import sparse
 
-from .._batch import SequenceBatch
-from .._checks import short
+from .._data.batch import SequenceBatch
+from .._data.checks import short
 from ._messages import refuse_non_sequence
 from ._warnings import warn_user
 

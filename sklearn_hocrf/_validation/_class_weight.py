@@ -6,7 +6,7 @@ from numbers import Real
 
 import numpy as np
 
-from .._checks import short
+from .._data.checks import short
 
 __all__ = ["check_class_weight"]
 

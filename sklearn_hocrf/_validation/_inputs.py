@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from .._batch import SequenceBatch
-from .._checks import number_weights, short
-from .._segments import LengthBlock, TokenBlock
+from .._data.batch import SequenceBatch
+from .._data.checks import number_weights, short
+from .._data.segments import LengthBlock, TokenBlock
 from ._attributes import (
     Vocabulary,
     extend_vocabulary,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from scipy import sparse
 
-from .._batch import SequenceBatch
-from .._checks import short
-from .._labels import place
+from .._data.batch import SequenceBatch
+from .._data.checks import short
+from .._data.labels import place
 
 __all__ = ["feature_place", "not_finite", "refuse_masked", "refuse_non_sequence", "refuse_text"]
 

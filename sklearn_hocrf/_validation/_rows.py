@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from .._checks import short
+from .._data.checks import short
 from ._messages import feature_place, not_finite, refuse_masked, refuse_non_sequence, refuse_text
 
 __all__ = ["check_table", "refuse_not_finite", "stack_grid", "stack_rows"]

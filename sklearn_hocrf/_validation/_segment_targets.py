@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._checks import short
-from .._encodings import (
+from .._data.checks import short
+from .._data.encodings import (
     ENCODINGS,
     OUTSIDE,
     PREFIXES,
@@ -23,8 +23,8 @@ from .._encodings import (
     split_tag,
     token_labels,
 )
-from .._labels import SEEN, check_hashable, encode_labels, place, sorted_labels
-from .._segments import NO_LIMIT, Segments
+from .._data.labels import SEEN, check_hashable, encode_labels, place, sorted_labels
+from .._data.segments import NO_LIMIT, Segments
 from ._targets import KNOWN, check_classes, check_known_labels, leave_out, read_labels, read_target_sequences
 from ._warnings import warn_user
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from .._checks import short, unmasked
-from .._labels import encode_labels, flatten_labels, sorted_labels
+from .._data.checks import short, unmasked
+from .._data.labels import encode_labels, flatten_labels, sorted_labels
 
 __all__ = [
     "KNOWN",

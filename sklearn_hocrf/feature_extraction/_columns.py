@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._batch import SequenceBatch, TokenColumn, freeze
-from .._checks import is_missing, short
-from .._labels import place
+from .._data.batch import SequenceBatch, TokenColumn, freeze
+from .._data.checks import is_missing, short
+from .._data.labels import place
 from .._validation import warn_user
 
 __all__ = ["TokenTable", "apply_function", "check_complete", "complete_fields", "is_text", "read_tokens"]

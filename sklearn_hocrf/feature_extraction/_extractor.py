@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._batch import SequenceBatch, TokenColumn
+from .._data.batch import SequenceBatch, TokenColumn
+from .._data.segments import BAG, TokenBlock
 from .._persistence import VersionMixin
-from .._segments import BAG, TokenBlock
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._columns import TokenTable, apply_function, check_complete, complete_fields, is_text, read_tokens
 from ._hashing import HashedNames, hash_names

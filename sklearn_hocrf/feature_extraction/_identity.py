@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .._batch import freeze_indices
+from .._data.batch import freeze_indices
 from ._names import escape
 from ._tries import Trie
 

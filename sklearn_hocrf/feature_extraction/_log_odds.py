@@ -8,15 +8,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._batch import SequenceBatch, freeze
-from .._encodings import ENCODINGS
+from .._data.batch import SequenceBatch, freeze
+from .._data.encodings import ENCODINGS
+from .._data.segments import RowBlock
 from .._persistence import VersionMixin
-from .._segments import RowBlock
 from .._validation import read_segment_targets
 from .._validation._sklearn import Interval, StrOptions, fit_context
+from ._input_space import InputSpace, kept_blocks, text_field
 from ._log_odds_rows import KINDS, LogOddsRows, StringCounts
 from ._names import names_of_blocks
-from ._raw import InputSpace, kept_blocks, text_field
 from ._tries import TokenCodes
 
 __all__ = ["LogOddsSegments"]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._batch import freeze_indices
+from .._data.batch import freeze_indices
 from ._tries import Trie, by_length
 
 __all__ = ["KINDS", "LogOddsRows", "StringCounts"]

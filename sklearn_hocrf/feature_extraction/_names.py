@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._batch import SequenceBatch, freeze_indices
-from .._segments import TokenBlock
+from .._data.batch import SequenceBatch, freeze_indices
+from .._data.segments import TokenBlock
 
 __all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "escape", "names_of_blocks"]
 

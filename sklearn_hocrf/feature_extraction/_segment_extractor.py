@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._batch import SequenceBatch, freeze
-from .._encodings import ENCODINGS
+from .._data.batch import SequenceBatch, freeze
+from .._data.encodings import ENCODINGS
+from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, Segments, TokenBlock
 from .._persistence import VersionMixin
-from .._segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, Segments, TokenBlock
 from .._validation import read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._identity import IdentityRows
+from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, kept_blocks, text_field, token_form
 from ._names import names_of_blocks
-from ._raw import TOKEN_FEATURES_FIRST, InputSpace, kept_blocks, text_field, token_form
 from ._segment_functions import FunctionRows, check_functions
 from ._tags import TAG_ENCODINGS, check_tags
 from ._tries import TokenCodes

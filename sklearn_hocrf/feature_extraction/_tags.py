@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .._segments import FROM_START, FROM_STOP, NO_LIMIT, RANGE, Channel
+from .._data.segments import FROM_START, FROM_STOP, NO_LIMIT, RANGE, Channel
 
 __all__ = ["TAG_ENCODINGS", "check_tags", "tag_channel"]
 

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._batch import SequenceBatch
-from .._labels import place
+from .._data.batch import SequenceBatch
+from .._data.labels import place
 from .._persistence import VersionMixin
 from .._validation._messages import refuse_masked
 from .._validation._sklearn import HasMethods, fit_context

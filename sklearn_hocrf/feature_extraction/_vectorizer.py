@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._batch import SequenceBatch
-from .._labels import place
+from .._data.batch import SequenceBatch
+from .._data.labels import place
 from .._persistence import VersionMixin
 from .._validation._attributes import (
     Vocabulary,

@@ -16,14 +16,14 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.utils.validation import check_is_fitted
 
-from .._batch import SequenceBatch
-from .._encodings import token_labels
-from .._inference import Plan
-from .._matching import label_gradient
+from .._data.batch import SequenceBatch
+from .._data.encodings import token_labels
+from .._inference.chain import Plan
+from .._inference.feature_matching import label_gradient
+from .._inference.segment import SegmentModel, SegmentPlan
+from .._inference.segment_feature_matching import segment_label_gradient
 from .._objectives import NegativeLogLikelihood
-from .._potentials import WeightLayout
-from .._segment_inference import SegmentModel, SegmentPlan
-from .._segment_matching import segment_label_gradient
+from .._structure.layout import WeightLayout
 from .._validation import check_sequence_weight, read_sequences
 
 __all__ = ["log_odds_standard_errors", "weight_standard_errors"]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
-from .._checks import number_weights
+from .._data.checks import number_weights
 from .._validation import warn_user
 from ._reading import LabelSequences, read_pair, refuse_other_number, sorted_union
 from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens, warn_of_bio

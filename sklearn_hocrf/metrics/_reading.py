@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import IGNORED, is_missing, missing_label, unmasked
-from .._encodings import looks_like_segments
-from .._labels import flatten_labels, place
+from .._data.checks import IGNORED, is_missing, missing_label, unmasked
+from .._data.encodings import looks_like_segments
+from .._data.labels import flatten_labels, place
 
 __all__ = [
     "CodedLabels",

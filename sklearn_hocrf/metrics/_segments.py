@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import short
-from .._encodings import (
+from .._data.checks import short
+from .._data.encodings import (
     ENCODINGS,
     PREFIXES,
     B,
@@ -23,8 +23,8 @@ from .._encodings import (
     segments_of_tags,
     split_tag,
 )
-from .._labels import place
-from .._segments import Segments
+from .._data.labels import place
+from .._data.segments import Segments
 from .._validation import warn_user
 from ._reading import CodedLabels, LabelSequences, code_values, read_sequences, read_tokens
 

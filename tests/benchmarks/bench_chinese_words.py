@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._segments import segment_features
+from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import randomization_test, segment_f1_score

@@ -85,7 +85,7 @@ class _Gradient:
 
     @property
     def longest(self):
-        return int(self.plan.tables_of_segments.longest.max())
+        return int(self.plan.segment_index.longest.max())
 
     @property
     def n_arcs(self):

@@ -16,10 +16,10 @@ from common import peak_mebibytes, print_table
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
-from sklearn_hocrf._patterns import observed_patterns
-from sklearn_hocrf._potentials import build_layout
+from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.patterns import observed_patterns
 from sklearn_hocrf.datasets import make_markov_sequences
 
 ORDER = 3

@@ -25,7 +25,7 @@ from common import (
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 
 N_LABELS, N_ATTRIBUTES, LENGTH, PER_TOKEN = 10, 1_000_000, 25, 10

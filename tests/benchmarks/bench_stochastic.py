@@ -16,10 +16,10 @@ from bench_chunking import SETTINGS, load_chunks
 from common import data_file, print_table, take_turns, with_spread
 from threadpoolctl import threadpool_limits
 
-from sklearn_hocrf._batch import SequenceBatch, freeze
+from sklearn_hocrf._data.batch import SequenceBatch, freeze
 from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
-from sklearn_hocrf._patterns import observed_patterns
-from sklearn_hocrf._potentials import build_layout
+from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.patterns import observed_patterns
 from sklearn_hocrf.training import L2, LBFGS, SGD, AdaGrad
 
 CLOSE = 0.01  # relative distance from the optimum

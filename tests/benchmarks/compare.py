@@ -334,7 +334,7 @@ TASKS = {
 
 
 class Report:
-    """Rows and, in words, what else there is to say."""
+    """TokenFeatures and, in words, what else there is to say."""
 
     def __init__(self, quick):
         self.rows, self.remarks, self.failed, self.quick = [], [], [], quick

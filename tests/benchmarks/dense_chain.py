@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_hocrf._batch import freeze
-from sklearn_hocrf._sumnet import SumNetwork
+from sklearn_hocrf._data.batch import freeze
+from sklearn_hocrf._structure.sum_network import SumNetwork
 
 
 class Transitions(NamedTuple):

@@ -1,0 +1,1 @@
+"""Labelled sequences as arrays: batches, labels, segments, encodings."""

@@ -1,0 +1,414 @@
+"""Ragged sequences as flat, immutable arrays.
+
+    sequence n  ->  tokens offsets[n] .. offsets[n + 1]
+    token t     ->  features indices[indptr[t]] .. indices[indptr[t + 1]], with their values
+
+There is no padding and there are no lists of arrays: a batch of a million tokens is five arrays. All of them are
+C-contiguous, of one dtype each and read-only, so that every kernel is compiled once and so that batches that come back
+from worker processes as read-only memory maps look the same as fresh ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["Task", "TokenFeatures", "SequenceBatch", "Tile", "TokenColumn", "cut_tasks", "freeze", "freeze_indices"]
+
+_LONG_ALONE = 512  # shorter sequences never run alone: a few empty lanes cost less than kernels for another width
+_NUMBERS_ALONE = 1 << 20  # but so do sequences whose tables have so many numbers
+
+
+def freeze(array, dtype) -> np.ndarray:
+    """Return ``array`` as a C-contiguous, read-only base-class array of ``dtype``, copied only where needed."""
+    array = np.ascontiguousarray(array, dtype=dtype)
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
+    """Return a 1-D array of integers as :func:`freeze` does, or raise unless all of them lie in [start, stop).
+
+    Kernels do not look where they read. So whatever they index with goes through here when an object is made, be it by
+    fit, from a file or as a copy.
+    """
+    array = np.asarray(array)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise ValueError(f"{what} must be a 1-D array of integers, not of shape {array.shape} and {array.dtype}")
+    if len(array) and not start <= array.min() <= array.max() < stop:
+        raise ValueError(f"{what} must lie in [{start}, {stop}), but has {array.min()} and {array.max()}")
+    return freeze(array, dtype)
+
+
+class TokenColumn(NamedTuple):
+    """One raw column of the tokens, as integer codes.   N tokens, V distinct values."""
+
+    codes: np.ndarray  # (N,) int32   index into ``values``; -1 where the token has no such field
+    values: np.ndarray  # (V,) object   the distinct raw values
+
+    def take(self, tokens) -> TokenColumn:
+        """Return the column of the given token rows; the distinct values stay shared."""
+        return TokenColumn(freeze(self.codes[tokens], np.int32), self.values)
+
+
+class SequenceBatch:
+    """A list of sequences of sparse feature rows.   N tokens in all.
+
+    Parameters
+    ----------
+    offsets : array-like of shape (n_sequences + 1,)
+        Token range of each sequence; starts with 0, ends with N.
+    indptr : array-like of shape (N + 1,)
+        Range of each token in ``indices``.
+    indices : array-like of shape (nnz,)
+        Numbers of token features, in [0, n_attributes).
+    values : array-like of shape (nnz,) or None
+        Feature values; None when all are 1.
+    n_attributes : int
+        Number of token features.
+    attribute_names : sequence of str or None
+        One name per token feature.
+    columns : mapping or None
+        Raw token columns by field name: a :class:`TokenColumn`, or a float64 array of shape (N,) for numeric fields.
+    blocks : tuple or None
+        The features of segments, as blocks (see ``_data.segments``); None means the token features alone.
+    block_names : sequence of str or None
+        Names of the blocks' features: one lazy object for all batches of a transformer. None: made from the blocks.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        ``(n_sequences, n_features)``.
+    n_features : int
+        Number of features: of the blocks, or of tokens where there are no blocks.
+    feature_names : ndarray, lazy sequence of str, or None
+        Their names.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.batch import SequenceBatch
+    >>> batch = SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2)
+    >>> len(batch), batch.shape, batch.n_tokens
+    (2, (2, 2), 3)
+    >>> batch[1].toarray()
+    array([[1., 0.]])
+    """
+
+    __slots__ = (
+        "offsets",
+        "indptr",
+        "indices",
+        "values",
+        "n_attributes",
+        "attribute_names",
+        "columns",
+        "blocks",
+        "block_names",
+    )
+
+    def __init__(
+        self,
+        offsets,
+        indptr,
+        indices,
+        values,
+        n_attributes,
+        attribute_names=None,
+        columns=None,
+        blocks=None,
+        block_names=None,
+    ):
+        self.offsets = freeze(offsets, np.int64)
+        self.indptr = freeze(indptr, np.int64)
+        self.indices = freeze(indices, np.int32)
+        self.values = None if values is None else freeze(values, np.float64)
+        self.n_attributes = int(n_attributes)
+        lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # names that are made when asked for
+        self.attribute_names = attribute_names if lazy else np.asarray(attribute_names, dtype=object)
+        self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
+        self.blocks = None if blocks is None else tuple(blocks)
+        self.block_names = block_names
+        self._check()
+
+    def _check(self):
+        """Raise if an array points outside another: kernels do not look."""
+        cuts = ("offsets", self.offsets, len(self.indptr) - 1), ("indptr", self.indptr, len(self.indices))
+        for name, cut, stop in cuts:
+            if not len(cut) or cut[0] != 0 or cut[-1] != stop or (cut[1:] < cut[:-1]).any():
+                raise ValueError(f"{name} of a SequenceBatch must ascend from 0 to {stop}")
+        if self.values is not None and len(self.values) != len(self.indices):
+            raise ValueError(f"a SequenceBatch has {len(self.indices)} indices, but {len(self.values)} values")
+        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < self.n_attributes:
+            raise ValueError(f"indices of a SequenceBatch must lie in [0, {self.n_attributes})")
+        if self.attribute_names is not None and len(self.attribute_names) != self.n_attributes:
+            raise ValueError(f"a SequenceBatch has {self.n_attributes} features, but {len(self.attribute_names)} names")
+        if self.block_names is not None and len(self.block_names) != self.n_features:
+            raise ValueError(f"the blocks have {self.n_features} features, but {len(self.block_names)} names")
+        for name, column in self.columns.items():
+            cells = column.codes if isinstance(column, TokenColumn) else column
+            if np.shape(cells) != (self.n_tokens,):
+                raise ValueError(
+                    f"the column {name!r} has shape {np.shape(cells)}, but there are {self.n_tokens} tokens"
+                )
+            if isinstance(column, TokenColumn):
+                freeze_indices(cells, len(column.values), f"codes of the column {name!r}", start=-1)
+
+    @classmethod
+    def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> SequenceBatch:
+        """Return the batch whose stacked token rows are a sparse matrix of shape (N, n_features).
+
+        Entries that the matrix holds twice are added up, for each is counted as an occurrence; explicit zeros are
+        dropped, and values that are all 1 are not stored.
+        """
+        matrix = sparse.csr_array(matrix)
+        if not matrix.has_canonical_format or (matrix.data == 0).any():
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+            matrix.eliminate_zeros()
+        values = None if (matrix.data == 1).all() else matrix.data
+        return cls(offsets, matrix.indptr, matrix.indices, values, matrix.shape[1], feature_names, columns)
+
+    def with_blocks(self, blocks, block_names=None) -> SequenceBatch:
+        """Return the batch with other blocks."""
+        for block in blocks or ():
+            freeze_indices(getattr(block, "attributes", ()), self.n_attributes, "attributes of a block")
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        return SequenceBatch(**{**parts, "blocks": blocks, "block_names": block_names})
+
+    @property
+    def n_features(self) -> int:
+        return self.n_attributes if self.blocks is None else sum(block.n_features for block in self.blocks)
+
+    @property
+    def feature_names(self):
+        if self.blocks is None:
+            return self.attribute_names
+        if self.block_names is not None:
+            return self.block_names
+        names = [block.names(self.attribute_names) for block in self.blocks]
+        return None if any(part is None for part in names) else np.concatenate(names)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.offsets) - 1, self.n_features
+
+    @property
+    def n_tokens(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    def tocsr(self) -> sparse.csr_array:
+        """Return the stacked token rows as a sparse matrix of shape (N, n_attributes)."""
+        data = np.ones(len(self.indices)) if self.values is None else self.values
+        return sparse.csr_array((data, self.indices, self.indptr), shape=(self.n_tokens, self.n_attributes))
+
+    def toarray(self) -> np.ndarray:
+        """Return the stacked token rows as a dense array of shape (N, n_attributes)."""
+        return self.tocsr().toarray()
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self):
+        return (self[n] for n in range(len(self)))
+
+    def __getitem__(self, key) -> SequenceBatch:
+        """Return the batch of the sequences that an int, slice, mask or index array selects."""
+        if isinstance(key, tuple):  # scikit-learn's indexing helpers write array[key, ...]
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError("a SequenceBatch has one axis to index: its sequences")
+            key = key[0]
+        if isinstance(key, (int, np.integer)):
+            number = range(len(self))[key]
+            return self._contiguous(number, number + 1)
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._contiguous(start, max(start, stop))
+        chosen = np.arange(len(self))[key]
+        if chosen.ndim != 1:
+            raise IndexError("a SequenceBatch is indexed by an int, a slice, a mask or a 1-D array of indices")
+        tokens = _ranges(self.offsets[chosen], self.offsets[chosen + 1])
+        entries = _ranges(self.indptr[tokens], self.indptr[tokens + 1])
+        return SequenceBatch(
+            _offsets(self.lengths[chosen]),
+            _offsets(np.diff(self.indptr)[tokens]),
+            self.indices[entries],
+            None if self.values is None else self.values[entries],
+            self.n_attributes,
+            self.attribute_names,
+            self._columns_of(tokens),
+            self._blocks_of(tokens),
+            self.block_names,
+        )
+
+    def _contiguous(self, start, stop):
+        """Slice without copying the features."""
+        first, last = self.offsets[start], self.offsets[stop]
+        low, high = self.indptr[first], self.indptr[last]
+        return SequenceBatch(
+            self.offsets[start : stop + 1] - first,
+            self.indptr[first : last + 1] - low,
+            self.indices[low:high],
+            None if self.values is None else self.values[low:high],
+            self.n_attributes,
+            self.attribute_names,
+            self._columns_of(slice(first, last)),
+            self._blocks_of(slice(first, last)),
+            self.block_names,
+        )
+
+    def _columns_of(self, tokens):
+        return {
+            name: column.take(tokens) if isinstance(column, TokenColumn) else freeze(column[tokens], np.float64)
+            for name, column in self.columns.items()
+        }
+
+    def _blocks_of(self, tokens):
+        return None if self.blocks is None else tuple(block.take(tokens) for block in self.blocks)
+
+    def __repr__(self) -> str:
+        return f"SequenceBatch({len(self)} sequences, {self.n_tokens} tokens, {self.n_features} features)"
+
+    def __reduce__(self):
+        # through the constructor, so that arrays are read-only again on the other side
+        return SequenceBatch, tuple(getattr(self, name) for name in self.__slots__)
+
+
+class TokenFeatures(NamedTuple):
+    """The feature rows of all tokens, for kernels: where to find the weights of each entry.
+
+    Looking the place up by feature number in the kernel would cost a cache miss per entry. A token's entries are rows
+    of the dense table up to its ``singles``, then single pairs up to its ``ranges``, then ranges of pairs.
+    """
+
+    indptr: np.ndarray  # (N + 1,) int64
+    singles: np.ndarray  # (N,) int64
+    ranges: np.ndarray  # (N,) int64
+    place: np.ndarray  # (nnz,) uint32   row of the dense table; the pair; the first pair
+    other: np.ndarray  # (nnz,) uint32   0; the pair's score column; the end of the pairs
+    values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+
+
+class Tile(NamedTuple):
+    """Positions that are worked on together: blocks of sequences that run side by side.   B blocks, W lanes, R rows.
+
+    Row ``rows[b] + j`` holds position j of all lanes of block b.
+    """
+
+    rows: np.ndarray  # (B + 1,) int64
+    first_token: np.ndarray  # (B, W) int64   token of the lane's first position
+    length: np.ndarray  # (B, W) int64   positions of the lane in this tile
+    last: np.ndarray  # (B, W) int64   position that ends the lane's sequence, or -1 if it does not end here
+
+
+class Task(NamedTuple):
+    """Blocks of sequences and their tiles: one tile, or several consecutive ones of a block of long sequences."""
+
+    sequences: np.ndarray  # (B, W) int64   -1 for an empty lane
+    tiles: list
+
+    @property
+    def n_tokens(self) -> int:
+        return int(sum(tile.length.sum() for tile in self.tiles))
+
+
+def cut_tasks(offsets, lanes, tile_numbers, long_numbers, row_numbers, chosen=None, lengths=None) -> list[Task]:
+    """Cut sequences into tasks that fit the cache, longest sequences first.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_sequences + 1,)
+        Token range of each sequence; empty sequences are passed over.
+    lanes : int
+        Sequences side by side.
+    tile_numbers : int
+        About how many floating point numbers a tile may hold.
+    long_numbers : int
+        How many a block may hold before it is cut by position.
+    row_numbers : int
+        How many one position of one lane holds.
+    chosen : ndarray of int or None
+        Numbers of the sequences; all by default.
+    lengths : ndarray of shape (n_sequences,) or None
+        Lengths of all sequences, where they are known already: then the time goes by the chosen ones.
+    """
+    lengths = np.diff(offsets) if lengths is None else lengths
+    chosen = np.arange(len(lengths)) if chosen is None else np.asarray(chosen)
+    chosen = chosen[lengths[chosen] > 0]
+    chosen = chosen[np.argsort(-lengths[chosen], kind="stable")]
+    tasks, waiting = [], []
+
+    def flush():
+        if waiting:
+            tasks.append(_piece(np.stack(waiting), offsets))
+            waiting.clear()
+
+    for block in _blocks(chosen, lengths, lanes, row_numbers):
+        n_rows = int(lengths[block[0]])
+        numbers = row_numbers * len(block)
+        if n_rows * numbers > long_numbers:
+            flush()
+            tasks.append(_piece(block[None], offsets, max(long_numbers // (2 * numbers), int(np.sqrt(n_rows)) + 1)))
+            continue
+        waiting_rows = sum(int(lengths[b[0]]) for b in waiting)
+        if waiting and (len(waiting[0]) != len(block) or (waiting_rows + n_rows) * numbers > tile_numbers):
+            flush()
+        waiting.append(block)
+    flush()
+    return tasks
+
+
+def _blocks(chosen, lengths, lanes, row_numbers):
+    """Yield the sequences of each block; a long one that is much longer than those after it has a block of one lane."""
+    long_alone = min(_LONG_ALONE, _NUMBERS_ALONE // max(row_numbers, 1))
+    start = 0
+    while start < len(chosen):
+        group = chosen[start : start + lanes]
+        longest = lengths[group[0]]
+        if longest >= long_alone and 4 * lengths[group].sum() < lanes * longest:
+            group = group[:1]
+            yield group
+        else:
+            yield np.pad(group, (0, lanes - len(group)), constant_values=-1)
+        start += len(group)
+
+
+def _piece(sequences, offsets, rows_per_tile=None) -> Task:
+    first = np.where(sequences >= 0, offsets[sequences], 0)
+    length = np.where(sequences >= 0, offsets[sequences + 1] - offsets[sequences], 0)
+    n_rows = length.max(axis=1)
+    longest = int(n_rows.max())
+    cuts = [*range(0, longest, rows_per_tile or longest), longest]
+    tiles = []
+    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+        here = np.clip(length - start, 0, stop - start)
+        ends = (length > start) & (length <= stop)
+        rows = np.concatenate([[0], np.cumsum(np.minimum(n_rows, stop) - start)])
+        tables = (rows, first + start, here, np.where(ends, length - 1 - start, -1))
+        tiles.append(Tile(*(freeze(table, np.int64) for table in tables)))
+    return Task(sequences, tiles)
+
+
+def _offsets(lengths) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _ranges(starts, stops) -> np.ndarray:
+    """Return the concatenation of ``arange(start, stop)`` for all pairs."""
+    lengths = stops - starts
+    firsts = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]) if len(lengths) else starts, lengths)
+    return firsts + np.arange(len(firsts))

@@ -1,0 +1,81 @@
+"""What checks of the user's data share, whatever the layer: how values are shown, and which stand for none."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+
+__all__ = ["is_missing", "missing_label", "number_weights", "short", "unmasked"]
+
+IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
+
+
+def short(value, limit=60) -> str:
+    """Return the repr of a value, cut to ``limit`` characters, without ever making one that is much longer.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.checks import short
+    >>> short("a" * 100, limit=10)
+    "'aaaaaa..."
+    """
+    if isinstance(value, (str, bytes)):
+        value = value[: limit + 1]
+    elif isinstance(value, int) and value.bit_length() > 10_000:
+        return f"an integer of {value.bit_length()} bits"  # Python refuses to write those of 4300 digits
+    try:
+        text = repr(value)
+    except Exception as error:  # a user's class, or a number that is too long deep in a list
+        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def is_missing(value) -> bool:
+    """Return whether a value stands for none: None, nan, NaT, or the NA of pandas.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.checks import is_missing
+    >>> [is_missing(value) for value in (None, float("nan"), np.datetime64("NaT"), "nan", 0)]
+    [True, True, True, False, False]
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, (float, np.floating)):
+        return bool(value != value)
+    return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
+
+
+def missing_label(label, where, name="y") -> ValueError:
+    """Return the error for a label that stands for none; scikit-learn's checks look for the words about NaN."""
+    remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
+    if isinstance(label, Integral):
+        return ValueError(f'{name} has the label {label} ({where}): is it Hugging Face\'s "ignore"? Here {remedy}')
+    if isinstance(label, (float, np.floating)):
+        return ValueError(f"{name} contains NaN ({where}): {remedy}")
+    return ValueError(f"{name} has the label {label} ({where}): {remedy}")
+
+
+def unmasked(array) -> np.ndarray | list:
+    """Return an array of labels without its mask: as lists, with None for what is masked, if anything is."""
+    return array.tolist() if np.ma.is_masked(array) else np.asarray(array)
+
+
+def number_weights(sample_weight):
+    """Return weights of sequences, which are numbers; anything else that scikit-learn would convert is refused."""
+    if hasattr(sample_weight, "__array__"):
+        if np.ma.is_masked(sample_weight):
+            raise ValueError(f"sample_weight is masked at sequence {int(np.argmax(np.ma.getmaskarray(sample_weight)))}")
+        sample_weight = np.asarray(sample_weight)
+        if sample_weight.dtype.kind in "biufc":
+            return sample_weight
+    if isinstance(sample_weight, (list, tuple)) or getattr(sample_weight, "ndim", 0) == 1:
+        for n, weight in enumerate(sample_weight):
+            if isinstance(weight, (str, bytes)) or hasattr(weight, "__len__"):
+                raise TypeError(
+                    f"sample_weight must be one number a sequence, but sample_weight[{n}] (sequence {n}) is "
+                    f"{short(weight)} ({type(weight).__name__})"
+                )
+    return sample_weight

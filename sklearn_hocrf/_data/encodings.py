@@ -1,0 +1,344 @@
+"""How the labels of tokens say where segments are, and back.
+
+    encoding      a sequence of 5 tokens                   its segments
+    "runs"        A    A    A    D    A                    [0, 3) A, [3, 4) D, [4, 5) A
+    "bio"         B-A  I-A  I-A  B-A  O                    [0, 3) A, [3, 4) A, [4, 5) O
+    "bioes"       B-A  I-A  E-A  S-A  O                    the same
+    "bilou"       B-A  I-A  L-A  U-A  O                    the same
+    "bmes"        B-A  M-A  E-A  S-A  O                    the same
+    "iob1"        I-A  I-A  I-A  B-A  O                    the same
+    "segments"    (0, 3, "A"), (3, 4, "A"), (4, 5, "O")    the same
+
+A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a label; "B" and "I" alone stand for the
+label "_". Every O token is a segment of one token, whose label is "O". Tags that break the rules, as an I after an O,
+are read as conlleval reads them: a segment begins at B and S, after E, S and O, and where the label changes. So are
+those of "iob1", where B only parts neighbours of one label; they are never written, for what a tag is depends there on
+the segment before.
+
+Segments and labels are integers here; strings occur only in the names of tags.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from .segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments
+
+__all__ = [
+    "B",
+    "E",
+    "ENCODINGS",
+    "I",
+    "NO_LABEL",
+    "O",
+    "OUTSIDE",
+    "PREFIXES",
+    "S",
+    "TagTable",
+    "join_tag",
+    "look_like_bio",
+    "looks_like_segments",
+    "marks_ends",
+    "possible_tags",
+    "read_segment",
+    "segment_lists",
+    "segments_of_labels",
+    "segments_of_tags",
+    "segments_of_tokens",
+    "split_tag",
+    "tag_channels",
+    "tag_numbers",
+    "tags_of_segments",
+    "token_features",
+    "token_labels",
+]
+
+# letters of begin, inside, outside, end and single: bilou is spaCy's, bmes and iob1 are AllenNLP's names
+PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
+ENCODINGS = ("runs", *PREFIXES, "segments")
+B, I, O, E, S = range(5)  # noqa: E741  the field's own letters; codes of prefixes: positions in PREFIXES
+OUTSIDE = "O"  # tag of the tokens outside of all segments, and the label of those tokens
+NO_LABEL = "_"  # label of the tags that have none
+
+
+class TagTable(NamedTuple):
+    """Token tags as pairs.   C tags."""
+
+    prefix: np.ndarray  # (C,) int8   B, I, O, E or S
+    label: np.ndarray  # (C,) int32   code of the segment's label
+
+
+# --- names of tags ----------------------------------------------------------------------------------------------------
+
+
+def split_tag(tag, encoding) -> tuple[int, str] | None:
+    """Return prefix and label of a tag of an encoding that has tags, or None if it is none.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.encodings import split_tag
+    >>> split_tag("I-PER", "bio"), split_tag("S", "bioes"), split_tag("O", "bio"), split_tag("E-PER", "bio")
+    ((1, 'PER'), (4, '_'), (2, 'O'), None)
+    """
+    if not isinstance(tag, str) or not tag or tag[0] not in PREFIXES[encoding]:
+        return None
+    if len(tag) > 1 and (tag[1] != "-" or len(tag) == 2):
+        return None
+    if tag[0] == OUTSIDE:
+        return (O, OUTSIDE) if tag == OUTSIDE else None
+    return PREFIXES[encoding].index(tag[0]), tag[2:] or NO_LABEL
+
+
+def join_tag(prefix, label, bare=True, encoding="bioes") -> str:
+    """Return the name of a tag; ``bare`` leaves out the label "_"."""
+    letter = PREFIXES[encoding][prefix]
+    return letter if prefix == O or (bare and label == NO_LABEL) else f"{letter}-{label}"
+
+
+def marks_ends(encoding) -> bool:
+    """Return whether the last token of a segment, and that of a segment of one token, have tags of their own."""
+    return len(PREFIXES[encoding]) > E
+
+
+def look_like_bio(labels) -> bool:
+    """Return whether all labels are tags with a label or "O", and one at least begins a segment.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.encodings import look_like_bio
+    >>> look_like_bio(["O", "B-PER"]), look_like_bio(["B-PER", "author"]), look_like_bio(["O", "B"])
+    (True, False, False)
+    """
+    tags = [label for label in labels if not (isinstance(label, str) and label == OUTSIDE)]
+    has_label = all(isinstance(tag, str) and split_tag(tag, "bio") and "-" in tag for tag in tags)
+    return has_label and any(tag[0] == "B" for tag in tags)
+
+
+# --- from tokens to segments ------------------------------------------------------------------------------------------
+
+
+def segments_of_labels(codes, offsets) -> Segments:
+    """Return the maximal runs of equal labels.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (N,)
+        Label codes of all tokens.
+    offsets : ndarray of shape (n_sequences + 1,)
+        Token range of each sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.encodings import segments_of_labels
+    >>> segments = segments_of_labels(np.array([1, 1, 0, 0]), np.array([0, 3, 4]))
+    >>> segments.start, segments.stop, segments.codes, segments.offsets
+    (array([0, 2, 3]), array([2, 3, 4]), array([1, 0, 0], dtype=int32), array([0, 2, 3]))
+    """
+    return _cut(codes[1:] != codes[:-1], codes, offsets)
+
+
+def segments_of_tokens(codes, offsets) -> Segments:
+    """Return segments of one token each."""
+    return _cut(np.ones(max(len(codes) - 1, 0), dtype=bool), codes, offsets)
+
+
+def segments_of_tags(prefixes, codes, offsets) -> Segments:
+    """Return the segments of tagged tokens, those of the O tokens among them.
+
+    Parameters
+    ----------
+    prefixes : ndarray of shape (N,)
+        Prefixes of the tags: B, I, O, E, S.
+    codes : ndarray of shape (N,)
+        Label codes of the tags.
+    offsets : ndarray of shape (n_sequences + 1,)
+        Token range of each sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.encodings import B, I, O, segments_of_tags
+    >>> segments = segments_of_tags(np.array([I, I, O, B, I]), np.array([0, 0, 1, 0, 2]), np.array([0, 5]))
+    >>> segments.start, segments.stop, segments.codes
+    (array([0, 2, 3, 4]), array([2, 3, 4, 5]), array([0, 1, 0, 2], dtype=int32))
+    """
+    before, after = prefixes[:-1], prefixes[1:]
+    goes_on = (codes[1:] == codes[:-1]) & ((before == B) | (before == I)) & ((after == I) | (after == E))
+    return _cut(~goes_on, codes, offsets)
+
+
+def _cut(begins, codes, offsets) -> Segments:
+    """Return the segments that begin with the sequences and where ``begins[t]`` says so of token t + 1."""
+    n_tokens = len(codes)
+    is_first = np.zeros(n_tokens + 1, dtype=bool)
+    is_first[1:n_tokens] = begins
+    is_first[offsets[:-1]] = True
+    start = np.flatnonzero(is_first[:n_tokens])
+    stop = np.append(start[1:], n_tokens)[: len(start)]
+    return Segments(np.searchsorted(start, offsets), start, stop, codes[start].astype(np.int32))
+
+
+# --- from segments to tokens ------------------------------------------------------------------------------------------
+
+
+def token_labels(segments: Segments) -> np.ndarray:
+    """Return the label code of each token; the segments tile the sequences."""
+    return np.repeat(segments.codes, segments.lengths)
+
+
+def tags_of_segments(segments: Segments, encoding, outside) -> TagTable:
+    """Return the tag of each token.
+
+    Parameters
+    ----------
+    segments : Segments
+        They tile the sequences.
+    encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}
+        "iob1" stands for "bio".
+    outside : int
+        Code of the label "O", or -1 if there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.encodings import segments_of_labels, tags_of_segments
+    >>> segments = segments_of_labels(np.array([1, 1, 1, 2, 0]), np.array([0, 5]))
+    >>> tags_of_segments(segments, "bioes", outside=2).prefix
+    array([0, 1, 3, 2, 4], dtype=int8)
+    """
+    prefix = np.full(int(segments.lengths.sum()), I, dtype=np.int8)
+    first = np.cumsum(segments.lengths) - segments.lengths
+    if marks_ends(encoding):
+        prefix[first + segments.lengths - 1] = E
+    prefix[first] = B
+    if marks_ends(encoding):
+        prefix[first[segments.lengths == 1]] = S
+    prefix[first[segments.codes == outside]] = O
+    return TagTable(prefix, token_labels(segments))
+
+
+def token_features(segments: Segments, encoding, outside) -> np.ndarray:
+    """Return what an encoding says of each token, shape (1 or 2, N): label and prefix, or whether a segment starts."""
+    if encoding == "runs":
+        return token_labels(segments)[None]
+    if encoding == "segments":
+        starts = np.zeros(int(segments.lengths.sum()), dtype=np.int32)
+        starts[np.cumsum(segments.lengths) - segments.lengths] = 1
+        return np.stack([token_labels(segments), starts])
+    return np.stack(tags_of_segments(segments, encoding, outside))
+
+
+def tag_numbers(tags: TagTable, known: TagTable) -> np.ndarray:
+    """Return the row of each tag in another table, which has them all; shape (C,), int32."""
+    number = np.full((5, int(known.label.max(initial=0)) + 1), -1, dtype=np.int32)
+    number[known] = np.arange(len(known.label))
+    return number[tags]
+
+
+def possible_tags(encoding, longest, outside) -> TagTable:
+    """Return the tags that occur in segments of at most ``longest[y]`` tokens of label y, by label.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.encodings import possible_tags
+    >>> tags = possible_tags("bioes", [1, 2, 3, 1], outside=3)
+    >>> tags.prefix, tags.label
+    (array([4, 0, 3, 4, 0, 1, 3, 4, 2], dtype=int8), array([0, 1, 1, 1, 2, 2, 2, 2, 3], dtype=int32))
+    """
+    shortest = {B: 2, I: 3, E: 2, S: 1} if marks_ends(encoding) else {B: 1, I: 2}
+    pairs = [
+        (prefix, label)
+        for label, most in enumerate(longest)
+        for prefix in ([O] if label == outside else [p for p, fewest in shortest.items() if fewest <= most])
+    ]
+    prefix, label = np.array(pairs).reshape(-1, 2).T
+    return TagTable(prefix.astype(np.int8), label.astype(np.int32))
+
+
+def tag_channels(tags: TagTable, encoding) -> list[tuple[int, Channel]]:
+    """Return for each tag its label and the positions of a segment at which a token has it."""
+    many = 2 if marks_ends(encoding) else 1
+    channels = {
+        B: BEGIN._replace(shortest=many),
+        I: Channel(RANGE, 1, many + 1),  # without the last token where that has a tag of its own
+        O: BEGIN,
+        E: END_OF_SEGMENT._replace(shortest=2),
+        S: BEGIN._replace(longest=1),
+    }
+    return [(label, channels[prefix]) for prefix, label in zip(*(column.tolist() for column in tags), strict=True)]
+
+
+# --- lists of segments ------------------------------------------------------------------------------------------------
+
+
+def read_segment(segment, where, name) -> tuple:
+    """Return ``(start, stop, label)``, or raise; ``where`` and ``name`` say where the segment was, for the message."""
+    if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != 3:
+        raise TypeError(f"{segment!r:.60} of {name} ({where}) is no segment (start, stop, label)")
+    start, stop, label = segment
+    if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in (start, stop)):
+        raise TypeError(f"start and stop must be integers, but {name} has the segment {segment!r:.60} ({where})")
+    if not 0 <= start < stop:
+        raise ValueError(f"{name} has the segment {segment!r:.60} ({where}), but 0 <= start < stop must hold")
+    return int(start), int(stop), label
+
+
+def looks_like_segments(sequences) -> bool:
+    """Return whether labels of tokens look like segments (start, stop, label), no two of a sequence with one start.
+
+    Parameters
+    ----------
+    sequences : list of lists, tuples or arrays
+        Structured arrays with the fields "start" and "stop" are segments.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.encodings import looks_like_segments
+    >>> looks_like_segments([[], [(0, 2, "PER"), (2, 3, "LOC")]]), looks_like_segments([[(0, 1, "A"), (0, 1, "A")]])
+    (True, False)
+    """
+    sequences = [sequence for sequence in sequences if len(sequence)]
+    for sequence in sequences:
+        if isinstance(sequence, np.ndarray) and sequence.dtype.names is not None:
+            if not {"start", "stop"} <= set(sequence.dtype.names):
+                return False
+        elif not all(map(_looks_like_segment, sequence)) or len({start for start, _, _ in sequence}) < len(sequence):
+            return False
+    return bool(sequences)
+
+
+def _looks_like_segment(item) -> bool:
+    if not isinstance(item, (tuple, list)) or len(item) != 3:
+        return False
+    start, stop, _ = item
+    return isinstance(start, Integral) and isinstance(stop, Integral) and 0 <= start < stop
+
+
+def segment_lists(segments: Segments, offsets, labels) -> list:
+    """Return lists of (start, stop, label), counted from the beginning of each sequence.
+
+    Parameters
+    ----------
+    segments : Segments
+    offsets : ndarray of shape (n_sequences + 1,)
+        Token range of each sequence.
+    labels : list
+        The label of each code.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.encodings import segment_lists, segments_of_labels
+    >>> offsets = np.array([0, 3, 4])
+    >>> segment_lists(segments_of_labels(np.array([1, 1, 0, 0]), offsets), offsets, ["x", "y"])
+    [[(0, 2, 'y'), (2, 3, 'x')], [(0, 1, 'x')]]
+    """
+    origin = np.repeat(offsets[:-1], np.diff(segments.offsets))
+    names = [labels[code] for code in segments.codes.tolist()]
+    rows = list(zip((segments.start - origin).tolist(), (segments.stop - origin).tolist(), names, strict=True))
+    bounds = segments.offsets.tolist()
+    return [rows[first:last] for first, last in zip(bounds[:-1], bounds[1:], strict=True)]

@@ -1,0 +1,232 @@
+"""Labels as the user writes them, and as codes 0 .. L - 1.
+
+Labels are anything hashable that can be sorted together: strings, integers, booleans, tuples, enumeration members.
+Inside the package they exist only as int32 codes, whose order is the order of the sorted labels. A flat run of labels
+always comes with the ``offsets`` of its sequences, so that an error can name the sequence and the position.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from numbers import Integral
+
+import numpy as np
+
+from .checks import IGNORED, is_missing, missing_label, short
+
+__all__ = [
+    "SEEN",
+    "check_hashable",
+    "decode_labels",
+    "encode_labels",
+    "flatten_labels",
+    "label_codes",
+    "place",
+    "sorted_labels",
+]
+
+SEEN = "the labels seen in fit"
+# kinds of arrays, and the types that they hold unchanged
+_NATIVE = {"b": (bool, np.bool_), "iu": (int, np.integer), "f": (float, np.floating), "U": (str, np.str_)}
+
+
+def place(offsets, token) -> str:
+    """Return where a token of a flat run is: its sequence and its position there.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.labels import place
+    >>> place([0, 3, 3, 5], 4)
+    'sequence 2, position 1'
+    """
+    sequence = int(np.searchsorted(offsets, token, side="right")) - 1
+    return f"sequence {sequence}, position {int(token) - int(offsets[sequence])}"
+
+
+def flatten_labels(sequences) -> np.ndarray | list:
+    """Return the labels of all sequences one after the other.
+
+    Arrays of one kind stay an array, so that ``classes_`` keeps their dtype. Everything else becomes a list of Python
+    objects: numpy would turn ``["A", 1]`` into two strings.
+    """
+    kinds = {labels.dtype.kind if isinstance(labels, np.ndarray) else "O" for labels in sequences if len(labels)}
+    if len(kinds) == 1 and kinds != {"O"}:
+        return np.concatenate([labels for labels in sequences if len(labels)])
+    return list(chain.from_iterable(s.tolist() if isinstance(s, np.ndarray) else s for s in sequences))
+
+
+def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
+    """Return the distinct labels, sorted: the ``classes_`` of an estimator.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (N,) or list of length N
+        Labels of all tokens, as :func:`flatten_labels` returns them.
+    offsets : ndarray of shape (n_sequences + 1,)
+        Token range of each sequence, for error messages.
+    at_least : int, default=2
+        How many distinct labels there must be.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_labels,)
+        Of dtype object where numpy has no dtype that holds the labels unchanged.
+
+    Raises
+    ------
+    TypeError
+        For a label that is not hashable, and for labels that cannot be sorted together.
+    ValueError
+        For labels that stand for none (None, nan, NaT, and -100 where the other labels are integers from 0 on), inf and
+        real numbers that are no whole numbers, and when there are too few distinct labels.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.labels import sorted_labels
+    >>> sorted_labels(["N", "V", "N"], [0, 2, 3])
+    array(['N', 'V'], dtype='<U1')
+    """
+    classes = np.unique(labels) if isinstance(labels, np.ndarray) else _sorted_objects(labels, offsets)
+    _refuse_missing(labels, classes, offsets)
+    _refuse_real_numbers(labels, classes, offsets)
+    if len(classes) < at_least:
+        found = f", {short(classes.tolist()[0])}" if len(classes) else ""
+        raise ValueError(
+            f"y must have at least {at_least} distinct labels, but the training data has only one class{found}"
+        )
+    return classes
+
+
+def _sorted_objects(labels, offsets):
+    distinct = set(check_hashable(labels, offsets))
+    if any(map(is_missing, distinct)):
+        t = next(t for t, label in enumerate(labels) if is_missing(label))
+        raise missing_label(labels[t], place(offsets, t))
+    try:
+        classes = sorted(distinct)
+    except TypeError as error:
+        first = labels[0]
+        other = next((t for t, label in enumerate(labels) if type(label) is not type(first)), 0)
+        raise TypeError(
+            f"labels must be sortable together, but {short(labels[other])} ({place(offsets, other)}) and "
+            f"{short(first)} ({place(offsets, 0)}) are not: {error}"
+        ) from error
+    for kinds, (kind, scalar) in _NATIVE.items():
+        if all(type(label) is kind or isinstance(label, scalar) for label in classes):
+            native = np.array(classes)
+            # numpy strips trailing NULs, and makes floats, which are equal, of integers beyond int64
+            if native.dtype.kind in kinds and native.tolist() == classes:
+                return native
+    native = np.empty(len(classes), dtype=object)
+    native[:] = classes
+    return native
+
+
+def _refuse_missing(labels, classes, offsets):
+    """Raise for labels of arrays that stand for none; ``classes`` are the distinct ones, sorted."""
+    kind = classes.dtype.kind
+    if kind in "mM" and np.isnat(classes).any():
+        t = int(np.argmax(np.isnat(labels)))
+        raise missing_label(labels[t], place(offsets, t))
+    if kind == "i" and len(classes) and classes[0] == IGNORED and (classes[1:] >= 0).all():
+        t = int(np.argmax(np.asarray(labels) == IGNORED))
+        raise missing_label(IGNORED, place(offsets, t))
+
+
+def _refuse_real_numbers(labels, classes, offsets):
+    """A regression target has as many labels as values: that is a mistake, as in scikit-learn's classifiers."""
+    if classes.dtype.kind not in "fc":
+        return
+    bad = classes[~(np.isfinite(classes) & (classes == np.floor(classes.real)))]
+    if len(bad):
+        values = np.asarray(labels)
+        t = int(np.flatnonzero(np.isin(values, bad) | np.isnan(values))[0])
+        if np.isnan(values[t]):
+            raise missing_label(values[t], place(offsets, t))
+        what = "y contains inf" if np.isinf(values[t]) else "Unknown label"
+        raise ValueError(
+            f"{what}: {values[t]} ({place(offsets, t)}); labels are discrete, real numbers are a regression target"
+        )
+
+
+def check_hashable(labels, offsets):
+    """Return the labels, or raise if one of them is not hashable."""
+    for t, label in enumerate(labels):
+        try:
+            hash(label)
+        except TypeError:
+            raise TypeError(
+                f"a label must be hashable, but {short(label)} ({place(offsets, t)}) is a {type(label).__name__}"
+            ) from None
+    return labels
+
+
+def label_codes(classes) -> dict:
+    """Return the code of each label."""
+    return {label: code for code, label in enumerate(classes.tolist())}
+
+
+def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> np.ndarray:
+    """Return the code of each token's label.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (N,) or list of length N
+        Labels of all tokens, as :func:`flatten_labels` returns them.
+    classes : ndarray of shape (n_labels,)
+        The sorted labels.
+    offsets : ndarray of shape (n_sequences + 1,)
+        Token range of each sequence, for error messages.
+    unknown : {"raise", "ignore"}, default="raise"
+        What to do about a label that is not in ``classes``; "ignore" codes it as -1.
+    known : str
+        What ``classes`` are, for error messages.
+
+    Returns
+    -------
+    codes : ndarray of shape (N,), int32
+
+    Raises
+    ------
+    ValueError
+        For an unknown label, unless ``unknown="ignore"``; for one that stands for none in any case.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.labels import encode_labels
+    >>> encode_labels(["V", "N", "X"], np.array(["N", "V"]), [0, 3], unknown="ignore")
+    array([ 1,  0, -1], dtype=int32)
+    """
+    table = label_codes(classes)
+    flat = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    try:
+        codes = np.fromiter((table.get(label, -1) for label in flat), dtype=np.int32, count=len(flat))
+    except TypeError:
+        check_hashable(flat, offsets)
+        raise
+    for t in np.flatnonzero(codes < 0).tolist():
+        if is_missing(flat[t]) or (isinstance(flat[t], Integral) and flat[t] == IGNORED):
+            raise missing_label(flat[t], place(offsets, t))
+        if unknown == "raise":
+            raise ValueError(f"unknown label {short(flat[t])} ({place(offsets, t)}): it is not among {known}")
+    return codes
+
+
+def decode_labels(codes, classes, offsets, *, as_lists) -> list:
+    """Return one label sequence per sequence: lists of Python objects, or arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.labels import decode_labels
+    >>> decode_labels(np.array([1, 0, 1]), np.array(["N", "V"]), [0, 2, 3], as_lists=True)
+    [['V', 'N'], ['V']]
+    """
+    bounds = list(zip(offsets[:-1], offsets[1:], strict=True))
+    if not as_lists:
+        labels = classes[codes]
+        return [labels[start:stop] for start, stop in bounds]
+    objects = classes.tolist()
+    labels = [objects[code] for code in codes.tolist()]
+    return [labels[start:stop] for start, stop in bounds]

@@ -1,0 +1,242 @@
+"""Segments, and the features they can have.
+
+A segment ``[u, v)`` of d = v - u tokens has features of three kinds: token attributes, each counted at certain
+positions of the segment (a *channel*: all of its tokens, the first, those inside, the one after it ...), functions of
+its length, and whatever is computed for each candidate segment as a whole. A batch lists them as blocks, in the order
+of its features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .batch import SequenceBatch, freeze
+
+__all__ = [
+    "AS_A_WHOLE",
+    "BAG",
+    "BEGIN",
+    "END_OF_SEGMENT",
+    "FROM_START",
+    "FROM_STOP",
+    "INSIDE",
+    "NO_LIMIT",
+    "RANGE",
+    "WHOLE",
+    "Channel",
+    "LengthBlock",
+    "RowBlock",
+    "Segments",
+    "TokenBlock",
+    "blocks_of",
+    "segment_counts",
+    "segment_features",
+]
+
+FROM_START, FROM_STOP, RANGE, AS_A_WHOLE = range(4)
+NO_LIMIT = 2**31 - 1
+
+
+class Channel(NamedTuple):
+    """Which tokens of a segment [u, v) a feature looks at.
+
+    FROM_START: token u + offset. FROM_STOP: token v - 1 - offset, where -1 is the token after the segment, if there is
+    one. Both only in segments of ``shortest`` to ``longest`` tokens. RANGE: tokens u + offset .. v - 1 - trim, with
+    ``shortest = offset + trim + 1``. AS_A_WHOLE: no token.
+    """
+
+    anchor: int
+    offset: int = 0
+    shortest: int = 1
+    longest: int = NO_LIMIT
+
+    def check(self):
+        """Raise a ValueError if this is none of the four kinds, or looks before the first token of a segment."""
+        whole = all(isinstance(number, Integral) and -1 <= number <= NO_LIMIT for number in self)
+        first = {FROM_START: 0, FROM_STOP: -1, RANGE: 0, AS_A_WHOLE: 0}.get(self.anchor, NO_LIMIT)
+        last = NO_LIMIT if self.anchor == FROM_START else self.shortest - 1
+        if not whole or not first <= self.offset <= last or not 1 <= self.shortest <= self.longest:
+            raise ValueError(f"no positions of a segment: {tuple(self)!r:.80}")
+
+
+BAG = Channel(RANGE)
+BEGIN = Channel(FROM_START)
+END_OF_SEGMENT = Channel(FROM_STOP)
+INSIDE = Channel(RANGE, 1, 2)
+WHOLE = Channel(AS_A_WHOLE)
+
+
+class Segments(NamedTuple):
+    """Segmentations of the sequences of a batch.   M segments."""
+
+    offsets: np.ndarray  # (n_sequences + 1,) int64   segments of each sequence
+    start: np.ndarray  # (M,) int64   first token, counted through the batch
+    stop: np.ndarray  # (M,) int64   token after the last
+    codes: np.ndarray  # (M,) int32   label
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.stop - self.start
+
+
+class TokenBlock(NamedTuple):
+    """Features that count token attributes at the positions of a channel; one feature per attribute."""
+
+    channel: Channel
+    attributes: np.ndarray  # (n,) int32   ascending
+    prefix: str  # of the features' names
+
+    @property
+    def n_features(self) -> int:
+        return len(self.attributes)
+
+    def names(self, attribute_names) -> np.ndarray | None:
+        """Return the features' names, or None if the attributes have none."""
+        if attribute_names is None:
+            return None
+        names = np.asarray(attribute_names)[self.attributes]
+        return np.array([f"{self.prefix}{name}" for name in names], dtype=object) if self.prefix else names
+
+    def take(self, tokens) -> TokenBlock:
+        """Return the block for the given tokens of the batch."""
+        return self
+
+
+class LengthBlock(NamedTuple):
+    """Features of the length d of a segment."""
+
+    kind: str  # "indicator": d = 1, d = 2 .. d = longest; "capped": the last one means d >= longest; "log": log(d)
+    longest: int  # for indicators
+    encoding: str | None = None  # as which y was read to learn ``longest``
+
+    @property
+    def n_features(self) -> int:
+        return 1 if self.kind == "log" else self.longest
+
+    def names(self, attribute_names) -> np.ndarray:
+        if self.kind == "log":
+            return np.array(["log_length"], dtype=object)
+        names = [f"length={d}" for d in range(1, self.longest + 1)]
+        if self.kind == "capped":
+            names[-1] += "+"
+        return np.array(names, dtype=object)
+
+    def take(self, tokens) -> LengthBlock:
+        return self
+
+    def check(self):
+        """Raise a ValueError if this is no such block."""
+        kinds = ("indicator", "capped", "log")
+        if self.kind not in kinds or not isinstance(self.longest, Integral) or not 0 <= self.longest <= NO_LIMIT:
+            raise ValueError(f"no features of lengths: {tuple(self)!r:.80}")
+
+    def table(self, longest) -> np.ndarray:
+        """Return the features' values for d = 1 .. longest; shape (longest, n_features)."""
+        d = np.arange(1, longest + 1)
+        if self.kind == "log":
+            return np.log(d)[:, None]
+        capped = np.minimum(d, self.longest) if self.kind == "capped" else d
+        return (capped[:, None] == np.arange(1, self.longest + 1)).astype(np.float64)
+
+
+class RowBlock(NamedTuple):
+    """Features computed for each candidate segment.
+
+    ``maker`` is a fitted object that can be pickled, with ``n_features``, ``feature_names`` (array of object) and
+    ``rows(columns, offsets, token_data, start, stop)``, which returns a sparse array of shape
+    (n_candidates, n_features) for candidates ``[start[i], stop[i])``, token numbers of the batch whose raw ``columns``
+    and sequence ``offsets`` are given. ``token_data`` are arrays of shape (N,), sliced along with the batch.
+    """
+
+    maker: Any
+    token_data: Mapping[str, np.ndarray]
+    encoding: str | None = None  # as which y was read, if the maker has learned from it
+
+    @property
+    def n_features(self) -> int:
+        return self.maker.n_features
+
+    def names(self, attribute_names) -> np.ndarray:
+        return np.asarray(self.maker.feature_names, dtype=object)
+
+    def take(self, tokens) -> RowBlock:
+        data = {name: freeze(data[tokens], data.dtype) for name, data in self.token_data.items()}
+        return self._replace(token_data=data)
+
+    def rows(self, batch: SequenceBatch, start, stop) -> sparse.csr_array:
+        """Return the features of candidate segments of a batch; shape (n_candidates, n_features)."""
+        rows = sparse.csr_array(self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop))
+        if rows.shape != (len(start), self.n_features):
+            raise ValueError(f"rows of features have shape {rows.shape}, not {(len(start), self.n_features)}")
+        rows.check_format(full_check=True)  # scipy's own kernels do not look where they read, either
+        return rows
+
+
+def blocks_of(batch: SequenceBatch) -> tuple:
+    """Return the blocks of a batch; without any, each token attribute is a bag feature."""
+    if batch.blocks is not None:
+        return batch.blocks
+    return (TokenBlock(BAG, np.arange(batch.n_attributes, dtype=np.int32), ""),)
+
+
+def segment_features(batch: SequenceBatch, start, stop) -> sparse.csr_array:
+    """Return the feature values of given segments; shape (M, n_features).
+
+    Parameters
+    ----------
+    batch : SequenceBatch
+    start, stop : ndarray of shape (M,), int64
+        Segments ``[start, stop)`` as token numbers of the batch.
+    """
+    return _stack_blocks(batch, start, stop, batch.tocsr(), _identity)
+
+
+def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
+    """Return how often each feature occurs in given segments, whatever its value; shape (M, n_features)."""
+    return _stack_blocks(batch, start, stop, _ones(batch.tocsr()), _ones)
+
+
+def _identity(matrix):
+    return matrix
+
+
+def _ones(matrix):
+    return sparse.csr_array(((matrix.data != 0).astype(np.float64), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _stack_blocks(batch, start, stop, tokens, finish):
+    sequence_stop = batch.offsets[np.searchsorted(batch.offsets, start, side="right")]
+    parts = [sparse.csr_array((len(start), 0))]  # a batch may have no blocks at all
+    for block in blocks_of(batch):
+        if isinstance(block, TokenBlock):
+            parts.append(_count_tokens(block, tokens, start, stop, sequence_stop))
+        elif isinstance(block, LengthBlock):
+            lengths = stop - start
+            parts.append(finish(sparse.csr_array(block.table(int(lengths.max(initial=1)))[lengths - 1])))
+        else:
+            parts.append(finish(block.rows(batch, start, stop)))
+    return sparse.csr_array(sparse.hstack(parts, format="csr"))
+
+
+def _count_tokens(block, tokens, start, stop, sequence_stop):
+    first, last = _positions(block.channel, start, stop, sequence_stop)
+    counts = np.maximum(last - first, 0)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - first, counts)
+    chosen = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(start), tokens.shape[0]))
+    return chosen @ tokens[:, block.attributes]
+
+
+def _positions(channel, start, stop, sequence_stop):
+    """Return the range of the tokens that a channel looks at, in each segment."""
+    lengths = stop - start
+    if channel.anchor == RANGE:
+        return start + channel.offset, stop - (channel.shortest - 1 - channel.offset)
+    first = start + channel.offset if channel.anchor == FROM_START else stop - 1 - channel.offset
+    there = (lengths >= channel.shortest) & (lengths <= channel.longest) & (first < sequence_stop)
+    return first, first + there

@@ -1,0 +1,740 @@
+"""What all sequence labellers share: parameters, the course of ``fit``, predictions in the caller's shape.
+
+A subclass says what its targets are and how they look per token, how its structure is built (``_build_layout``) and
+what answers questions about new sequences (``_build_model``). Everything is computed in local names; the estimator
+changes only at the end of a successful fit.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABCMeta, abstractmethod
+from collections.abc import Hashable, Iterable
+from inspect import signature
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import ClassifierTags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.labels import decode_labels, label_codes
+from .._objectives import Problem
+from .._penalties import L2, ElasticNet
+from .._persistence import VersionMixin
+from .._solvers import OWLQN, check_needs, one_blas_thread
+from .._structure.patterns import PatternTable, all_patterns, given_patterns, observed_patterns
+from .._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences, warn_user
+from .._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
+from ..training import OBJECTIVES, SOLVERS, minimise
+from .fitted import Fitted
+from .partial_fit import PartialFitMixin, check_patterns
+
+__all__ = ["BaseSequenceLabeler"]
+
+_MANY_LABELS = 1_000_000  # of all patterns: more make an automaton that is worth a warning
+_BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
+_CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # what is minimised
+
+
+class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclass=ABCMeta):
+    """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`."""
+
+    _parameter_constraints: dict = {
+        "max_order": [Interval(Integral, 0, None, closed="left")],
+        "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like"],
+        "l1_reg": [Interval(Real, 0, None, closed="left"), "array-like"],
+        "patterns": [Iterable],
+        "min_pattern_count": [Interval(Real, 0, None, closed="left")],
+        "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
+        "min_feature_count": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
+        "unsupported": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
+        "penalty": [HasMethods(["value", "gap"]), None],
+        "solver": [StrOptions({"auto", *SOLVERS}), HasMethods("solve")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+    _takes_segment_features = False
+    _layout_class: type
+    _private_attributes: tuple = ()  # what the targets say of the model, beside attributes that end in "_"
+
+    # --- hooks --------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _read_training_targets(self, y, lengths, form, name, kept, known=None):
+        """Return the targets of fit, with ``labels`` and ``as_lists``; see :func:`read_token_targets`."""
+
+    @abstractmethod
+    def _check_classes(self, classes):
+        """Return the labels of patterns that there are, given by the user as those of y, sorted."""
+
+    @abstractmethod
+    def _target_attributes(self, targets) -> dict:
+        """Return ``classes_`` and whatever else the targets say about the fitted model."""
+
+    @abstractmethod
+    def _build_layout(self, data, like=None, patterns=None):
+        """Return which weights there are for validated training data.
+
+        With ``like``, a layout, the patterns are those of that; ``patterns`` takes the place of the parameter.
+        """
+
+    @abstractmethod
+    def _pose_problem(self, layout, data) -> Problem:
+        """Return validated training data under a layout.
+
+        ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective.
+        """
+
+    @abstractmethod
+    def _training_codes(self, targets):
+        """Return for each token the code of its label, or of that of its segment; shape (N,)."""
+
+    @abstractmethod
+    def _build_model(self):
+        """Return the fitted model that decodes batches and gives their marginals."""
+
+    @abstractmethod
+    def _read_truth(self, y, batch, form, unknown):
+        """Return given labellings in the form in which the model decodes and scores them."""
+
+    @abstractmethod
+    def _token_codes(self, decoded):
+        """Return for each token of what the model decoded an index into ``classes_``; shape (N,)."""
+
+    @abstractmethod
+    def _are_right(self, decoded, truth):
+        """Return for each token whether what the model decoded is right; bool of shape (N,)."""
+
+    @abstractmethod
+    def _class_marginals(self, batch):
+        """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
+
+    # --- fit ----------------------------------------------------------------------------------------------------------
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model to labelled sequences.
+
+        A plain 2-D X, a data frame of a time series, say, with a 1-D y is not one sequence but n sequences of one
+        token, and the model is then multinomial logistic regression. For one sequence write ``fit([X], [y])``, for
+        several, one for each value of a column, ``fit([rows for _, rows in frame.groupby("series")], ...)``.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
+            shape (n_tokens, n_features). A 3-D array is a list of sequences of one length; a plain 2-D array, data
+            frame or sparse matrix is n sequences of length 1. No sequence may be empty.
+        y : list of label sequences, or array-like
+            One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X. For
+            :class:`~sklearn_hocrf.HighOrderSemiCRF` labels, tags or segments, as its ``encoding`` has it.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence. Counts of patterns and features are weighted, too; weight 0 is the same as leaving
+            the sequence out.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters and data that are not valid, before any work; the estimator stays as it was.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            If the solver stopped before the gradient was small enough.
+        UserWarning
+            If label patterns are so many and long (a million labels in all) that they take much time or memory; before
+            the work, with the numbers.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).classes_
+        array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
+        """
+        objective, penalty, solver = self._choose_training()
+        data = check_training_data(self, X, y, sample_weight, self._read_training_targets)
+        problem = self._build_problem(data)
+        layout = problem.layout
+        if self.penalty is None:
+            penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
+        with one_blas_thread():
+            report = self._minimise(solver, objective, penalty, problem, self._starting_weights(layout, data))
+        weights = report.w
+        if getattr(penalty, "strength", None) is not None:
+            layout, weights = layout.pruned(weights)
+        self._keep(self._learned(data, layout, weights, report))
+        if not report.converged:
+            self._warn_not_converged(solver, report)
+        return self
+
+    def _build_problem(self, data) -> Problem:
+        """Return validated training data under the layout of the weights that they call for."""
+        return self._pose_problem(self._build_layout(data), data)
+
+    def _check_parameters(self):
+        """Check what ``_parameter_constraints`` cannot express."""
+        if isinstance(self.max_order, bool):
+            raise ValueError(f"max_order must be an integer >= 0, got {self.max_order!r}")
+        sigmas = np.asarray(self.sigma_reg)
+        if sigmas.ndim > 1 or sigmas.size == 0 or sigmas.dtype.kind not in "iuf" or not (sigmas > 0).all():
+            raise ValueError(
+                "sigma_reg must be a number > 0, or a sequence of numbers > 0, one per order; inf means no penalty. "
+                f"Got {self.sigma_reg!r}"
+            )
+        with np.errstate(over="ignore"):
+            if not np.isfinite((1.0 / sigmas) ** 2).all():
+                raise ValueError(
+                    f"sigma_reg={self.sigma_reg!r} is too small: floating point numbers cannot hold 1 / sigma_reg^2: "
+                    "rescale numeric features, sample weights or the penalty"
+                )
+        strengths = np.asarray(self.l1_reg)
+        valid = strengths.ndim <= 1 and strengths.size > 0 and strengths.dtype.kind in "iuf"
+        if not valid or not ((strengths >= 0) & np.isfinite(strengths)).all():
+            raise ValueError(
+                "l1_reg must be a number >= 0, or a sequence of numbers >= 0, one per order; all of them finite. Got "
+                f"{self.l1_reg!r}"
+            )
+        check_patterns(self.patterns)
+        for name in ("objective", "penalty", "solver"):
+            value = getattr(self, name)
+            if isinstance(value, type):
+                raise ValueError(f"{name} is the class {value.__name__}: use an instance of it")
+        if self.penalty is not None and np.any(self.l1_reg):
+            raise ValueError(f"l1_reg={self.l1_reg!r} and penalty={self.penalty!r} exclude each other")
+        for prefix, orders in self.feature_order.items() if isinstance(self.feature_order, dict) else ():
+            valid = _is_order(orders) or (isinstance(orders, tuple) and len(orders) > 0 and all(map(_is_order, orders)))
+            if not isinstance(prefix, str) or not valid:
+                raise ValueError(
+                    "feature_order maps name prefixes to an int k (orders 0..k) or a tuple of exact orders; "
+                    f"got {prefix!r}: {orders!r}"
+                )
+
+    def _choose_training(self):
+        """Check parameters and return objective, penalty (or its class) and solver, which go together."""
+        self._check_parameters()
+        objective, penalty = self._choose_objective(), self._choose_penalty()
+        solver = self._choose_solver(objective, penalty)
+        check_needs(solver, objective, penalty)
+        return objective, penalty, solver
+
+    def _choose_objective(self):
+        """Return the training criterion, without data."""
+        return OBJECTIVES[self.objective]() if isinstance(self.objective, str) else self.objective
+
+    def _choose_penalty(self):
+        """Return the given penalty, or the class of that of ``sigma_reg`` and ``l1_reg``."""
+        if self.penalty is not None:
+            return self.penalty
+        return ElasticNet if np.any(self.l1_reg) else L2
+
+    def _choose_solver(self, objective, penalty):
+        if not isinstance(self.solver, str):
+            return self.solver
+        name = getattr(objective, "default_solver", "lbfgs") if self.solver == "auto" else self.solver
+        solver_class = SOLVERS[name]
+        if name == "lbfgs" and not hasattr(penalty, "value_gradient"):  # absolute values of the weights
+            solver_class = OWLQN
+        settings = {"tol": self.tol, "max_iter": self.max_iter}
+        if "random_state" in signature(solver_class).parameters:
+            settings["random_state"] = self.random_state
+        return solver_class(**settings, callback=self._write_progress if self.verbose else None)
+
+    def _strengths_of_weights(self, order_of_weight):
+        """Return the precision of each weight and, if there is an L1 penalty, its strength: what the penalty takes."""
+
+        def by_order(values):
+            values = np.atleast_1d(values).astype(np.float64)
+            return values[np.minimum(order_of_weight, len(values) - 1)]
+
+        precision = (1.0 / by_order(self.sigma_reg)) ** 2
+        return (precision, by_order(self.l1_reg)) if np.any(self.l1_reg) else (precision,)
+
+    def _feature_orders(self, features):
+        """Return the exact orders of the patterns each feature goes with: a list, or one tuple for all features."""
+
+        def up_to(order):
+            return tuple(range(min(order, self.max_order) + 1))
+
+        if not isinstance(self.feature_order, dict):
+            return up_to(self.feature_order)
+        if features.names is None:
+            raise ValueError(f"feature_order={self.feature_order!r} goes by feature names, but X has none")
+        by_prefix = {
+            prefix: up_to(orders) if _is_order(orders) else tuple(sorted(set(orders)))
+            for prefix, orders in self.feature_order.items()
+        }
+        names, prefixes = list(map(str, features.names)), sorted(by_prefix, key=len)
+        # most features of large models have none of the prefixes
+        any_prefix = tuple(prefixes)
+        some = [number for number, name in enumerate(names) if name.startswith(any_prefix)]
+        chosen = np.zeros(len(names), dtype=np.int64)
+        for order, prefix in enumerate(prefixes, start=1):  # later ones, which are longer, win
+            fits = [number for number in some if names[number].startswith(prefix)]
+            if not fits:
+                warn_user(f"feature_order: no feature name begins with {prefix!r}")
+            chosen[fits] = order
+        orders = [(0,), *(by_prefix[prefix] for prefix in prefixes)]
+        return [orders[number] for number in chosen.tolist()]
+
+    def _select_patterns(self, codes, offsets, labels, sequence_weight, patterns=None) -> PatternTable:
+        """Return the label patterns of the model, for label codes of tokens or of segments."""
+        patterns = self.patterns if patterns is None else patterns
+        if isinstance(patterns, str) and patterns == "observed":
+            return observed_patterns(
+                codes,
+                offsets,
+                len(labels),
+                self.max_order,
+                self.min_pattern_count,
+                sequence_weight,
+                lambda n_patterns, longest: _warn_of_size(n_patterns, longest, len(codes)),
+            )
+        if isinstance(patterns, str):
+            table = all_patterns(len(labels), self.max_order)
+            _warn_of_size(*table.labels.shape, len(codes))
+            return table
+        given = list(patterns)
+        codes_of_given = _pattern_codes(given, labels)
+        longest = max(given, key=len, default=())
+        if len(longest) > self.max_order + 1:
+            raise ValueError(f"pattern {longest!r} has order {len(longest) - 1}, but max_order is {self.max_order}")
+        return given_patterns(codes_of_given, len(labels))
+
+    def _objective_weight(self, data):
+        """Return the weight of each sequence: its own times the mean class weight of its tokens; None: all 1."""
+        weight, offsets = data.sequence_weight, data.batch.offsets
+        if self.class_weight is None:
+            return weight
+        weight = np.ones(len(data.batch)) if weight is None else weight
+        codes, token_weight = self._training_codes(data.targets), np.repeat(weight, data.batch.lengths)
+        of_label = check_class_weight(self.class_weight, data.targets.labels, codes, token_weight)
+        return weight * np.add.reduceat(of_label[codes], offsets[:-1]) / data.batch.lengths
+
+    def _starting_weights(self, layout, data):
+        """Return zeros, or with ``warm_start`` the weights of the last fit, matched by pattern and feature."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return np.zeros(layout.n_weights)
+        rows = _matching(_pattern_labels(layout.patterns, data.targets.labels), self.patterns_)
+        columns = _matching(*_feature_keys(data.features, self._features))
+        return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
+
+    def _minimise(self, solver, objective, penalty, problem, start):
+        """Return the solver's report; where the objective starts from weights of another one, that comes first."""
+        first = getattr(objective, "starting_objective", lambda: None)()
+        if first is not None and not (self.warm_start and hasattr(self, "coef_")):
+            start = self._minimise(solver, first, penalty, problem, start).w
+        return minimise(solver, objective, penalty, problem, start)
+
+    def _write_progress(self, progress):
+        known = [f"iteration {progress.n_iter}", f"objective {progress.value:.6f}"]
+        if np.isfinite(progress.gradient_norm):
+            known.append(f"gradient norm {progress.gradient_norm:.3g}")
+        if np.isfinite(progress.gap):
+            known.append(f"at most {progress.gap:.3g} above the optimum")
+        sys.stderr.write(f"{type(self).__name__}: {', '.join(known)}\n")
+
+    def _learned(self, data, layout, weights, report, stream=None) -> Fitted:
+        """Return what fit has learned."""
+        trained_with = {name: getattr(self, name) for name in _CRITERION}
+        learned = Fitted(
+            layout,
+            weights,
+            data.targets.without_data(),
+            data.features,
+            report.n_iter,
+            report.n_passes,
+            report.history,
+            report.gap,
+            trained_with,
+            stream,
+        )
+        return learned.checked(self._layout_class)
+
+    def _keep(self, learned):
+        """Set all that fit sets, at once: whatever interrupts it, and whoever looks, there is one model or another."""
+        attributes = self._attributes_of(learned)
+        before = self.__dict__.copy()
+        self.__dict__.update(attributes)
+        del before  # it has kept what is replaced alive, so that nothing is torn down in the midst of the update
+
+    def _attributes_of(self, learned) -> dict:
+        layout, weights = learned.layout, learned.weights
+        coef = layout.coef(weights)
+        if learned.stream is not None:
+            coef.eliminate_zeros()
+        return {
+            "_fitted": learned,
+            **self._target_attributes(learned.targets),
+            "n_features_in_": learned.features.n_features,
+            "patterns_": _pattern_labels(layout.patterns, learned.targets.labels),
+            "pattern_coef_": layout.pattern_coef(weights),
+            "coef_": coef,
+            "n_iter_": learned.n_iter,
+            "n_passes_": learned.n_passes,
+            "objective_history_": learned.history,
+            "optimality_gap_": learned.gap,
+        }
+
+    def __getstate__(self):
+        """Return parameters and what fit has learned; what is made of it is made again, and so cannot contradict it."""
+        return {name: value for name, value in super().__getstate__().items() if not self._is_made(name)}
+
+    def __setstate__(self, state):
+        state = {name: value for name, value in state.items() if not self._is_made(name)}
+        learned = state.pop("_fitted", None)
+        super().__setstate__(state)
+        if learned is not None:
+            self._keep(Fitted(*learned).checked(self._layout_class))
+
+    def _is_made(self, name):
+        return name in self._private_attributes or (name.endswith("_") and not name.startswith("_"))
+
+    def _as_fitted(self):
+        """Return a copy that shares everything, whose answers come from one model even if fit changes this one."""
+        copy = object.__new__(type(self))
+        copy.__dict__ = self.__dict__.copy()
+        check_is_fitted(copy)
+        return copy
+
+    def _warn_not_converged(self, solver, report):
+        known = [f"{type(self).__name__} did not converge in {report.n_iter} iterations"]
+        if np.isfinite(report.gradient_norm):
+            known.append(f"the gradient norm is {report.gradient_norm:.3g}")
+        if np.isfinite(report.gap):
+            known.append(f"the objective is at most {report.gap:.3g} above the optimum")
+        remedy = f"Increase max_iter (now {report.n_iter})"
+        if report.n_iter < getattr(solver, "max_iter", np.inf):  # the line search found nothing better: rounding errors
+            remedy = "It can get no closer to the optimum: increase tol"
+            remedy += f" (now {solver.tol:g})" if hasattr(solver, "tol") else ""
+        if len(known) > 1:  # there is a minimum to come near to
+            remedy += ", scale numeric features, or choose a smaller sigma_reg"
+        warn_user(f"{'; '.join(known)}. {remedy}. (Solver: {report.message})", ConvergenceWarning)
+
+    def _has_probabilities(self):
+        """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
+        learned = getattr(self, "_fitted", None)
+        given = self.objective if learned is None else learned.trained_with["objective"]
+        objective = OBJECTIVES[given] if isinstance(given, str) else given
+        if not getattr(objective, "gives_probabilities", True):
+            raise AttributeError(
+                f"objective={given!r} trains scores that are no logarithms of probabilities, as objective='likelihood' "
+                "does"
+            )
+        return True
+
+    @property
+    def automaton_(self):
+        """The compiled patterns: states and arcs."""
+        return self._layout.automaton
+
+    @property
+    def _layout(self):
+        return self._fitted.layout
+
+    @property
+    def _weights(self):
+        return self._fitted.weights
+
+    @property
+    def _features(self):
+        return self._fitted.features
+
+    @property
+    def _labels(self):
+        return self._fitted.targets.labels
+
+    @property
+    def feature_names_in_(self):
+        """Names of the features, of shape (n_features_in_,); there only if the training X had names."""
+        features = getattr(self, "_features", None)
+        if features is None or features.names is None:
+            raise AttributeError(f"{type(self).__name__} has no feature_names_in_: it saw no feature names in fit")
+        return np.asarray(features.names, dtype=object)
+
+    # --- predictions --------------------------------------------------------------------------------------------------
+
+    def predict(self, X):
+        """Return the most probable label sequence of each sequence.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Sequences may be empty.
+
+        Returns
+        -------
+        labels : list of lists, list of arrays, or array
+            In the shape of X, and like the y of fit: lists of labels if y was lists, else arrays of shape (n_tokens,).
+            An array of shape (n_sequences, n_tokens) for a 3-D X, of shape (n_samples,) for a plain 2-D X.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        ValueError, TypeError
+            If X is not valid or does not go with the X of fit.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).predict([[["the"], ["old"]], []])
+        [['DET', 'ADJ'], []]
+        """
+        fitted = self._as_fitted()
+        batch, form = read_sequences(fitted, X)
+        codes = fitted._token_codes(fitted._build_model().decode(batch, n_jobs=fitted.n_jobs))
+        if form != "sequences":
+            return fitted._reshape(fitted.classes_[codes], batch, form)
+        as_lists = fitted._fitted.targets.as_lists
+        return decode_labels(codes, fitted.classes_, batch.offsets, as_lists=as_lists)
+
+    @available_if(_has_probabilities)
+    def predict_marginals(self, X):
+        """Return the probability of each label at each token, given the whole sequence.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_classes), or array
+            In [0, 1], rows sum to 1, columns as ``classes_``. An array of shape (n_sequences, n_tokens, n_classes) for
+            a 3-D X, of shape (n_samples, n_classes) for a plain 2-D X.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF(max_order=2).fit(X, y).predict_marginals(X)[1].round(2)
+        array([[0.2 , 0.59, 0.21],
+               [0.2 , 0.21, 0.59]])
+        """
+        fitted = self._as_fitted()
+        batch, form = read_sequences(fitted, X)
+        return fitted._reshape(fitted._class_marginals(batch), batch, form)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators know.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_classes), or array
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).predict_proba(X)[0].shape
+        (3, 3)
+        """
+        return self.predict_marginals(X)
+
+    @available_if(_has_probabilities)
+    def pattern_marginals(self, X, patterns):
+        """Return the probability that an occurrence of a label pattern ends at a token.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        patterns : iterable of tuples of labels
+            Of any length, whether the model has a weight for them or not.
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_patterns), or array
+            In the shape of X, as for :meth:`predict_marginals`; columns as ``patterns``.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For an empty pattern and for labels that are not in ``classes_``.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF(max_order=2).fit(X, y).pattern_marginals(X, [("DET", "NOUN")])[1].round(2)
+        array([[0.  ],
+               [0.35]])
+        """
+        fitted = self._as_fitted()
+        codes = _pattern_codes(list(patterns), fitted._labels)
+        batch, form = read_sequences(fitted, X)
+        marginals = fitted._build_model().pattern_marginals(batch, codes, n_jobs=fitted.n_jobs)
+        return fitted._reshape(marginals, batch, form)
+
+    def _reshape(self, rows, batch, form):
+        """Give one row per token the shape of X."""
+        if form == "table":
+            return rows
+        if form == "grid":
+            length = int(batch.lengths[0]) if len(batch) else 0
+            return rows.reshape(len(batch), length, *rows.shape[1:])
+        return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
+
+    # --- quality ------------------------------------------------------------------------------------------------------
+
+    def score(self, X, y, sample_weight=None):
+        """Return the token accuracy: the share of tokens with the right label.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        y : as in :meth:`fit`
+            A label that fit has not seen counts as an error of the model.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence, for all of its tokens.
+
+        Returns
+        -------
+        accuracy : float
+
+        Raises
+        ------
+        ValueError
+            If X has no tokens of positive weight, or y does not go with it.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).score(X, [["DET", "ADJ", "ADJ"], ["DET", "NOUN"]])
+        0.8
+        """
+        fitted = self._as_fitted()
+        batch, form = read_sequences(fitted, X)
+        truth = fitted._read_truth(y, batch, form, unknown="ignore")
+        weight = check_sequence_weight(sample_weight, len(batch))
+        token_weight = None if weight is None else np.repeat(weight, batch.lengths)
+        if batch.n_tokens == 0 or (weight is not None and not token_weight.any()):
+            raise ValueError("X has no tokens of positive weight, so there is no accuracy")
+        decoded = fitted._build_model().decode(batch, n_jobs=fitted.n_jobs)
+        return float(np.average(fitted._are_right(decoded, truth), weights=token_weight))
+
+    @available_if(_has_probabilities)
+    def log_likelihood(self, X, y):
+        """Return log P(y given x) of each sequence, without the penalty.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        y : as in :meth:`fit`
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_sequences,)
+            In nats; -inf where the model forbids y, 0 for empty sequences.
+
+        Raises
+        ------
+        ValueError
+            For a label that fit has not seen.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF(max_order=2).fit(X, y).log_likelihood(X, y).round(2)
+        array([-1.18, -1.05])
+        """
+        fitted = self._as_fitted()
+        batch, form = read_sequences(fitted, X)
+        truth = fitted._read_truth(y, batch, form, unknown="raise")
+        model = fitted._build_model()
+        difference = model.log_score(batch, truth) - model.log_partition(batch, n_jobs=fitted.n_jobs)
+        return np.minimum(difference, 0.0)  # rounding errors must not make a probability larger than 1
+
+    def __sklearn_tags__(self):
+        # not a ClassifierMixin: with it GridSearchCV(cv=5) would want one label per sequence (type_of_target)
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags = ClassifierTags()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _warn_of_size(n_patterns, longest, n_positions):
+    """Warn if label patterns are so many and long that what is made of them takes time and memory worth a thought."""
+    if n_patterns * longest < _MANY_LABELS:
+        return
+    megabytes = n_patterns * (_BYTES_OF_ARC + _BYTES_OF_LABEL * longest) / 2**20
+    seconds = n_patterns * n_positions * _SECONDS_OF_ARC
+    warn_user(
+        f"{n_patterns:,} label patterns of up to {longest:,} labels make an automaton of as many arcs and at most as "
+        f"many states. It takes about {megabytes:,.0f} MB, and each pass over the training data (an iteration needs "
+        f"one to three) about {seconds:,.2g} s of processor time. A lower max_order, or a higher min_pattern_count, "
+        "makes it smaller"
+    )
+
+
+def _is_order(value):
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
+
+
+def _pattern_labels(patterns, classes):
+    """Return patterns as tuples of the user's labels."""
+    labels = classes.tolist()
+    return [tuple(labels[code] for code in pattern) for pattern in patterns.tuples()]
+
+
+def _pattern_codes(patterns, classes):
+    """Return patterns given as tuples of the user's labels as tuples of codes."""
+    table = label_codes(classes)
+    codes = []
+    for pattern in patterns:
+        if not isinstance(pattern, (tuple, list)) or len(pattern) == 0:
+            raise ValueError(f"a label pattern must be a tuple of one or more labels, got {pattern!r}")
+        for label in pattern:
+            if not isinstance(label, Hashable) or label not in table:
+                raise ValueError(f"pattern {pattern!r} has the label {label!r}, which the training data do not have")
+        codes.append(tuple(table[label] for label in pattern))
+    return codes
+
+
+def _feature_keys(new, old):
+    """Return what identifies the features of two fits: names where both have them, else numbers."""
+    if new.names is not None and old.names is not None:
+        return new.names, old.names
+    if new.n_features == old.n_features:
+        return range(new.n_features), range(old.n_features)
+    return range(new.n_features), [None] * old.n_features
+
+
+def _matching(new, old):
+    """Return the 0/1 matrix of shape (len(new), len(old)) that says which keys are the same."""
+    number = {key: i for i, key in enumerate(old)}
+    pairs = [(i, number[key]) for i, key in enumerate(new) if key in number]
+    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))

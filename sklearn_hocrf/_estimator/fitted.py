@@ -1,0 +1,81 @@
+"""What fit has learned, as one record: what is saved of a fitted model, and all that its answers come from."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._data.batch import freeze
+from .._structure.layout import WeightLayout
+from .._structure.segment_layout import SegmentLayout
+from .._validation import FeatureSpace, SegmentTargets, TokenTargets
+
+__all__ = ["Fitted"]
+
+
+class Fitted(NamedTuple):
+    """All that fit has learned; everything else that it sets is made of this."""
+
+    layout: WeightLayout
+    weights: np.ndarray  # (n_weights,)
+    targets: TokenTargets | SegmentTargets  # without the data
+    features: FeatureSpace
+    n_iter: int
+    n_passes: float
+    history: np.ndarray  # (n_iter + 1,)
+    gap: float
+    trained_with: dict  # the parameters that say what was minimised
+    stream: tuple | None = None  # of partial_fit: state of the solver, and its class
+
+    def checked(self, layout_class) -> Fitted:
+        """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
+
+        Parameters
+        ----------
+        layout_class : type
+            What the layout must be; it checks its own parts when it is made.
+        """
+        layout, targets = self.layout, self.targets
+        if type(layout) is not layout_class or not hasattr(layout, "n_weights"):
+            raise ValueError(f"the layout of the weights is a {type(layout).__name__}, not a {layout_class.__name__}")
+        weights = _numbers(self.weights, "weights", layout.n_weights)
+        if not np.isfinite(weights).all():
+            raise ValueError("the weights are not all finite")
+        if not isinstance(self.features, FeatureSpace):
+            raise ValueError(f"the features are a {type(self.features).__name__}, not a FeatureSpace")
+        self.features.check(layout.n_features)
+        targets_class = SegmentTargets if layout_class is SegmentLayout else TokenTargets
+        if not isinstance(targets, targets_class):
+            raise ValueError(f"the targets are {type(targets).__name__}, not {targets_class.__name__}")
+        targets.check(layout.patterns.n_labels)
+        lengths = [(part.longest, part.repeats) for part in (layout, targets) if hasattr(part, "longest")]
+        if lengths and (lengths[0][1] != lengths[1][1] or not np.array_equal(lengths[0][0], lengths[1][0])):
+            raise ValueError("the highest lengths of segments are not those of the layout")
+        n_values = len(_numbers(self.history, "history"))
+        if not isinstance(self.n_iter, Integral) or n_values != self.n_iter + 1:
+            raise ValueError(f"a history of {n_values} values does not go with {self.n_iter!r:.20} iterations")
+        if not isinstance(self.gap, Real) or not isinstance(self.n_passes, Real):
+            raise ValueError(f"gap and passes are no numbers: {self.gap!r:.40}, {self.n_passes!r:.40}")
+        if not isinstance(self.trained_with, dict):
+            raise ValueError(f"the parameters of training are a {type(self.trained_with).__name__}, not a dict")
+        self._check_stream()
+        return self._replace(weights=weights)
+
+    def _check_stream(self):
+        if self.stream is None:
+            return
+        if not isinstance(self.stream, tuple) or len(self.stream) != 2 or not isinstance(self.stream[1], type):
+            raise ValueError("what partial_fit needs to go on must be the state of a solver, and its class")
+        state: Any = self.stream[0]
+        if hasattr(state, "check"):
+            state.check(self.layout.n_weights)
+
+
+def _numbers(array, what, length=None) -> np.ndarray:
+    """Return a 1-D array of real numbers as a read-only one, or raise."""
+    array = np.asarray(array)
+    if array.ndim != 1 or array.dtype.kind not in "iuf" or length not in (None, len(array)):
+        raise ValueError(f"{what} must be {'some' if length is None else length} real numbers, got {array.shape}")
+    return freeze(array, np.float64)

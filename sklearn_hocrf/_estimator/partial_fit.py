@@ -1,0 +1,173 @@
+"""Training on a stream: ``partial_fit`` of all sequence labellers.
+
+A call takes one pass over some sequences with the solver's state of the call before. Labels, label patterns and, for
+segments, highest lengths are fixed by the first call. Pairs of features and patterns get weights as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from .._solvers import check_report, one_blas_thread
+from .._validation import check_more_data, check_training_data
+from .._validation._sklearn import fit_context
+from ..training import OBJECTIVES, SOLVERS
+
+__all__ = ["PartialFitMixin", "check_patterns"]
+
+
+def _can_stream(estimator):
+    """Return True, or raise an AttributeError that says what would help."""
+    solver = estimator.solver
+    if isinstance(solver, str):
+        objective = estimator.objective
+        objective = OBJECTIVES.get(objective) if isinstance(objective, str) else objective
+        name = getattr(objective, "default_solver", "lbfgs") if solver == "auto" else solver
+        solver = SOLVERS.get(name)
+    if hasattr(solver, "partial_solve"):
+        return True
+    raise AttributeError(
+        f"partial_fit of {type(estimator).__name__} needs a stochastic solver: solver='sgd' or solver='adagrad', or an "
+        f"instance of one; it is {estimator.solver!r}"
+    )
+
+
+class PartialFitMixin:
+    """``partial_fit`` for estimators with the hooks of ``BaseSequenceLabeler``."""
+
+    @available_if(_can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, patterns=None, sample_weight=None):
+        """Train on the next sequences of a stream, with one pass over them.
+
+        There only if the solver is stochastic: "sgd", "adagrad" or an instance of one. The state of the solver (number
+        of sequences seen, sums of squared gradients ...) is carried from call to call. On a fitted estimator training
+        goes on from its weights, whatever the solver that found them; so it does after a change to another kind of
+        solver, whose state begins then. :meth:`fit` starts anew.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            The next sequences. Attribute names that earlier calls did not have get numbers after those known; other X
+            must have the features of the first call. For raw tokens an extractor that hashes needs to have seen none of
+            them: ``SequenceFeatureExtractor(n_features=...)``.
+        y : as in :meth:`fit`
+        classes : array-like of labels, default=None
+            All labels of the stream, or tags for "bio" and "bioes"; None stands for those of the first call. Later
+            calls may leave them out.
+        patterns : {"observed", "all"}, iterable of tuples of labels or None, default=None
+            The label patterns of the stream, in place of the parameter ``patterns``; "observed" are those of the first
+            call. Later calls may leave them out.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        self : object
+            ``objective_history_`` is about the sequences of this call alone, with their share of the penalty: before
+            and after the pass. ``optimality_gap_`` is inf.
+
+        Raises
+        ------
+        AttributeError
+            Where the solver is not stochastic.
+        ValueError, TypeError
+            For data that are not valid, and for labels that are not among the classes; the estimator stays as it was.
+
+        Notes
+        -----
+        The penalty belongs to the stream as a whole, and each sequence bears a share of 1 / N. N is ``n_sequences`` of
+        the solver (:class:`~sklearn_hocrf.training.SGD`), by default the number of sequences seen so far. To go through
+        a file several times, give it.
+
+        A call costs about as much as a pass over its sequences and over all weights: sequences are best given by the
+        thousand. The step size is found in the first call, on its sequences, unless the solver has one
+        (``step_size``): that call should not have a handful only. ``min_feature_count`` above 1 and
+        ``class_weight="balanced"`` would need all of the stream, and are refused.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> crf = HighOrderCRF(solver="sgd", random_state=0)
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> for _ in range(3):
+        ...     crf = crf.partial_fit(X, y, classes=["ADJ", "DET", "NOUN", "VERB"])
+        >>> crf.partial_fit([[["men"], ["walk"]]], [["NOUN", "VERB"]]).predict([[["the"], ["walk"]]])
+        [['DET', 'NOUN']]
+        """
+        objective, penalty, solver = self._choose_training()
+        self._check_stream_parameters(patterns)
+        if hasattr(self, "_fitted"):
+            data, layout, places = self._read_next(X, y, classes, patterns, sample_weight)
+            state, solver_class = self._fitted.stream or (None, None)
+            if type(solver) is not solver_class:  # a state means nothing to a solver of another kind
+                state = None
+            w0 = self._weights.copy()
+            if places is not None:
+                w0 = np.zeros(layout.n_weights)
+                w0[places] = self._weights
+                state = None if state is None else state.moved(places, layout.n_weights)
+        else:
+            data = self._read_first(X, y, classes, sample_weight)
+            layout = self._build_layout(data, patterns=patterns)
+            state, w0 = None, np.zeros(layout.n_weights)
+        problem = self._pose_problem(layout, data)
+        if self.penalty is None:
+            penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
+        with one_blas_thread():
+            report, state = solver.partial_solve(objective.bind(problem), penalty, w0, state)
+        report = check_report(report, solver, layout.n_weights)
+        self._keep(self._learned(data, layout, report.w, report, stream=(state, type(solver))))
+        return self
+
+    def _check_stream_parameters(self, patterns):
+        check_patterns(patterns)
+        if self.min_feature_count > 1 and not self.unsupported:
+            raise ValueError(
+                f"min_feature_count={self.min_feature_count!r} counts in all training data, which partial_fit does not "
+                "have; use fit, or min_feature_count=1"
+            )
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} counts in all training data, which partial_fit does not have; use "
+                "a dict"
+            )
+
+    def _read_first(self, X, y, classes, sample_weight):
+        """Return the training data of the first call."""
+        known = None if classes is None else self._check_classes(classes)
+
+        def read_targets(*given):
+            return self._read_training_targets(*given, known=known)
+
+        return check_training_data(self, X, y, sample_weight, read_targets)
+
+    def _read_next(self, X, y, classes, patterns, sample_weight):
+        """Return the training data of a later call, their layout, and the places of the weights known, or None."""
+        if classes is not None and self._check_classes(classes).tolist() != self._labels.tolist():
+            raise ValueError(
+                f"classes are not those of the first call, {self._labels.tolist()!r}: they are fixed from then on"
+            )
+
+        def read_targets(*given):
+            return self._read_training_targets(*given, known=self._fitted.targets)
+
+        data = check_more_data(self, X, y, sample_weight, read_targets)
+        if patterns is not None and not isinstance(patterns, str):
+            singles = {(label,) for label in self._labels.tolist()}
+            if {tuple(pattern) for pattern in patterns} | singles != set(self.patterns_):
+                raise ValueError("patterns are not those of the first call: they are fixed from then on")
+        new = self._build_layout(data, like=self._layout)
+        return data, *self._layout.joined(new)
+
+
+def check_patterns(patterns):
+    """Check the form of label patterns that are given by the user."""
+    if isinstance(patterns, str) and patterns not in ("observed", "all"):
+        raise ValueError(f'patterns must be "observed", "all" or an iterable of tuples of labels, got {patterns!r}')
+    if isinstance(patterns, Iterator):  # a second fit would find it empty
+        raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")

@@ -1,0 +1,1 @@
+"""Questions about whole batches: partition functions, marginals, expectations, best labellings."""

@@ -1,0 +1,286 @@
+"""Margins of labelled data: what other labellings score, with a cost for each of their wrong tokens.
+
+A *violator* of a sequence is a labelling of highest score, its cost added: if that is not the true one, the true one
+does not beat it by its cost. Costs are sums over tokens, so decoding finds violators, with costs in its scores. For
+whole batches that goes as all inference does. Training goes from sequence to sequence, and what is done to the weights
+then touches those of one sequence's features: an :class:`Oracle` holds a model whose weights move in place.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.batch import freeze
+from .._kernels import loss_augmented
+from .._structure.layout import build_weighted_arcs, label_arcs
+from .chain import ChainModel, DecodePass, Workspace, in_order
+from .segment import SegmentDecodePass, SegmentModel
+
+__all__ = ["ChainMargins", "Margins", "Oracle", "SegmentMargins", "Violation"]
+
+
+class Violation(NamedTuple):
+    """The violator of one sequence, both times the sequence's weight.   n weights that tell it from the truth."""
+
+    cost: float
+    indices: np.ndarray  # (n,) int32   no two equal, in no order
+    difference: np.ndarray  # (n,)   how often these weights count in the true labelling, minus in the violator; never 0
+
+
+_NOTHING = Violation(0.0, np.empty(0, np.int32), np.empty(0))
+
+
+class Margins(metaclass=ABCMeta):
+    """The true labellings of a batch, and what a wrong token costs.
+
+    Parameters
+    ----------
+    plan : Plan or SegmentPlan
+        That of the batch.
+    cost : float
+        Cost of a wrong token; with 0, violators are best labellings.
+    """
+
+    model_class: type
+
+    def __init__(self, plan, cost):
+        self.plan, self.layout, self.cost = plan, plan.layout, float(cost)
+
+    @abstractmethod
+    def run(self, tables, model, best=None):
+        """Return what decodes tasks of the batch, costs added."""
+
+    @abstractmethod
+    def compare(self, run, sequence, tables) -> tuple[int, int]:
+        """Return the number of wrong tokens that a run found last, and the length of the list of differences.
+
+        ``tables`` are the last arguments of the kernels that compare: two that they work with, and the list's columns.
+        """
+
+    def maxima(self, model, n_jobs=None) -> np.ndarray:
+        """Return the score of each sequence's violator, its cost added; 0 for empty ones; shape (n_sequences,)."""
+        best = np.zeros(self.plan.n_sequences)
+
+        def work(chunk):
+            with self.plan.workspace() as tables:
+                run = self.run(tables, model, best)
+                for task in chunk:
+                    run.decode(task)
+
+        for _ in in_order(work, self.plan, n_jobs):
+            pass
+        return best
+
+    def _weights_of_arcs(self):
+        """Return the weight of each arc's own pattern, -1 for none; shape (A,)."""
+        layout = self.layout
+        weights = np.full(layout.automaton.n_arcs, -1)
+        weights[layout.automaton.pattern_arc[layout.bias_pattern]] = np.arange(layout.n_pairs, layout.n_weights)
+        return freeze(weights, np.int64)
+
+
+class ChainMargins(Margins):
+    """Margins of sequences with one label per token: a token is wrong if its label is.
+
+    Parameters
+    ----------
+    plan, cost
+        As in :class:`Margins`.
+    codes : ndarray of shape (N,), int32
+        The true labels.
+    """
+
+    model_class = ChainModel
+
+    def __init__(self, plan, codes, cost):
+        super().__init__(plan, cost)
+        self.codes = freeze(codes, np.int32)
+        self.weight_of_arc = self._weights_of_arcs()
+        self._lattice = build_weighted_arcs(self.layout)
+        self._arcs = freeze(label_arcs(self._lattice, plan.offsets, codes), np.int32)
+
+    def run(self, tables, model, best=None):
+        return _ChainPass(tables, model, self, best)
+
+    def compare(self, run, sequence, tables):
+        layout, (first, stop) = self.layout, self.plan.offsets[sequence : sequence + 2]
+        codes = run.codes[first:stop]
+        arcs = label_arcs(self._lattice, (0, len(codes)), codes)
+        structure = self.plan.rows, layout.pairs, layout.arc_columns, layout.automaton.arc_suffix, self.weight_of_arc
+        length = loss_augmented.compare_labels(*structure, first, self._arcs[first:stop], arcs, *tables)
+        return int(np.count_nonzero(codes != self.codes[first:stop])), length
+
+
+class SegmentMargins(Margins):
+    """Margins of segmented sequences.
+
+    A token is wrong if it lies in a segment of a wrong label, or if a segment starts with it where none should, or the
+    other way round. Where neighbours always have different labels, labels of tokens say where segments start: there
+    the labels alone count.
+
+    Parameters
+    ----------
+    plan, cost
+        As in :class:`Margins`.
+    segments : Segments
+        The true segmentations.
+    """
+
+    model_class = SegmentModel
+
+    def __init__(self, plan, segments, cost):
+        super().__init__(plan, cost)
+        lengths = np.zeros(plan.n_tokens, np.int32)
+        lengths[segments.start] = segments.lengths
+        self.codes = freeze(np.repeat(segments.codes, segments.lengths), np.int32)
+        self.begins = freeze(lengths > 0 if self.layout.repeats else np.empty(0), np.bool_)
+        self.weight_of_arc = self._weights_of_arcs()
+        self._lattice = build_weighted_arcs(self.layout)
+        arcs = np.zeros(plan.n_tokens, np.int32)
+        arcs[segments.start] = label_arcs(self._lattice, segments.offsets, segments.codes)
+        self._lengths, self._arcs = freeze(lengths, np.int32), freeze(arcs, np.int32)
+        matrix = plan.length_matrix
+        self._length_rows = (
+            freeze(matrix.indptr, np.int64),
+            freeze(plan.length_pairs[matrix.indices], np.int64),
+            freeze(matrix.data, np.float64),
+        )
+
+    def run(self, tables, model, best=None):
+        return _SegmentPass(tables, model, self, best)
+
+    def compare(self, run, sequence, tables):
+        layout, (first, stop) = self.layout, self.plan.offsets[sequence : sequence + 2]
+        codes, lengths = run.codes[first:stop], run.lengths[first:stop]
+        starts = np.flatnonzero(lengths)
+        arcs = np.zeros(len(codes), np.int32)
+        arcs[starts] = label_arcs(self._lattice, (0, len(starts)), codes[starts])
+        weighted_arcs, automaton = self._lattice, layout.automaton
+        length = loss_augmented.compare_segments(
+            self.plan.rows,
+            self.plan.candidates,
+            layout.pairs,
+            self.plan.segment_index,
+            (weighted_arcs.arc_varying, weighted_arcs.varying_suffix, weighted_arcs.varying_column),
+            self._length_rows,
+            automaton.arc_label,
+            automaton.arc_suffix,
+            self.weight_of_arc,
+            first,
+            self._lengths[first:stop],
+            self._arcs[first:stop],
+            lengths,
+            arcs,
+            *tables,
+        )
+        wrong = codes != self.codes[first:stop]
+        if len(self.begins):
+            wrong |= (lengths > 0) != self.begins[first:stop]
+        return int(np.count_nonzero(wrong)), length
+
+
+class Oracle:
+    """Finds violators of a few sequences at a time, for weights that move in place.
+
+    It keeps about five numbers a weight.
+
+    Parameters
+    ----------
+    margins : Margins
+    sequence_weight : ndarray of shape (n_sequences,)
+        By which costs and differences are multiplied.
+    w : ndarray of shape (n_weights,)
+        Weights to begin with; they are copied.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_weights,)
+        The weights; :meth:`move` changes them.
+    """
+
+    def __init__(self, margins, sequence_weight, w):
+        layout = margins.layout
+        automaton = layout.automaton
+        self.w = np.array(w, dtype=np.float64)
+        self._margins, self._sequence_weight = margins, sequence_weight
+        # the model looks at arrays that only this object may write
+        self._dense, self._arc_scores = layout.dense_table(self.w), np.empty(automaton.n_arcs)
+        model = margins.model_class(layout, self.w, self._dense)
+        model.weighted_arcs = model.weighted_arcs._replace(arc_score=freeze(self._arc_scores, np.float64))
+        forbidden = np.zeros(automaton.n_arcs, dtype=bool)
+        forbidden[layout.forbidden_arcs] = True
+        by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
+        self._arcs = by_length, automaton.arc_suffix, margins.weight_of_arc, freeze(forbidden, np.bool_)
+        self._run = margins.run(Workspace(), model)
+        self._alone: dict = {}  # tasks of the sequences that were asked for alone
+        size = layout.n_weights
+        self._tables = np.zeros(size), np.zeros(size, dtype=bool), np.empty(size, np.int32), np.empty(size)
+
+    def violations(self, sequences) -> list[Violation]:
+        """Return what tells each sequence's violator from the truth; those of many at a time take less time each.
+
+        ``sequences`` is an array of numbers, no two of them equal.
+        """
+        loss_augmented.score_arcs(*self._arcs, self.w, self._arc_scores)
+        for task in self._cut(sequences):
+            self._run.decode(task)
+        return [self._compare(sequence) for sequence in sequences.tolist()]
+
+    def _cut(self, sequences):
+        """Return tasks of the sequences that have tokens."""
+        plan = self._margins.plan
+        if len(sequences) > 1:
+            return plan.cut(sequences)
+        (sequence,) = sequences.tolist()
+        if sequence not in self._alone:
+            self._alone[sequence] = [plan.alone(sequence)] if plan.lengths[sequence] else []
+        return self._alone[sequence]
+
+    def _compare(self, sequence):
+        weight, margins = self._sequence_weight[sequence], self._margins
+        if weight == 0 or margins.plan.lengths[sequence] == 0:
+            return _NOTHING
+        n_wrong, n = margins.compare(self._run, sequence, self._tables)
+        indices, values = self._tables[2:]
+        return Violation(weight * margins.cost * n_wrong, indices[:n].copy(), weight * values[:n])
+
+    def move(self, indices, steps):
+        """Add ``steps`` to the weights ``indices``, some of which may be equal."""
+        loss_augmented.move(indices, steps, *self._margins.layout.dense_cells, self.w, self._dense)
+
+
+class _ChainPass(DecodePass):
+    """Decodes with costs."""
+
+    def __init__(self, tables, model, margins, best):
+        super().__init__(tables, model, margins.plan, np.empty(len(margins.codes), np.int32), best)
+        self.margins = margins
+
+    def _score(self, tile):
+        scores, margins = super()._score(tile), self.margins
+        if margins.cost:
+            loss_augmented.add_token_costs(tile, self.layout.automaton.n_labels, margins.codes, margins.cost, scores)
+        return scores
+
+
+class _SegmentPass(SegmentDecodePass):
+    """Decodes segments with costs."""
+
+    def __init__(self, tables, model, margins, best):
+        n_tokens = len(margins.codes)
+        super().__init__(tables, model, margins.plan, np.empty(n_tokens, np.int32), np.zeros(n_tokens, np.int32), best)
+        self.margins = margins
+
+    def decode(self, task):
+        if self.layout.length_blocks:  # the weights may have moved
+            self.length_scores = self._length_scores(self.model.pair_weights)
+        super().decode(task)
+
+    def score(self, tile):
+        (scores, table), margins = super().score(tile), self.margins
+        if margins.cost:
+            loss_augmented.add_segment_costs(self.shape, tile, margins.codes, margins.begins, margins.cost, table)
+        return scores, table

@@ -1,0 +1,218 @@
+"""Gradients of a few sequences of a batch, in time that goes by the sequences and not by the number of weights.
+
+A step of stochastic training reads and moves the weights that its sequences touch: all pairs of the attributes they
+have, the weights of lengths, and the biases. Tables with one number for each weight exist once per batch; a step finds
+them as they were before, and leaves them so.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .._data.batch import freeze
+from .._data.segments import Segments, segment_features
+from .._kernels import minibatches
+from .._structure.layout import build_weighted_arcs, label_arcs, suffix_patterns
+from .chain import ChainModel
+from .segment import SegmentModel, SegmentPlan
+
+__all__ = ["ChainMinibatches", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
+
+_POOL = 32  # minibatches whose sequences are sorted by length before they are cut
+
+
+class _Entries(NamedTuple):
+    """What the labels of each sequence count: numbers of pairs, or of arcs."""
+
+    starts: np.ndarray  # (n_sequences + 1,) int64
+    numbers: np.ndarray  # (nnz,)
+    values: np.ndarray  # (nnz,) float64, or empty where all are 1
+
+
+class Minibatches(metaclass=ABCMeta):
+    """Expected and labelled counts of a few sequences of a batch at a time.   K weights.
+
+    Parameters
+    ----------
+    plan : Plan or SegmentPlan
+        That of the whole batch.
+    batch : SequenceBatch
+    truth : ndarray or Segments
+        Its labelling.
+    sequence_weight : ndarray of shape (n_sequences,)
+        How much each sequence counts.
+    """
+
+    _model_class: type
+
+    def __init__(self, plan, batch, truth, sequence_weight):
+        self.layout, self.sequence_weight = plan.layout, sequence_weight
+        self._plan = plan.without_dense_table()
+        self._truth_arcs = self._arcs_of(truth)
+        self._no_table = np.zeros((0, self.layout.dense_table().shape[1]))
+        n_pairs = self.layout.n_pairs
+        self._biases = np.arange(n_pairs, self.layout.n_weights)
+        self._seen, self._found = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
+        self._gradient, self._log_z = np.zeros(n_pairs), np.zeros(plan.n_sequences)
+        rows = self._plan.rows
+        single = np.arange(len(rows.place)) < np.repeat(rows.ranges, np.diff(rows.indptr))
+        stop = freeze(np.where(single, rows.place + np.uint32(1), rows.other), np.uint32)
+        self._entries_of_tokens = rows.place, stop, rows.indptr[plan.offsets]
+
+    @abstractmethod
+    def _arcs_of(self, truth) -> _Entries:
+        """Return the arcs that the labels of each sequence use."""
+
+    def pairs(self, sequences) -> np.ndarray:
+        """Return the pairs that some sequences touch, each once; shape (M,), int64."""
+        found, count = self._found, 0
+        for first, stop, starts in self._entries():
+            count = minibatches.find_pairs(first, stop, starts, sequences, self._seen, found, count)
+        self._seen[found[:count]] = False
+        return found[:count].copy()
+
+    def _entries(self):
+        """Return the entries of the feature rows, and where those of each sequence start."""
+        return [self._entries_of_tokens]
+
+    def weights(self, sequences) -> np.ndarray:
+        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
+        return np.concatenate([self.pairs(sequences), self._biases])
+
+    def value_gradient(self, w, sequences, touched) -> tuple[float, np.ndarray]:
+        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
+
+        Parameters
+        ----------
+        w : ndarray of shape (K,)
+            All weights; only those that the sequences touch are read.
+        sequences : ndarray of int
+        touched : ndarray of int
+            What :meth:`weights` returns for them.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (len(touched),)
+            Derivatives by the touched weights.
+        """
+        model = self._model_class(self.layout, w, self._no_table)
+        plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
+        arcs, *others = model.add_expectations(plan, sequences, weight, gradient, self._log_z)
+        score = minibatches.subtract_entries(
+            *self._truth_arcs, sequences, weight, model.weighted_arcs.arc_score, arcs
+        ) + self._subtract_truth(model, sequences, *others)
+        pairs = touched[: len(touched) - len(self._biases)]
+        derivatives = np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
+        gradient[pairs] = 0.0
+        return float(weight[sequences] @ self._log_z[sequences]) - score, derivatives
+
+    @abstractmethod
+    def _subtract_truth(self, model, sequences, *others) -> float:
+        """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
+
+
+class ChainMinibatches(Minibatches):
+    """Minibatches of sequences with one label per token."""
+
+    _model_class = ChainModel
+
+    def _arcs_of(self, truth):
+        offsets = self._plan.offsets
+        return _Entries(offsets, label_arcs(build_weighted_arcs(self.layout), offsets, truth), np.empty(0))
+
+    def _subtract_truth(self, model, sequences):
+        return minibatches.subtract_labels(
+            self._plan.rows,
+            self.layout.pairs,
+            self._plan.offsets,
+            sequences,
+            self.sequence_weight,
+            self._truth_arcs.numbers,
+            self.layout.arc_columns,
+            model.pair_weights,
+            self._gradient,
+        )
+
+
+class SegmentMinibatches(Minibatches):
+    """Minibatches of segmented sequences."""
+
+    _model_class = SegmentModel
+
+    def __init__(self, plan: SegmentPlan, batch, truth, sequence_weight):
+        super().__init__(plan, batch, truth, sequence_weight)
+        self._truth_pairs = _pairs_of_segments(self.layout, batch, truth, self._truth_arcs.numbers)
+        candidates = plan.candidates
+        starts = candidates.indptr[candidates.token_starts[plan.offsets]]
+        self._entries_of_candidates = candidates.first, candidates.stop, starts
+
+    def _arcs_of(self, truth: Segments):
+        arcs = label_arcs(build_weighted_arcs(self.layout), truth.offsets, truth.codes)
+        return _Entries(freeze(truth.offsets, np.int64), arcs, np.empty(0))
+
+    def _entries(self):
+        return [self._entries_of_tokens, self._entries_of_candidates]
+
+    def pairs(self, sequences):
+        return np.concatenate([super().pairs(sequences), self._plan.length_pairs])
+
+    def _subtract_truth(self, model, sequences, lengths):
+        if len(lengths):
+            self._gradient[self._plan.length_pairs] += self._plan.length_matrix.T @ lengths
+        return minibatches.subtract_entries(
+            *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
+        )
+
+
+def _pairs_of_segments(layout, batch, segments: Segments, arcs) -> _Entries:
+    """Return the pairs that given segments count, by sequence."""
+    features = segment_features(batch, segments.start, segments.stop).tocoo()
+    n_patterns = len(layout.patterns.lengths)
+    keys = layout.pair_feature.astype(np.int64) * n_patterns + layout.pair_pattern
+    by_key = np.argsort(keys, kind="stable")
+    found = []
+    for order in np.unique(layout.order_of_weight[: layout.n_pairs]):
+        pattern = suffix_patterns(layout.automaton, arcs, order)[features.row]
+        key = np.where(pattern >= 0, features.col.astype(np.int64) * n_patterns + pattern, -1)
+        place = np.minimum(np.searchsorted(keys, key, sorter=by_key), len(keys) - 1)
+        there = np.flatnonzero(keys[by_key[place]] == key)
+        found.append((features.row[there], by_key[place[there]], features.data[there]))
+    segment, pair, value = (
+        np.concatenate([part[i] for part in found]) if found else np.empty(0, np.int64) for i in range(3)
+    )
+    shape = len(segments.codes), layout.n_pairs
+    matrix = sparse.csr_array((value.astype(np.float64), (segment, pair)), shape=shape)
+    starts = freeze(matrix.indptr[segments.offsets], np.int64)
+    return _Entries(starts, matrix.indices.astype(np.int32), matrix.data)
+
+
+def shuffled_minibatches(lengths, batch_size, rng) -> list[np.ndarray]:
+    """Cut sequences into minibatches: each sequence is in one, and those of about one length are together.
+
+    Kernels work on sequences side by side, so that of equal length they take least time.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (n_sequences,)
+    batch_size : int
+        Most sequences of a minibatch; the sizes differ by at most 1.
+    rng : numpy.random.RandomState
+
+    Returns
+    -------
+    minibatches : list of ndarray of int64
+        In random order.
+    """
+    shuffled = rng.permutation(len(lengths))
+    n_minibatches = -(-len(lengths) // batch_size)
+    cuts = np.linspace(0, len(lengths), n_minibatches + 1).astype(np.int64)
+    for pool in range(0, n_minibatches, _POOL):
+        here = slice(cuts[pool], cuts[min(pool + _POOL, n_minibatches)])
+        shuffled[here] = shuffled[here][np.argsort(lengths[shuffled[here]], kind="stable")]
+    parts = [shuffled[start:stop] for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [parts[i] for i in rng.permutation(n_minibatches)]

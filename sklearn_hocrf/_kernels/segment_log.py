@@ -1,0 +1,213 @@
+"""Log-space twins of ``semi``: one sequence at a time, for the lanes that scaling cannot represent.
+
+Same recursions and the same sum network, in the semiring (logaddexp, +); impossible is -inf. TokenFeatures of alpha are
+normalised to a total of 1 here, too: numbers that grew with the length would lose their last digits. Shapes as in
+``semi``; tables have one lane, arrays of this file have none. Complex tables give derivatives, as in ``chain_log``.
+
+    table : (R * E, 1)   log scores        varying_log : (R * Q, 1)   from ``rows.varying_scores``
+"""
+
+import numpy as np
+
+from ._jit import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def forward_log(weighted_arcs, tables, table, varying_log, begin, whole, alpha, log_total):
+    """Return log Z of a sequence of T tokens.
+
+    begin : (T, P), whole : (T, H), alpha : (T + 1, P), log_total : (T,)   out
+    """
+    n_states, n_spans, n_cells = len(weighted_arcs.fail), len(tables.span_arc), tables.first_cell[-1]
+    n_tokens = len(begin)
+    values = np.empty(n_states + len(weighted_arcs.starts) - 1, alpha.dtype)
+    terms = np.empty(tables.longest.max() + 1, alpha.dtype)
+    log_z, total = 0.0, 0.0
+    alpha[0] = -np.inf
+    alpha[0, 0] = 0.0
+    for row in range(n_tokens):
+        _sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
+        begin[row] = -np.inf
+        for state in range(1, n_states):
+            for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
+                weighted = values[weighted_arcs.arc_value[arc]] + _arc_log(weighted_arcs, varying_log, row, arc)
+                number = tables.arc_span[arc]
+                if number >= 0:
+                    whole[row, number] = weighted
+                else:
+                    begin[row, state] = _log_add(begin[row, state], weighted)
+        alpha[row + 1] = -np.inf
+        for state in range(1, n_states):
+            label = weighted_arcs.state_label[state]
+            first = row * n_cells + tables.first_cell[label] - 1
+            longest = min(tables.longest[label], row + 1)
+            between = 0.0
+            for d in range(1, longest + 1):
+                if d > 1:
+                    between += log_total[row + 1 - d]
+                terms[d - 1] = begin[row + 1 - d, state] + table[first + d, 0] - between
+            alpha[row + 1, state] = _log_sum(terms[:longest])
+        for number in range(n_spans):
+            arc = tables.span_arc[number]
+            label, target = weighted_arcs.arc_label[arc], weighted_arcs.arc_target[arc]
+            first = row * n_cells + tables.first_cell[label] - 1
+            between = 0.0
+            for d in range(1, min(tables.longest[label], row + 1) + 1):
+                if d > 1:
+                    between += log_total[row + 1 - d]
+                score = table[first + d, 0] + _span_log(tables, number, d, row * n_cells, table) - between
+                alpha[row + 1, target] = _log_add(alpha[row + 1, target], whole[row + 1 - d, number] + score)
+        total = _log_sum(alpha[row + 1])
+        log_total[row] = 0.0 if total.real == -np.inf else total  # a border that nothing reaches
+        alpha[row + 1] -= log_total[row]
+        log_z += log_total[row]
+    return -np.inf if total.real == -np.inf and log_z.real < np.inf else log_z
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def backward_log(
+    weighted_arcs, tables, scores, table, varying_log, begin, whole, alpha, log_total, weight, reach, span_reach, counts
+):
+    """Turn ``table`` into probabilities of segments, in place, and add arc marginals, times ``weight``, to ``counts``.
+
+    scores : (T * C, 1)   out: P(pattern starts here) in the columns of the varying_marginals
+    begin, whole, alpha, log_total   from ``forward_log``
+    reach : (T, P), span_reach : (T, H)   overwritten        counts : (A, W)   increased, in lane 0
+    """
+    n_states, n_arcs, n_labels = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), weighted_arcs.n_labels
+    n_spans, n_varying, n_cells = len(tables.span_arc), len(weighted_arcs.varying_arc), tables.first_cell[-1]
+    n_tokens = len(begin)
+    n_columns = len(scores) // n_tokens
+    n_longest = tables.longest.max()
+    values = np.empty(n_states + len(weighted_arcs.starts) - 1, alpha.dtype)
+    adjoints = np.empty(n_arcs + len(weighted_arcs.back_starts) - 1, alpha.dtype)
+    varying_marginals = np.empty(n_varying, alpha.dtype)
+    ends = np.zeros(n_states, alpha.dtype)
+    used = np.zeros((n_spans, n_longest), alpha.dtype)
+    reach[:] = -np.inf
+    span_reach[:] = -np.inf
+    for row in range(n_tokens - 1, -1, -1):
+        for state in range(n_states):
+            ends[state] = ends[state] - log_total[row] if alpha[row + 1, state].real > -np.inf else -np.inf
+        for number in range(n_spans):
+            arc = tables.span_arc[number]
+            label, end = weighted_arcs.arc_label[arc], ends[weighted_arcs.arc_target[arc]]
+            first = row * n_cells + tables.first_cell[label] - 1
+            between = 0.0
+            for d in range(1, min(tables.longest[label], row + 1) + 1):
+                start = row + 1 - d
+                if d > 1:
+                    between += log_total[start]
+                onward = table[first + d, 0] + _span_log(tables, number, d, row * n_cells, table) - between + end
+                span_reach[start, number] = _log_add(span_reach[start, number], onward)
+                used[number, d - 1] = np.exp(whole[start, number] + onward)
+        for label in range(n_labels):
+            first = row * n_cells + tables.first_cell[label] - 1
+            between = 0.0
+            for d in range(1, min(tables.longest[label], row + 1) + 1):
+                start, probability = row + 1 - d, 0.0
+                if d > 1:
+                    between += log_total[start]
+                for state in range(tables.first_state[label], tables.first_state[label + 1]):
+                    onward = table[first + d, 0] - between + ends[state]
+                    reach[start, state] = _log_add(reach[start, state], onward)
+                    probability += np.exp(begin[start, state] + onward)
+                table[first + d, 0] = probability
+        for target in range(n_labels, len(tables.longest)):
+            first = row * n_cells + tables.first_cell[target]
+            for d in range(1, min(tables.longest[target], row + 1) + 1):
+                table[first + d - 1, 0] = 0.0
+        for number in range(n_spans):  # each arc counts for its label, and for all its suffix patterns
+            label = weighted_arcs.arc_label[tables.span_arc[number]]
+            for d in range(1, min(tables.longest[label], row + 1) + 1):
+                table[row * n_cells + tables.first_cell[label] + d - 1, 0] += used[number, d - 1]
+                suffix = number
+                while suffix >= 0:
+                    target = tables.span_scored[suffix]
+                    if target >= 0:
+                        table[row * n_cells + tables.first_cell[target] + d - 1, 0] += used[number, d - 1]
+                    suffix = tables.span_suffix[suffix]
+        _sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
+        varying_marginals[:] = 0.0
+        for state in range(1, n_states):
+            for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
+                number = tables.arc_span[arc]
+                onward = span_reach[row, number] if number >= 0 else reach[row, state]
+                adjoints[arc] = onward + _arc_log(weighted_arcs, varying_log, row, arc)
+                marginal = np.exp(adjoints[arc] + values[weighted_arcs.arc_value[arc]])
+                counts[arc, 0] += weight * marginal
+                if weighted_arcs.arc_varying[arc] >= 0:
+                    varying_marginals[weighted_arcs.arc_varying[arc]] = marginal
+        for node in range(len(weighted_arcs.back_starts) - 1):
+            first, stop = weighted_arcs.back_starts[node], weighted_arcs.back_starts[node + 1]
+            adjoints[n_arcs + node] = _log_sum_of(adjoints, weighted_arcs.back_terms, first, stop)
+        ends[:] = adjoints[len(adjoints) - n_states :]
+        for varying_number in range(n_varying - 1, -1, -1):
+            if weighted_arcs.varying_suffix[varying_number] >= 0:
+                varying_marginals[weighted_arcs.varying_suffix[varying_number]] += varying_marginals[varying_number]
+            if weighted_arcs.varying_column[varying_number] >= 0:
+                scores[row * n_columns + weighted_arcs.varying_column[varying_number], 0] = varying_marginals[
+                    varying_number
+                ]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _arc_log(weighted_arcs, varying_log, row, arc):
+    varying_number, score = weighted_arcs.arc_varying[arc], weighted_arcs.arc_score[arc]
+    return (
+        score if varying_number < 0 else score + varying_log[row * len(weighted_arcs.varying_arc) + varying_number, 0]
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _span_log(tables, number, d, first_cell, table):
+    """Return the score of a span arc for a segment of d tokens: the sum over its suffix patterns."""
+    total = 0.0
+    while number >= 0:
+        target = tables.span_scored[number]
+        if target >= 0:
+            total += table[first_cell + tables.first_cell[target] + d - 1, 0]
+        number = tables.span_suffix[number]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_add(left, right):
+    if left.real < right.real:
+        left, right = right, left
+    return left if left.real == -np.inf else left + np.log1p(np.exp(right - left))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_sum(values):
+    top = values[0]
+    for value in values:
+        if value.real > top.real:
+            top = value
+    if top.real == -np.inf:
+        return top
+    total = np.exp(values[0] - top)
+    for value in values[1:]:
+        total += np.exp(value - top)
+    return top + np.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_sum_of(values, terms, start, stop):
+    top = values[terms[start]]
+    for term in range(start + 1, stop):
+        if values[terms[term]].real > top.real:
+            top = values[terms[term]]
+    if top.real == -np.inf:
+        return top
+    total = np.exp(values[terms[start]] - top)
+    for term in range(start + 1, stop):
+        total += np.exp(values[terms[term]] - top)
+    return top + np.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sum_network_log(starts, terms, alpha, values):
+    values[: len(alpha)] = alpha
+    for node in range(len(starts) - 1):
+        values[len(alpha) + node] = _log_sum_of(values, terms, starts[node], starts[node + 1])

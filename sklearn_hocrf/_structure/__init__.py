@@ -1,0 +1,1 @@
+"""Model structure: label patterns, their automaton and sum network, and the layout of the weights."""

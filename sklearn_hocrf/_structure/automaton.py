@@ -1,0 +1,147 @@
+"""The pattern automaton: label patterns compiled to states, arcs and failure links.
+
+States are the empty pattern, every label and every proper prefix of a pattern (JMLR 15, section 2.2). Arcs are the
+edges of the trie of all patterns, so an arc *is* a prefix of a pattern, and every pattern has exactly one arc. After
+reading some labels the automaton is in the state that is their longest suffix among the states (Aho and Corasick,
+1975).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.batch import freeze
+from .patterns import PatternTable
+
+__all__ = ["PatternAutomaton", "build_automaton"]
+
+
+class PatternAutomaton(NamedTuple):
+    """Compiled label patterns.   L labels, Z patterns, P states, A arcs.
+
+    State 0 is the empty pattern; the others are sorted by last label, length and labels. Arcs are sorted by target and
+    length, so the arcs into a state, and all those that read one label, are neighbours.
+    """
+
+    n_labels: int
+    state_label: np.ndarray  # (P,) int32   last label; -1 for the empty pattern
+    state_length: np.ndarray  # (P,) int32
+    fail: np.ndarray  # (P,) int32   longest proper suffix that is a state; fail[0] == 0
+    arc_source: np.ndarray  # (A,) int32   state the arc leaves
+    arc_label: np.ndarray  # (A,) int32   label it reads
+    arc_target: np.ndarray  # (A,) int32   state it enters
+    arc_suffix: np.ndarray  # (A,) int32   arc that is its longest proper suffix; -1 for single labels
+    arc_length: np.ndarray  # (A,) int32   labels of the source, plus 1
+    arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 for a mere prefix
+    pattern_arc: np.ndarray  # (Z,) int32
+
+    @property
+    def n_states(self) -> int:
+        return len(self.fail)
+
+    @property
+    def n_arcs(self) -> int:
+        return len(self.arc_source)
+
+
+def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
+    """Compile patterns, in time linear in their total length (up to sorting).
+
+    Parameters
+    ----------
+    patterns : PatternTable
+        Patterns; all single labels are among them.
+    n_labels : int
+        Number of labels L.
+
+    Returns
+    -------
+    PatternAutomaton
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._structure.patterns import given_patterns
+    >>> automaton = build_automaton(given_patterns([(0, 1, 0)], 2), 2)
+    >>> automaton.n_states, automaton.n_arcs  # (), 0, 1, 01;  0, 1, 01, 010
+    (4, 4)
+    """
+    parent, label, length, node_of_pattern = _build_trie(patterns, n_labels)
+    is_state = np.zeros(len(parent), dtype=bool)
+    is_state[parent] = True  # the root (node 0) and proper prefixes
+    is_state[length == 1] = True
+    up, fail = _suffix_links(parent, label, length, is_state, n_labels)
+    target = np.arange(len(parent))
+    while not is_state[target].all():
+        target = np.where(is_state[target], target, up[target])
+
+    # number the states by (last label, length, trie order), the arcs by (target, length)
+    states = np.flatnonzero(is_state)
+    states = states[np.lexsort((states, length[states], label[states]))]  # the root has label -1
+    state_of_node = np.full(len(parent), -1)
+    state_of_node[states] = np.arange(len(states))
+    arcs = np.arange(1, len(parent))
+    arcs = arcs[np.lexsort((arcs, length[arcs], state_of_node[target[arcs]]))]
+    arc_of_node = np.full(len(parent), -1)
+    arc_of_node[arcs] = np.arange(len(arcs))
+    pattern_arc = arc_of_node[node_of_pattern]
+    arc_pattern = np.full(len(arcs), -1)
+    arc_pattern[pattern_arc] = np.arange(len(pattern_arc))
+    columns = (
+        label[states],
+        length[states],
+        state_of_node[fail[states]],
+        state_of_node[parent[arcs]],
+        label[arcs],
+        state_of_node[target[arcs]],
+        np.where(up[arcs] > 0, arc_of_node[up[arcs]], -1),
+        length[arcs],
+        arc_pattern,
+        pattern_arc,
+    )
+    return PatternAutomaton(int(n_labels), *(freeze(column, np.int32) for column in columns))
+
+
+def _build_trie(patterns, n_labels):
+    """Return parent, last label and depth of every trie node (node 0 is the root) and the node of every pattern."""
+    longest = patterns.labels.shape[1]
+    node = np.zeros(len(patterns.lengths), dtype=np.int64)  # node of each pattern's prefix read so far
+    parents, labels, depths = [np.zeros(1, np.int64)], [np.full(1, -1)], [np.zeros(1, np.int64)]
+    n_nodes = 1
+    for depth in range(1, longest + 1):
+        rows = np.flatnonzero(patterns.lengths >= depth)
+        next_label = patterns.labels[rows, longest - patterns.lengths[rows] + depth - 1]
+        keys, inverse = np.unique(node[rows] * n_labels + next_label, return_inverse=True)
+        parents.append(keys // n_labels)
+        labels.append(keys % n_labels)
+        depths.append(np.full(len(keys), depth))
+        node[rows] = n_nodes + inverse
+        n_nodes += len(keys)
+    return np.concatenate(parents), np.concatenate(labels), np.concatenate(depths), node
+
+
+def _suffix_links(parent, label, length, is_state, n_labels):
+    """Return, for every node, its longest proper suffix among the nodes, and among the states.
+
+    Depth by depth: the suffix of ``p y`` is ``q y`` for the longest suffix state q of p that has a y-edge.
+    """
+    edge_keys = parent[1:] * n_labels + label[1:]  # node numbers follow these keys, so they are sorted
+    up = np.zeros(len(parent), dtype=np.int64)
+    fail = np.zeros(len(parent), dtype=np.int64)
+    for depth in range(2, int(length.max()) + 1):
+        nodes = np.flatnonzero(length == depth)
+        suffix = fail[parent[nodes]]
+        unresolved = np.arange(len(nodes))
+        while len(unresolved):
+            keys = suffix[unresolved] * n_labels + label[nodes[unresolved]]
+            place = np.minimum(np.searchsorted(edge_keys, keys), len(edge_keys) - 1)
+            found = edge_keys[place] == keys
+            up[nodes[unresolved[found]]] = place[found] + 1
+            unresolved = unresolved[~found]
+            suffix[unresolved] = fail[suffix[unresolved]]
+        link = up[nodes]
+        while not is_state[link].all():
+            link = np.where(is_state[link], link, up[link])
+        fail[nodes] = link
+    return up, fail

@@ -1,0 +1,165 @@
+"""Label patterns: which runs of consecutive labels the model has a weight for (JMLR 15, section 2.2).
+
+A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes; the
+single labels always come first, whether they occur or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.batch import freeze, freeze_indices
+
+__all__ = ["PatternTable", "all_patterns", "given_patterns", "is_frequent", "observed_patterns", "without_repeats"]
+
+_MOST_PATTERNS = 1_000_000
+
+
+class PatternTable(NamedTuple):
+    """Sorted label patterns.   Z patterns."""
+
+    labels: np.ndarray  # (Z, longest) int32   label codes, right-aligned, -1 on the left of shorter ones
+    lengths: np.ndarray  # (Z,) int32   number of labels, at least 1
+
+    def tuples(self) -> list[tuple[int, ...]]:
+        """Return the patterns as tuples of label codes."""
+        longest = self.labels.shape[1]
+        return [tuple(row[longest - n :]) for row, n in zip(self.labels.tolist(), self.lengths.tolist(), strict=True)]
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels: all of them are patterns."""
+        return int((self.lengths == 1).sum())
+
+    def checked(self) -> PatternTable:
+        """Return the table with read-only arrays, or raise a ValueError if it is not as this module makes them."""
+        labels = np.asarray(self.labels)
+        longest = labels.shape[1] if labels.ndim == 2 and labels.dtype.kind in "iu" else 0
+        lengths = freeze_indices(self.lengths, longest + 1, "lengths of label patterns", start=1)
+        if not longest or len(labels) != len(lengths) or lengths.max(initial=0) != longest:
+            raise ValueError(f"label patterns of shape {labels.shape} do not go with {len(lengths)} lengths")
+        table = PatternTable(freeze(labels, np.int32), lengths)
+        there = np.arange(longest) >= longest - lengths[:, None]
+        if (labels < np.where(there, 0, -1)).any() or (labels >= np.where(there, table.n_labels, 0)).any():
+            raise ValueError(
+                f"labels of patterns must lie in [0, {table.n_labels}), with -1 on the left of shorter ones"
+            )
+        steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first that is not 0 says which row is greater
+        if (steps[np.arange(len(steps)), (steps != 0).argmax(axis=1)] <= 0).any():
+            raise ValueError("label patterns must be sorted, by length and then by labels, and each there once")
+        return table
+
+    def subset(self, kept) -> PatternTable:
+        """Return the patterns that a mask of shape (Z,) keeps."""
+        lengths = self.lengths[kept]
+        return PatternTable(np.ascontiguousarray(self.labels[kept][:, -lengths.max() :]), lengths)
+
+
+def observed_patterns(
+    codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None, announce=None
+) -> PatternTable:
+    """Return the patterns that occur in training labels, up to ``max_order``.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (N,), int32
+        Label codes of all tokens.
+    offsets : ndarray of shape (n_sequences + 1,), int64
+        Token range of each sequence.
+    n_labels : int
+        Number of labels L; all L single labels are patterns.
+    max_order : int
+        Highest order; patterns have up to ``max_order + 1`` labels.
+    min_count : float
+        Patterns of two or more labels that occur less often are left out; see :func:`is_frequent`.
+    sequence_weight : ndarray of shape (n_sequences,) or None
+        How often each sequence counts; a sequence of weight 0 counts for nothing.
+    announce : callable or None
+        ``announce(n_patterns, longest)`` is called before the table is made, which may be large.
+
+    Returns
+    -------
+    PatternTable
+    """
+    lengths = np.diff(offsets)
+    weight = np.ones(len(codes)) if sequence_weight is None else np.repeat(sequence_weight, lengths)
+    position = np.arange(len(codes)) - np.repeat(offsets[:-1], lengths)
+    examples = []  # by order: the last token of some occurrence of each pattern
+    ends = np.flatnonzero(weight > 0)  # tokens at which a pattern of the current length ends
+    ids = np.full(len(codes), -1, dtype=np.int64)  # its number among the patterns of that length
+    ids[ends] = codes[ends]
+    for order in range(1, max_order + 1):
+        ends = ends[(position[ends] >= order)]
+        ends = ends[ids[ends - 1] >= 0]
+        # prefix numbers are lexicographic, so the keys of their extensions are too
+        keys, first, inverse = np.unique(ids[ends - 1] * n_labels + codes[ends], return_index=True, return_inverse=True)
+        kept = is_frequent(np.bincount(inverse, weights=weight[ends], minlength=len(keys)), min_count)
+        if not kept.any():
+            break
+        examples.append(ends[first[kept]])
+        number = np.where(kept, np.cumsum(kept) - 1, -1)
+        ids = np.full(len(codes), -1, dtype=np.int64)
+        ids[ends] = number[inverse]
+    if announce is not None:
+        announce(n_labels + sum(map(len, examples)), 1 + len(examples))
+    longer = (codes[ends[:, None] + np.arange(-order, 1)] for order, ends in enumerate(examples, 1))
+    return _stack([np.arange(n_labels, dtype=np.int32)[:, None], *longer])
+
+
+def all_patterns(n_labels, max_order) -> PatternTable:
+    """Return all patterns over ``n_labels`` labels up to ``max_order``.
+
+    Raises
+    ------
+    ValueError
+        If there are more than a million.
+    """
+    total = 0
+    for length in range(1, max_order + 2):
+        total += n_labels**length
+        if total > _MOST_PATTERNS:
+            raise ValueError(
+                f"patterns='all' makes more than {_MOST_PATTERNS:,} patterns of {n_labels} labels up to "
+                f'max_order={max_order}; use patterns="observed" or a lower max_order'
+            )
+    tables = [
+        np.stack(np.unravel_index(np.arange(n_labels**length), (n_labels,) * length), axis=1).astype(np.int32)
+        for length in range(1, max_order + 2)
+    ]
+    return _stack(tables)
+
+
+def given_patterns(patterns: Iterable[Sequence[int]], n_labels) -> PatternTable:
+    """Return the table of the given tuples of label codes; single labels are added, duplicates dropped."""
+    by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
+    for pattern in patterns:
+        by_length.setdefault(len(pattern), set()).add(tuple(pattern))
+    return _stack([np.array(sorted(by_length[n]), dtype=np.int32) for n in sorted(by_length)])
+
+
+def without_repeats(patterns: PatternTable) -> PatternTable:
+    """Return the patterns that have no equal neighbours."""
+    left, right = patterns.labels[:, :-1], patterns.labels[:, 1:]
+    return patterns.subset(~((left == right) & (right >= 0)).any(axis=1))
+
+
+def is_frequent(counts, min_count) -> np.ndarray:
+    """Tell which weighted counts reach ``min_count``; up to 1, all that are positive do, however small the weights."""
+    return counts >= min_count if min_count > 1 else counts > 0
+
+
+def _stack(tables) -> PatternTable:
+    """Return one right-aligned table of blocks of patterns of equal length."""
+    longest = max(table.shape[1] for table in tables)
+    labels = np.full((sum(map(len, tables)), longest), -1, dtype=np.int32)
+    lengths = np.empty(len(labels), dtype=np.int32)
+    first = 0
+    for table in tables:
+        rows = slice(first, first + len(table))
+        labels[rows, longest - table.shape[1] :] = table
+        lengths[rows] = table.shape[1]
+        first = rows.stop
+    return PatternTable(labels, lengths)

@@ -1,0 +1,491 @@
+"""Weights and scores of segments: which weights there are, and which tables the semi-Markov kernels need.
+
+A score column is a label pattern in a channel. What the columns say about a segment [u, v) goes two ways. Columns of
+longer patterns at the segment's first token only say something about the border at u: they move the arc scores there,
+as in a chain. All others make a score of the whole segment, one number for each *target*, start and length: the first
+L targets are the single labels, the others the longer patterns that have such columns.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .._data.batch import SequenceBatch, freeze, freeze_indices
+from .._data.segments import (
+    AS_A_WHOLE,
+    BAG,
+    BEGIN,
+    NO_LIMIT,
+    RANGE,
+    WHOLE,
+    Channel,
+    LengthBlock,
+    RowBlock,
+    Segments,
+    TokenBlock,
+    blocks_of,
+    segment_counts,
+    segment_features,
+)
+from .automaton import PatternAutomaton, build_automaton
+from .layout import (
+    FeatureMap,
+    WeightLayout,
+    build_weighted_arcs,
+    choose_pairs,
+    first_seen,
+    label_arcs,
+    suffix_patterns,
+    values_at,
+)
+from .patterns import given_patterns
+
+__all__ = ["CandidateFeatures", "SegmentLayout", "SegmentIndex", "SharedFeatures", "build_segment_layout"]
+
+_CHUNK = 1 << 18  # candidate segments whose features are computed at a time
+
+
+class SegmentIndex(NamedTuple):
+    """How segment scores are laid out for kernels.   K targets, E entries of a row, H members, Q span arcs.
+
+    The row of a token holds the scores of the segments that end with it: entry ``first_cell[k] + d - 1`` is that of
+    target k for length d. Members of a target are its columns, with their channels.
+    """
+
+    longest: np.ndarray  # (K,) int64   highest length
+    first_cell: np.ndarray  # (K + 1,) int64
+    scored_label: np.ndarray  # (K,) int32
+    first_state: np.ndarray  # (L + 1,) int64   range of the states that end with each label
+    member_starts: np.ndarray  # (K + 1,) int64
+    member_column: np.ndarray  # (H,) int32
+    member_channel: np.ndarray  # (H, 4) int32   anchor, offset, shortest, longest
+    column_scored: np.ndarray  # (C,) int32   -1 for columns that move arcs
+    arc_span: np.ndarray  # (A,) int32   -1 for arcs whose suffixes of two or more labels are no targets
+    span_arc: np.ndarray  # (Q,) int32   shortest arcs first
+    span_suffix: np.ndarray  # (Q,) int32   the arc's longest proper suffix, if it is a span arc, or -1
+    span_scored: np.ndarray  # (Q,) int32   target of the arc's own pattern, or -1
+
+    @property
+    def n_cells(self) -> int:
+        return int(self.first_cell[-1])
+
+
+class CandidateFeatures(NamedTuple):
+    """Features of candidate segments, for kernels; only of those that have any.   M candidates."""
+
+    token_starts: np.ndarray  # (N + 1,) int64   candidates that end with each token
+    length: np.ndarray  # (M,) int32
+    indptr: np.ndarray  # (M + 1,) int64
+    first: np.ndarray  # (nnz,) uint32   first pair of each entry's feature
+    stop: np.ndarray  # (nnz,) uint32   end of its pairs
+    values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+
+
+class SharedFeatures(NamedTuple):
+    """Attributes of tokens that columns of ranges count, for kernels.   A attributes, G such columns."""
+
+    indptr: np.ndarray  # (N + 1,) int64
+    attribute: np.ndarray  # (nnz,) int32
+    values: np.ndarray  # (nnz,) float64
+    starts: np.ndarray  # (A + 1,) int64   each attribute's pairs
+    pair_range: np.ndarray  # int32   range of the pair
+    ranges: np.ndarray  # (G, 3) int64   target, tokens left out at the segment's start, and at its end
+
+
+class SegmentLayout(WeightLayout):
+    """Which patterns and (feature, pattern) pairs of a semi-Markov model have a weight, and where.
+
+    Parameters
+    ----------
+    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, like
+        As in :class:`WeightLayout`.
+    channels : tuple of Channel
+        The channels that features go by: BAG, BEGIN, WHOLE and others.
+    length_blocks : tuple of (int, LengthBlock)
+        First feature and block of the features of lengths.
+    longest : ndarray of shape (L,)
+        Highest length of a segment, by label.
+    repeats : bool
+        Whether neighbouring segments may have one label.
+    """
+
+    def __init__(
+        self,
+        patterns,
+        features,
+        pair_feature,
+        pair_pattern,
+        bias_pattern,
+        channels,
+        length_blocks,
+        longest,
+        repeats,
+        extra_columns=(),
+        *,
+        like=None,
+    ):
+        self.channels: tuple[Channel, ...] = tuple(Channel(*channel) for channel in channels)
+        self.length_blocks: tuple = tuple((first, LengthBlock(*block)) for first, block in length_blocks)
+        self.repeats = bool(repeats)
+        self._check_channels()
+        self.n_channels, self.varying_channel = len(self.channels), self.channels.index(BEGIN)
+        super().__init__(patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, like=like)
+        self._check_length_blocks()
+        self.longest = freeze_indices(longest, NO_LIMIT + 1, "highest lengths of segments", np.int64, start=1)
+        if len(self.longest) != self.patterns.n_labels:
+            raise ValueError(f"{len(self.longest)} highest lengths do not go with {self.patterns.n_labels} labels")
+
+    def _check_channels(self):
+        if self.channels[:3] != (BAG, BEGIN, WHOLE) or len(set(self.channels)) < len(self.channels):
+            raise ValueError(f"channels must be distinct, with BAG, BEGIN and WHOLE first; got {self.channels!r:.80}")
+        for channel in self.channels:
+            channel.check()
+
+    def _check_length_blocks(self):
+        for first, block in self.length_blocks:
+            block.check()
+            if not isinstance(first, Integral) or not 0 <= first <= self.n_features - block.n_features:
+                raise ValueError(f"{block.n_features} features of lengths from {first!r:.20} on, of {self.n_features}")
+
+    def _compile_patterns(self):
+        return segment_automaton(self.patterns, self.patterns.n_labels, self.repeats)
+
+    def _find_forbidden_arcs(self):
+        return freeze([] if self.repeats else _repeating_arcs(self.automaton), np.int32)
+
+    def __reduce__(self):
+        parts = self._parts(self.patterns, np.arange(len(self.patterns.lengths)), self.channels)
+        return SegmentLayout, (*parts, self.extra_columns)
+
+    def _parts(self, patterns, moved, channels):
+        return (
+            patterns,
+            self.features._replace(sort_key=self._rank),
+            self.pair_feature,
+            moved[self.pair_pattern],
+            moved[self.bias_pattern],
+            channels,
+            self.length_blocks,
+            self.longest,
+            self.repeats,
+        )
+
+    def with_pairs(self, pair_feature, pair_pattern, features=None) -> SegmentLayout:
+        return SegmentLayout(
+            self.patterns,
+            self.features._replace(sort_key=self._rank) if features is None else features,
+            pair_feature,
+            pair_pattern,
+            self.bias_pattern,
+            self.channels,
+            self.length_blocks,
+            self.longest,
+            self.repeats,
+            like=self,
+        )
+
+    def _with_weights(self, patterns, pair_feature, pair_pattern, bias_pattern) -> SegmentLayout:
+        return SegmentLayout(
+            patterns,
+            self.features._replace(sort_key=self._rank),
+            pair_feature,
+            pair_pattern,
+            bias_pattern,
+            self.channels,
+            self.length_blocks,
+            self.longest,
+            self.repeats,
+        )
+
+    def with_columns(self, columns) -> tuple[SegmentLayout, np.ndarray]:
+        """Return a layout with more score columns, without weights, and the number of the column of each.
+
+        ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
+        their places.
+        """
+        patterns = given_patterns([*self.patterns.tuples(), *(z for z, _ in columns)], self.automaton.n_labels)
+        row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
+        moved = np.array([row[pattern] for pattern in self.patterns.tuples()])
+        channels = tuple(dict.fromkeys([*self.channels, *(channel for _, channel in columns)]))
+        keys = [channels.index(channel) * len(row) + row[tuple(z)] for z, channel in columns]
+        wider = SegmentLayout(*self._parts(patterns, moved, channels), keys)
+        known = wider.column_channel.astype(np.int64) * len(row) + wider.column_pattern
+        return wider, np.searchsorted(known, keys)
+
+    def tables(self, longest_sequence, arcs_move=True) -> SegmentIndex:
+        """Return the kernels' tables for sequences of at most ``longest_sequence`` tokens.
+
+        Without ``arcs_move``, columns that move arcs add to the scores of segments instead.
+        """
+        automaton, n_labels = self.automaton, self.automaton.n_labels
+        begins = self.column_channel == self.channels.index(BEGIN)
+        moves_arcs = begins & (self.column_pattern >= n_labels) & arcs_move
+        whole_patterns = self.column_pattern[~moves_arcs]
+        targets = np.unique(np.concatenate([np.arange(n_labels), whole_patterns]))  # patterns, labels first
+        column_scored = np.where(moves_arcs, -1, np.searchsorted(targets, self.column_pattern))
+        scored_label = self.patterns.labels[targets, -1]
+        longest = np.minimum(self.longest, max(longest_sequence, 1))[scored_label]
+        channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
+        members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
+        members = members[np.argsort(column_scored[members], kind="stable")]
+        target_of_arc = np.full(automaton.n_arcs, -1)
+        target_of_arc[automaton.pattern_arc[targets[n_labels:]]] = np.arange(n_labels, len(targets))
+        arc_span, span_arc, span_suffix = _span_arcs(automaton, target_of_arc)
+        return SegmentIndex(
+            freeze(longest, np.int64),
+            freeze(np.concatenate([[0], np.cumsum(longest)]), np.int64),
+            freeze(scored_label, np.int32),
+            freeze(np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1, np.int64),
+            freeze(np.searchsorted(column_scored[members], np.arange(len(targets) + 1)), np.int64),
+            freeze(members, np.int32),
+            freeze(channels[members], np.int32),
+            freeze(column_scored, np.int32),
+            arc_span,
+            span_arc,
+            span_suffix,
+            freeze(target_of_arc[span_arc], np.int32),
+        )
+
+    def length_matrix(self, tables: SegmentIndex) -> sparse.csr_array:
+        """Return the matrix of shape (E, n_pairs) that makes length scores of the pairs' weights."""
+        rows, columns, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
+        for first, block in self.length_blocks:
+            feature = self.pair_feature - first
+            pairs = np.flatnonzero((feature >= 0) & (feature < block.n_features))
+            targets = tables.column_scored[self.pairs.columns[pairs]]
+            counts = tables.longest[targets]
+            d = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            rows.append(np.repeat(tables.first_cell[targets], counts) + d)
+            columns.append(np.repeat(pairs, counts))
+            values.append(block.table(int(counts.max(initial=1)))[d, np.repeat(feature[pairs], counts)])
+        place = np.concatenate(rows), np.concatenate(columns)
+        matrix = sparse.csr_array((np.concatenate(values), place), shape=(tables.n_cells, self.n_pairs))
+        matrix.eliminate_zeros()
+        return matrix
+
+    def candidate_features(self, batch: SequenceBatch) -> CandidateFeatures:
+        """Return the features that a batch computes for whole segments, of all candidates that have any."""
+        blocks, first = [], 0
+        for block in blocks_of(batch):
+            attributes = self.features.attribute[first : first + block.n_features]
+            if isinstance(block, RowBlock) and (self._rank[attributes] >= 0).any():
+                blocks.append((first, block))
+            first += block.n_features
+        parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)] if blocks else []
+        stop_token, length, counts, attributes, values = (
+            np.concatenate([part[i] for part in parts]) if parts else np.empty(0, np.int64) for i in range(5)
+        )
+        ranks = self._rank[attributes.astype(np.int64)]
+        known = ranks >= 0
+        indptr = np.concatenate([[0], np.cumsum(known)])[np.concatenate([[0], np.cumsum(counts)])]
+        ranks, values = ranks[known], values[known]
+        kept = np.flatnonzero(np.diff(indptr) > 0)
+        return CandidateFeatures(
+            freeze(np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1)), np.int64),
+            freeze(length[kept], np.int32),
+            freeze(np.concatenate([[0], indptr[kept + 1]]), np.int64),
+            freeze(self.pairs.starts[ranks], np.uint32),
+            freeze(self.pairs.starts[ranks + 1], np.uint32),
+            freeze(np.empty(0) if (values == 1).all() else values, np.float64),
+        )
+
+    def shared_features(self, batch: SequenceBatch, tables: SegmentIndex) -> SharedFeatures:
+        """Return the attributes of a batch's tokens that columns of ranges count."""
+        channels = np.array(self.channels)[self.column_channel]
+        ranged = channels[:, 0] == RANGE
+        trim = channels[:, 2] - 1 - channels[:, 1]
+        ranges = np.stack([tables.column_scored, channels[:, 1], trim], axis=1)[ranged]
+        pairs = np.flatnonzero(ranged[self.pairs.columns])
+        starts = np.searchsorted(pairs, self.pairs.starts)
+        matrix = batch.tocsr().copy()
+        matrix.sum_duplicates()
+        rank = self._rank[matrix.indices]
+        kept = (rank >= 0) & (np.append(np.diff(starts), 0)[rank] > 0)
+        return SharedFeatures(
+            freeze(np.concatenate([[0], np.cumsum(kept)])[matrix.indptr], np.int64),
+            freeze(rank[kept], np.int32),
+            freeze(matrix.data[kept], np.float64),
+            freeze(starts, np.int64),
+            freeze((np.cumsum(ranged) - 1)[self.pairs.columns[pairs]], np.int32),
+            freeze(ranges, np.int64),
+        )
+
+    def _chunks(self, batch):
+        """Return ranges of tokens whose candidates are looked at together."""
+        tokens = max(_CHUNK // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
+        return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
+
+    def _rows_of_chunk(self, batch, blocks, tokens):
+        """Return last token, length and number of features of candidates, and the features' attributes and values."""
+        ends = np.arange(*tokens)
+        position = ends - batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
+        counts = np.minimum(position + 1, self.longest.max())
+        last = np.repeat(ends, counts)
+        length = 1 + np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
+        found = [(first, block.rows(batch, last + 1 - length, last + 1)) for first, block in blocks]
+        matrix = sparse.csr_array(sparse.hstack([rows for _, rows in found], format="csr"))
+        matrix.sum_duplicates()
+        feature = np.concatenate([first + np.arange(rows.shape[1]) for first, rows in found])
+        attributes = self.features.attribute[feature][matrix.indices]
+        return last, length, np.diff(matrix.indptr), attributes, matrix.data
+
+    def segment_empirical_counts(self, batch, segments: Segments, sequence_weight) -> np.ndarray:
+        """Return how often each weight's feature occurs in segmented data, weighted; shape (n_weights,)."""
+        arcs = label_arcs(build_weighted_arcs(self), segments.offsets, segments.codes)
+        weight = np.repeat(sequence_weight, np.diff(segments.offsets))
+        matrix = segment_features(batch, segments.start, segments.stop)
+        counts = np.zeros(self.n_pairs)
+        pair_order = self.order_of_weight[: self.n_pairs]
+        for order in np.unique(pair_order):
+            pairs = np.flatnonzero(pair_order == order)
+            features = np.unique(self.pair_feature[pairs])
+            occurs = _indicator(suffix_patterns(self.automaton, arcs, order), weight, len(self.patterns.lengths))
+            found = sparse.csr_array(occurs @ matrix[:, features])
+            counts[pairs] = values_at(
+                found, self.pair_pattern[pairs], np.searchsorted(features, self.pair_feature[pairs])
+            )
+        used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
+        return np.concatenate([counts, self.sum_over_suffixes(used)])
+
+    def segment_scores(self, batch, segments: Segments, weights, weighted_arcs) -> np.ndarray:
+        """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
+        arcs = label_arcs(weighted_arcs, segments.offsets, segments.codes)
+        scores = weighted_arcs.arc_score[arcs]
+        products = sparse.csr_array(
+            segment_features(batch, segments.start, segments.stop) @ sparse.csr_array(self.coef(weights).T)
+        )
+        every = np.arange(len(arcs))
+        for order in range(int(self.patterns.lengths.max())):
+            pattern = suffix_patterns(self.automaton, arcs, order)
+            there = np.flatnonzero(pattern >= 0)
+            scores[there] += values_at(products, every[there], pattern[there])
+        return np.where(segments.lengths > self.longest[segments.codes], -np.inf, scores)
+
+
+def build_segment_layout(
+    batch: SequenceBatch,
+    segments: Segments,
+    patterns,
+    longest,
+    *,
+    repeats,
+    feature_orders=(0,),
+    min_feature_count=1,
+    fit_intercept=True,
+    unsupported=False,
+    sequence_weight=None,
+    like=None,
+) -> SegmentLayout:
+    """Decide which weights a semi-Markov model has.
+
+    Parameters
+    ----------
+    batch : SequenceBatch
+        Training data.
+    segments : Segments
+        Its segmentation.
+    patterns : PatternTable
+        Patterns of segment labels that have weights; without equal neighbours unless ``repeats``.
+    longest : ndarray of shape (L,)
+        Highest length of a segment, by label.
+    repeats : bool
+        Whether neighbouring segments may have one label.
+    feature_orders, min_feature_count, fit_intercept, unsupported, sequence_weight, like
+        As in :func:`~sklearn_hocrf._structure.layout.build_layout`.
+
+    Returns
+    -------
+    SegmentLayout
+    """
+    weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
+    segment_weight = np.repeat(weight, np.diff(segments.offsets))
+    bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
+    features, channels, length_blocks = _feature_map(batch)
+    rest = channels, length_blocks, longest, repeats
+    no_pairs = np.empty((2, 0), dtype=np.int64)
+    bare = SegmentLayout(patterns, features, *no_pairs, bias_pattern, *rest, like=like)
+    arcs = label_arcs(build_weighted_arcs(bare), segments.offsets, segments.codes)
+    pairs = choose_pairs(
+        segment_counts(batch, segments.start, segments.stop),
+        arcs,
+        segment_weight,
+        bare,
+        feature_orders=feature_orders,
+        min_count=min_feature_count,
+        all_pairs=unsupported,
+    )
+    return SegmentLayout(bare.patterns, features, *pairs, bias_pattern, *rest, like=bare)
+
+
+def segment_automaton(patterns, n_labels, repeats) -> PatternAutomaton:
+    """Return the automaton of the patterns; without repeats with an arc for each pair of equal labels."""
+    if repeats:
+        return build_automaton(patterns, n_labels)
+    known = patterns.tuples()
+    table = given_patterns([*known, *((y, y) for y in range(n_labels))], n_labels)
+    row = {pattern: number for number, pattern in enumerate(table.tuples())}
+    automaton = build_automaton(table, n_labels)
+    pattern_arc = automaton.pattern_arc[[row[pattern] for pattern in known]]
+    arc_pattern = np.full(automaton.n_arcs, -1)
+    arc_pattern[pattern_arc] = np.arange(len(known))
+    return automaton._replace(pattern_arc=freeze(pattern_arc, np.int32), arc_pattern=freeze(arc_pattern, np.int32))
+
+
+def _repeating_arcs(automaton):
+    """Return the arcs of two equal labels; longer ones inherit the score of their suffixes."""
+    same = automaton.state_label[automaton.arc_source] == automaton.arc_label
+    return np.flatnonzero(same & (automaton.arc_length == 2))
+
+
+def _feature_map(batch):
+    """Return the map of a batch's features, the channels they go by, and the blocks of lengths."""
+    channels = [BAG, BEGIN, WHOLE]
+    attribute, channel, length_blocks = [], [], []
+    n_attributes, n_features = batch.n_attributes, 0
+    for block in blocks_of(batch):
+        if isinstance(block, TokenBlock):
+            if block.channel not in channels:
+                channels.append(block.channel)
+            attribute.append(freeze_indices(block.attributes, batch.n_attributes, "attributes of a block"))
+            channel.append(np.full(block.n_features, channels.index(block.channel)))
+        else:  # numbers beyond the token attributes
+            if isinstance(block, LengthBlock):
+                length_blocks.append((n_features, block))
+            attribute.append(n_attributes + np.arange(block.n_features))
+            channel.append(np.full(block.n_features, channels.index(WHOLE)))
+            n_attributes += block.n_features
+        n_features += block.n_features
+    key = np.concatenate([first_seen(batch), np.full(n_attributes - batch.n_attributes, len(batch.indices))])
+    empty = np.empty(0, np.int32)
+    features = FeatureMap(
+        freeze(np.concatenate([empty, *attribute]), np.int32), freeze(np.concatenate([empty, *channel]), np.int32), key
+    )
+    return features, tuple(channels), tuple(length_blocks)
+
+
+def _span_arcs(automaton, target_of_arc):
+    """Return (arc_span, span_arc, span_suffix) of the arcs some of whose suffixes of two or more labels are targets."""
+    whole = target_of_arc >= 0
+    for length in range(3, int(automaton.arc_length.max()) + 1):
+        arcs = np.flatnonzero(automaton.arc_length == length)
+        whole[arcs] |= whole[automaton.arc_suffix[arcs]]
+    span_arc = np.flatnonzero(whole)
+    span_arc = span_arc[np.argsort(automaton.arc_length[span_arc], kind="stable")]
+    arc_span = np.full(automaton.n_arcs, -1)
+    arc_span[span_arc] = np.arange(len(span_arc))
+    up = automaton.arc_suffix[span_arc]
+    return (
+        freeze(arc_span, np.int32),
+        freeze(span_arc, np.int32),
+        freeze(np.where(up >= 0, arc_span[up], -1), np.int32),
+    )
+
+
+def _indicator(pattern, weight, n_patterns):
+    """Return the matrix of shape (n_patterns, M) that says with which weight each pattern ends at each segment."""
+    there = np.flatnonzero(pattern >= 0)
+    return sparse.csr_array((weight[there], (pattern[there], there)), shape=(n_patterns, len(pattern)))

@@ -1,0 +1,108 @@
+"""Attributes that always occur together: one variable does for all of their weights.
+
+Rare attributes often come in company, as all those do that occur once, at the same token. Where attributes have the
+same values at the same tokens, and pairs with the same score columns, scores depend on the sum of their weights alone.
+So under a convex penalty that treats them alike their weights are equal at the optimum; and so they are all the way of
+a solver that starts from equal weights and asks for values and gradients only. Such g weights w become one variable
+u = sqrt(g) w. The map keeps inner products, hence norms, the Gaussian penalty and every step of a quasi-Newton method:
+training comes to the same, with fewer weights to carry along and fewer entries of sparse rows to look at.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .._data.batch import SequenceBatch
+from .layout import WeightLayout
+
+__all__ = ["Ties", "tie_weights"]
+
+
+class Ties(NamedTuple):
+    """Which weights are equal.   K weights, M variables."""
+
+    layout: WeightLayout  # of one attribute of each kind: its weights are the sums of the weights that are equal
+    place: np.ndarray  # (K,) int64   variable of each weight
+    root: np.ndarray  # (M,) float64   square root of the number of weights of each variable
+
+    def narrow(self, w) -> np.ndarray:
+        """Return the variables for weights, which are replaced by their means where they differ; shape (M,)."""
+        return np.bincount(self.place, weights=w, minlength=len(self.root)) / self.root
+
+    def widen(self, u) -> np.ndarray:
+        """Return the weights for variables; shape (K,)."""
+        return (u / self.root)[self.place]
+
+
+def tie_weights(layout: WeightLayout, batch: SequenceBatch) -> Ties:
+    """Find the weights that no training on a batch can tell apart.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._structure.patterns import observed_patterns
+    >>> from sklearn_hocrf._structure.layout import build_layout
+    >>> codes = np.array([0, 1, 1], dtype=np.int32)
+    >>> batch = SequenceBatch([0, 3], [0, 3, 4, 5], [0, 1, 2, 3, 2], None, 4)  # attributes 0 and 1 at the first token
+    >>> layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 2, 0), fit_intercept=False)
+    >>> ties = tie_weights(layout, batch)
+    >>> layout.n_weights, ties.layout.n_weights
+    (5, 4)
+    >>> ties.widen(ties.narrow([1.0, 3.0, 5.0, 5.0, 7.0])).round(9).tolist()
+    [2.0, 2.0, 5.0, 5.0, 7.0]
+    """
+    first = _representatives(layout, batch)  # by rank
+    starts, n_pairs = layout.pairs.starts, layout.n_pairs
+    rank = np.repeat(np.arange(len(first)), np.diff(starts))
+    kept = np.ones(layout.n_weights, dtype=bool)
+    kept[:n_pairs] = (first == np.arange(len(first)))[rank]
+    same = np.arange(layout.n_weights)  # the weight among those kept
+    same[:n_pairs] += (starts[first] - starts[:-1])[rank]
+    place = (np.cumsum(kept) - 1)[same]
+    pairs = np.flatnonzero(kept[:n_pairs])
+    return Ties(
+        layout.with_pairs(layout.pair_feature[pairs], layout.pair_pattern[pairs]),
+        place,
+        np.sqrt(np.bincount(place)),
+    )
+
+
+def _representatives(layout, batch):
+    """Return the first attribute of the same kind for each, both by rank.
+
+    Attributes are told apart by sums of random numbers modulo 2**64: over their entries, of one for each token times
+    one for the value, and over their pairs, of one for each score column. That two such sums agree by chance has a
+    probability of about 1e-38.
+    """
+    rng = np.random.default_rng(0)
+    n_attributes, n_columns = len(layout.features.sort_key), layout.pairs.n_columns
+    sums = _random(rng, n_attributes)  # those that are no attributes of tokens are all of a different kind
+    values = np.ones(len(batch.indices), np.uint64) if batch.values is None else _mixed(batch.values)
+    matrix = sparse.csr_array((values, batch.indices, batch.indptr), shape=(batch.n_tokens, batch.n_attributes))
+    sums[: batch.n_attributes] = matrix.T @ _random(rng, batch.n_tokens)
+    starts = layout.pairs.starts
+    ones = np.ones(layout.n_pairs, np.uint64)
+    columns = sparse.csr_array((ones, layout.pairs.columns, starts), shape=(len(starts) - 1, n_columns))
+    sums = sums[layout.attribute_of_rank] + columns @ _random(rng, n_columns)
+    order = np.lexsort(sums.T)
+    differs = np.append(True, (np.diff(sums[order], axis=0) != 0).any(axis=1)) if len(order) else order
+    first = np.empty(len(order), dtype=np.int64)
+    first[order] = order[np.maximum.accumulate(np.where(differs, np.arange(len(order)), 0))]
+    return first
+
+
+def _mixed(values):
+    """Return odd numbers of 64 bits for numbers, by the finaliser of splitmix64.
+
+    The bits of round numbers end in zeros, as then the bits of all products modulo 2**64 would.
+    """
+    bits = values.view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31)) | np.uint64(1)
+
+
+def _random(rng, n):
+    return rng.integers(0, 2**64, size=(n, 2), dtype=np.uint64)

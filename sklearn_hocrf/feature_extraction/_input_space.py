@@ -1,0 +1,119 @@
+"""What the transformers that make features of whole segments do with X: any form of it to a SequenceBatch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.batch import SequenceBatch, TokenColumn
+from .._data.segments import blocks_of
+from ._columns import check_complete, complete_fields, is_text, read_tokens
+from ._names import InputFeatures
+from ._templates import check_kind
+
+__all__ = ["TOKEN_FEATURES_FIRST", "InputSpace", "kept_blocks", "text_field", "token_form"]
+
+TOKEN_FEATURES_FIRST = (
+    "put an AttributeVectorizer (dicts, lists of attribute names), a SequenceFeatureExtractor (texts, numbers) or "
+    "Tokenwise (numbers) before"
+)
+
+
+class InputSpace(NamedTuple):
+    """What fit learned about X; later X are held against it."""
+
+    features: InputFeatures
+    kind: str  # of the tokens: "text", "number", "tuple", "dict", or "batch"
+    fields: list  # raw columns
+    text_fields: set  # those that hold text
+    complete: list  # those that every token has
+
+    @classmethod
+    def of(cls, X) -> tuple[InputSpace, SequenceBatch]:
+        """Return it, and X as a batch; raw sequences have no token features."""
+        if isinstance(X, SequenceBatch):
+            batch, kind = X, "batch"
+        else:
+            table = read_tokens(X)
+            batch, kind = _raw_batch(table.offsets, table.columns), table.kind
+        if batch.n_tokens == 0:
+            raise ValueError("X has no tokens to learn features from")
+        text_fields = {field for field, column in batch.columns.items() if is_text(column)}
+        complete = complete_fields(batch.columns, batch.columns)
+        return cls(InputFeatures.of(X), kind, list(batch.columns), text_fields, complete), batch
+
+    def read(self, X, used) -> SequenceBatch:
+        """Return a later X as a batch with the columns of fit, or raise; the fields ``used`` must not be lost."""
+        batch = self._read(X)
+        check_complete(batch.columns, batch.offsets, [field for field in self.complete if field in used])
+        return batch
+
+    def _read(self, X) -> SequenceBatch:
+        self.features.check(X)
+        if isinstance(X, SequenceBatch):
+            self._check_columns(X.columns)
+            return X
+        if self.kind == "batch":
+            raise ValueError("X has raw sequences, but fit had a SequenceBatch: pass X through the same transformers")
+        table = read_tokens(X, self.fields if self.kind == "dict" else None)  # dicts may lack keys, or have others
+        if table.kind == "empty":
+            missing = TokenColumn(np.empty(0, dtype=np.int32), np.empty(0, dtype=object))
+            table = table._replace(columns=dict.fromkeys(self.fields, missing))
+        elif table.kind != self.kind:
+            raise ValueError(f"X has tokens of the form {table.kind!r}, but those in fit were of {self.kind!r}")
+        self._check_columns(table.columns)
+        return _raw_batch(table.offsets, table.columns)
+
+    def _check_columns(self, columns):
+        if not columns.keys() >= set(self.fields):
+            raise ValueError(f"the tokens have the fields {list(columns)!r}, but those in fit had {self.fields!r}")
+        for field in self.fields:
+            check_kind(columns[field], field in self.text_fields, field)
+
+
+def token_form(X) -> str | None:
+    """Return what tokens are where an estimator would take them for token features; None for raw texts and tuples."""
+    for sequence in X:
+        if hasattr(sequence, "columns"):
+            return "rows of a data frame"
+        if getattr(sequence, "ndim", None) == 2:
+            return "rows of numbers"
+        for token in sequence:
+            if isinstance(token, Mapping):
+                return "dicts"
+            if isinstance(token, np.ndarray):
+                return "rows of numbers"
+            return "lists" if isinstance(token, list) else None
+    return None
+
+
+def _raw_batch(offsets, columns) -> SequenceBatch:
+    n_tokens = int(offsets[-1])
+    names = np.empty(0, dtype=object)
+    return SequenceBatch(offsets, np.zeros(n_tokens + 1), np.empty(0), None, 0, names, columns)
+
+
+def kept_blocks(batch) -> tuple:
+    """Return the blocks that a batch comes with: its token features, if it has no blocks yet."""
+    return tuple(block for block in blocks_of(batch) if batch.blocks is not None or block.n_features)
+
+
+def text_field(space: InputSpace, field, parameter) -> tuple:
+    """Return the fields that a parameter names; True or None stands for the first one of text, else the first."""
+    if not space.fields:
+        raise ValueError(
+            f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. Of feature dicts "
+            "AttributeVectorizer(columns=...) keeps them, of numbers a SequenceFeatureExtractor that comes first"
+        )
+    if field is True or field is None:
+        return (next((field for field in space.fields if field in space.text_fields), space.fields[0]),)
+    # tokens may have a tuple for a key, hence the first test
+    fields = (field,) if field in space.fields or not isinstance(field, (tuple, list)) else tuple(field)
+    for name in fields:
+        if name not in space.fields:
+            raise ValueError(f"{parameter} names the field {name!r}, but the tokens have the fields {space.fields!r}")
+    if not fields or len(set(fields)) < len(fields):
+        raise ValueError(f"{parameter} must name different fields, at least one, got {field!r}")
+    return fields
