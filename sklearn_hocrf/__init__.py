@@ -8,10 +8,9 @@ how sure they are, ``datasets`` reads and generates data.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ._version import __version__
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
-
-__version__ = "0.1.0"
 
 __all__ = ["HighOrderCRF", "HighOrderSemiCRF", "__version__", "datasets", "feature_extraction", "inspection", "metrics"]
 

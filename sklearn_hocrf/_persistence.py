@@ -9,6 +9,8 @@ import warnings
 
 from sklearn.exceptions import InconsistentVersionWarning
 
+from . import _version
+
 __all__ = ["OtherVersionWarning", "VersionMixin"]
 
 _KEY = "_sklearn_hocrf_version"
@@ -47,6 +49,4 @@ class VersionMixin:
 
 
 def _current_version():
-    from . import __version__  # the package imports this module before it has a version
-
-    return __version__
+    return _version.__version__

@@ -21,44 +21,33 @@ KERNELS = {name: source for name, source in SOURCES.items() if name.startswith("
 
 # -------------------------------------------------------------------------------------------------------------- layers
 
-# each may build on those before it
-LAYER_1 = ("_checks", "_batch", "_labels", "_patterns", "_automaton", "_sumnet", "_segments", "_encodings")
-LAYER_2 = {"_potentials", "_segment_potentials", "_ties"}
-INFERENCE = {"_inference", "_segment_inference", "_margins", "_matching", "_segment_matching", "_minibatches"}
-LAYERS_1_TO_3 = {*LAYER_1, *LAYER_2, *INFERENCE}
-LAYER_4 = {"_objectives", "_penalties", "_solvers"}
-ESTIMATORS = {"_fitted", "_streams", "_base", "crf", "semicrf"}
-LAYER_5 = {"_validation", "feature_extraction", "metrics", "datasets", "inspection"}
-
-# unit -> other units of the package it may import; a unit is a module or a subpackage of sklearn_hocrf
+# room -> other rooms of the package it may import; a room is a module or a subpackage of sklearn_hocrf
+CORE = {"_kernels", "_data", "_structure", "_inference"}
+LEARNING = {"_objectives", "_penalties", "_solvers"}
+TOOLS = {"feature_extraction", "metrics", "datasets", "inspection"}
+ESTIMATORS = {"_estimator", "crf", "semicrf"}
 MAY_IMPORT = {
     "_kernels": set(),
-    **{unit: {"_kernels", *LAYER_1[:number]} for number, unit in enumerate(LAYER_1)},
-    "_potentials": {"_kernels", *LAYER_1},
-    "_segment_potentials": {"_kernels", *LAYER_1, "_potentials"},
-    "_ties": {*LAYER_1, "_potentials"},
-    "_inference": {"_kernels", *LAYER_1, "_potentials"},
-    "_segment_inference": {"_kernels", *LAYER_1, *LAYER_2, "_inference"},
-    "_margins": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference"},
-    "_minibatches": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference"},
-    "_matching": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference"},
-    "_segment_matching": {"_kernels", *LAYER_1, *LAYER_2, "_inference", "_segment_inference", "_matching"},
-    "_objectives": LAYERS_1_TO_3,
-    "_penalties": set(),
-    "_solvers": {"_kernels"},  # convex combinations of vectors, which are no more of a CRF than BLAS
-    "_persistence": {"__init__"},  # the version
-    **{unit: LAYERS_1_TO_3 for unit in LAYER_5},
-    "metrics": LAYERS_1_TO_3 | {"_validation"},
-    "feature_extraction": LAYERS_1_TO_3 | {"_validation", "_persistence"},  # some extractors learn from y, too
-    "datasets": LAYERS_1_TO_3 | {"_validation"},  # messages are cut alike
-    "inspection": LAYERS_1_TO_3 | {"_validation", "_objectives"},
-    "training": LAYER_4 | {"_ties"},
-    "_streams": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training"},
-    "_fitted": LAYERS_1_TO_3 | {"_validation"},
-    "_base": LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_persistence", "_fitted", "_streams"},
-    **{unit: LAYERS_1_TO_3 | LAYER_4 | LAYER_5 | {"training", "_base"} for unit in ("crf", "semicrf")},
-    "__init__": LAYER_5 | ESTIMATORS,
-    "__main__": LAYER_5 | ESTIMATORS | {"__init__"},
+    "_data": {"_kernels"},
+    "_structure": {"_kernels", "_data"},
+    "_inference": {"_kernels", "_data", "_structure"},
+    "_objectives": CORE | {"_settings"},
+    "_version": set(),
+    "_persistence": {"_version"},
+    "_settings": set(),
+    "_penalties": {"_settings"},
+    "_solvers": {"_kernels", "_settings"},  # convex combinations of vectors, which are no more of a CRF than BLAS
+    "_validation": CORE,
+    "feature_extraction": CORE | {"_validation", "_persistence"},  # some extractors learn from y, too
+    "metrics": CORE | {"_validation"},
+    "datasets": CORE | {"_validation"},
+    "inspection": CORE | {"_validation", "_objectives"},
+    "training": CORE | LEARNING | {"_settings"},
+    "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training"},
+    "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training", "_estimator"},
+    "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training", "_estimator"},
+    "__init__": TOOLS | ESTIMATORS | {"_version"},
+    "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
 
 # module -> the only units that may import it
@@ -70,7 +59,7 @@ OWNERS = {
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
 }
-SKLEARN = LAYER_5 | ESTIMATORS | {"_persistence"}
+SKLEARN = TOOLS | ESTIMATORS | {"_validation", "_persistence"} | {"_persistence"}
 PRIVATE_SKLEARN = "_validation/_sklearn.py"  # the only file that may import what scikit-learn may change
 THIRD_PARTY = {"numpy", "scipy.sparse", "sklearn", *OWNERS}
 
@@ -219,7 +208,7 @@ def flag_violations(name, source):
 def shared_kernels(name, source):
     """Return the names that the file takes from the kernels' common file, if it states the hash of that file."""
     stated = re.search(r'^COMMON_SOURCE = "(\w+)"$', source, re.MULTILINE)
-    common = SOURCES["_kernels/_common.py"]
+    common = SOURCES["_kernels/_vectors.py"]
     if stated is None or stated[1] != hashlib.sha256(common.encode()).hexdigest()[:16]:
         return set()
     return {
@@ -290,11 +279,11 @@ def test_builtins_that_kernels_may_call_exist():
 @pytest.mark.parametrize(
     ("rule", "name", "source"),
     [
-        (layer_violations, "_data/batch.py", "from ._automaton import build_automaton"),
+        (layer_violations, "_data/batch.py", "from .._structure.automaton import build_automaton"),
         (layer_violations, "_solvers.py", "from sklearn_hocrf import _objectives"),
         (layer_violations, "_structure/layout.py", "def f():\n    import sklearn_hocrf._inference.chain"),
-        (layer_violations, "_inference/chain.py", "from ._segment_potentials import build_segment_layout"),
-        (layer_violations, "_data/segments.py", "from ._encodings import ENCODINGS"),
+        (layer_violations, "_inference/chain.py", "from .._objectives import Problem"),
+        (layer_violations, "_solvers/_lbfgs.py", "from .._inference.chain import ChainModel"),
         (layer_violations, "datasets/_files.py", "from .. import crf"),
         (layer_violations, "datasets/_files.py", "from ..crf import HighOrderCRF"),
         (layer_violations, "crf.py", "from . import HighOrderCRF"),
@@ -318,7 +307,11 @@ def test_rules_bite(rule, name, source):
 @pytest.mark.parametrize(
     ("rule", "name", "source"),
     [
-        (layer_violations, "crf.py", "from ._base import BaseSequenceLabeler\nfrom sklearn_hocrf import _batch"),
+        (
+            layer_violations,
+            "crf.py",
+            "from ._estimator.base import BaseSequenceLabeler\nfrom sklearn_hocrf import _data",
+        ),
         (layer_violations, "datasets/__init__.py", "from ._files import load_conll"),
         (layer_violations, "__main__.py", "from sklearn_hocrf import HighOrderCRF, datasets"),
         (dependency_violations, "_kernels/crf.py", "import numba\nimport math"),
@@ -361,10 +354,10 @@ def test_kernel_rules_leave_the_innocent_alone(rule):
         (closure_violations, f"from . import other\n{DECORATOR}\ndef f(x):\n    return other.g(x)"),
         (closure_violations, f"def g(x):\n    return x\n{DECORATOR}\ndef f(x):\n    return g(x)"),
         (closure_violations, f"from .other import _load\n{DECORATOR}\ndef f(x):\n    return _load(x)"),
-        (closure_violations, f"from ._common import add\n{DECORATOR}\ndef f(x):\n    return add(x, x)"),
+        (closure_violations, f"from ._vectors import add\n{DECORATOR}\ndef f(x):\n    return add(x, x)"),
         (
             closure_violations,
-            f'from ._common import add\nCOMMON_SOURCE = "0"\n{DECORATOR}\ndef f(x):\n    return add(x)',
+            f'from ._vectors import add\nCOMMON_SOURCE = "0"\n{DECORATOR}\ndef f(x):\n    return add(x)',
         ),
         (closure_violations, f"{DECORATOR}\ndef f(g, x):\n    return g(x)"),
         (closure_violations, f"{GOOD}{DECORATOR}\ndef f(x):\n    g = good\n    return x"),
