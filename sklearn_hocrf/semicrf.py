@@ -7,6 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from ._data.arrays import offsets_of
 from ._data.encodings import (
     ENCODINGS,
     OUTSIDE,
@@ -407,7 +408,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     def _without_outside(self, segments) -> Segments:
         """Leave out the segments of O tokens."""
         kept = segments.codes != self._outside
-        offsets = np.concatenate([[0], np.cumsum(kept)])[segments.offsets]
+        offsets = offsets_of(kept)[segments.offsets]
         return Segments(offsets, segments.start[kept], segments.stop[kept], segments.codes[kept])
 
     def predict(self, X):

@@ -14,7 +14,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from scipy import sparse
 
-from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn, freeze
+from sklearn_hocrf._data.arrays import freeze
+from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn
 from sklearn_hocrf._data.segments import (
     BAG,
     BEGIN,

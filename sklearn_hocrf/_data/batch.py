@@ -16,33 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Task", "TokenFeatures", "SequenceBatch", "Tile", "TokenColumn", "cut_tasks", "freeze", "freeze_indices"]
+from .arrays import freeze, freeze_indices, offsets_of
+
+__all__ = ["Task", "TokenFeatures", "SequenceBatch", "Tile", "TokenColumn", "cut_tasks"]
 
 _LONG_ALONE = 512  # shorter sequences never run alone: a few empty lanes cost less than kernels for another width
 _NUMBERS_ALONE = 1 << 20  # but so do sequences whose tables have so many numbers
-
-
-def freeze(array, dtype) -> np.ndarray:
-    """Return ``array`` as a C-contiguous, read-only base-class array of ``dtype``, copied only where needed."""
-    array = np.ascontiguousarray(array, dtype=dtype)
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
-
-
-def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
-    """Return a 1-D array of integers as :func:`freeze` does, or raise unless all of them lie in [start, stop).
-
-    Kernels do not look where they read. So whatever they index with goes through here when an object is made, be it by
-    fit, from a file or as a copy.
-    """
-    array = np.asarray(array)
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
-        raise ValueError(f"{what} must be a 1-D array of integers, not of shape {array.shape} and {array.dtype}")
-    if len(array) and not start <= array.min() <= array.max() < stop:
-        raise ValueError(f"{what} must lie in [{start}, {stop}), but has {array.min()} and {array.max()}")
-    return freeze(array, dtype)
 
 
 class TokenColumn(NamedTuple):
@@ -244,8 +223,8 @@ class SequenceBatch:
         tokens = _ranges(self.offsets[chosen], self.offsets[chosen + 1])
         entries = _ranges(self.indptr[tokens], self.indptr[tokens + 1])
         return SequenceBatch(
-            _offsets(self.lengths[chosen]),
-            _offsets(np.diff(self.indptr)[tokens]),
+            offsets_of(self.lengths[chosen]),
+            offsets_of(np.diff(self.indptr)[tokens]),
             self.indices[entries],
             None if self.values is None else self.values[entries],
             self.n_attributes,
@@ -401,10 +380,6 @@ def _piece(sequences, offsets, rows_per_tile=None) -> Task:
         tables = (rows, first + start, here, np.where(ends, length - 1 - start, -1))
         tiles.append(Tile(*(freeze(table, np.int64) for table in tables)))
     return Task(sequences, tiles)
-
-
-def _offsets(lengths) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def _ranges(starts, stops) -> np.ndarray:

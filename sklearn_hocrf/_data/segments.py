@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .batch import SequenceBatch, freeze
+from .arrays import freeze, offsets_of
+from .batch import SequenceBatch
 
 __all__ = [
     "AS_A_WHOLE",
@@ -226,7 +227,7 @@ def _stack_blocks(batch, start, stop, tokens, finish):
 def _count_tokens(block, tokens, start, stop, sequence_stop):
     first, last = _positions(block.channel, start, stop, sequence_stop)
     counts = np.maximum(last - first, 0)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indptr = offsets_of(counts)
     indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - first, counts)
     chosen = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(start), tokens.shape[0]))
     return chosen @ tokens[:, block.attributes]

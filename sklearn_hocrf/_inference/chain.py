@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 
-from .._data.batch import SequenceBatch, Task, cut_tasks, freeze
+from .._data.arrays import freeze
+from .._data.batch import SequenceBatch, Task, cut_tasks
 from .._kernels import chain, chain_log, token_scores
 from .._structure.layout import WeightLayout, build_weighted_arcs, label_arcs
 from .._structure.patterns import given_patterns

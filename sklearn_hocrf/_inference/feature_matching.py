@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._data.batch import SequenceBatch, freeze
+from .._data.arrays import freeze
+from .._data.batch import SequenceBatch
 from .._kernels import feature_matching, token_scores
 from .._structure.layout import build_weighted_arcs, label_arcs
 from .chain import SMALL_STEP, BackwardPass, ChainModel, DerivativePass, Plan, add_up, in_order, lanes_of

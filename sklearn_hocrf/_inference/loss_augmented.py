@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.batch import freeze
+from .._data.arrays import freeze
 from .._kernels import loss_augmented
 from .._structure.layout import build_weighted_arcs, label_arcs
 from .chain import ChainModel, DecodePass, Workspace, in_order

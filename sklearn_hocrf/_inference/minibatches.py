@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.batch import freeze
+from .._data.arrays import freeze
 from .._data.segments import Segments, segment_features
 from .._kernels import minibatches
 from .._structure.layout import build_weighted_arcs, label_arcs, suffix_patterns

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._data.batch import SequenceBatch, Task, cut_tasks, freeze
+from .._data.arrays import freeze
+from .._data.batch import SequenceBatch, Task, cut_tasks
 from .._data.segments import BAG, END_OF_SEGMENT, Segments
 from .._kernels import chain, segment, segment_log, segment_scores, token_scores
 from .._structure.layout import build_weighted_arcs

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.batch import freeze
+from .._data.arrays import freeze
 from .._data.segments import WHOLE
 from .._kernels import segment_feature_matching, segment_scores, token_scores
 from .._structure.layout import build_weighted_arcs, label_arcs, suffix_patterns

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from .._data.arrays import offsets_of
 from .._data.segments import Segments
 from .._inference.chain import ChainModel, Plan
 from .._inference.feature_matching import ChainMatching
@@ -119,7 +120,7 @@ class SegmentProblem(Problem):
         counts = np.diff(truth.offsets)[sequences]
         # tokens are numbered anew
         moved = np.repeat(np.cumsum(lengths) - lengths - self.batch.offsets[sequences], counts)
-        offsets = np.concatenate([[0], np.cumsum(counts)])
+        offsets = offsets_of(counts)
         return Segments(offsets, truth.start[chosen] + moved, truth.stop[chosen] + moved, truth.codes[chosen])
 
     def empirical_counts(self):

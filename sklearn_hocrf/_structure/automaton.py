@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.batch import freeze
+from .._data.arrays import freeze
 from .patterns import PatternTable
 
 __all__ = ["PatternAutomaton", "build_automaton"]

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.batch import SequenceBatch, TokenFeatures, freeze, freeze_indices
+from .._data.arrays import freeze, freeze_indices, offsets_of
+from .._data.batch import SequenceBatch, TokenFeatures
 from .._kernels import chain, token_scores
 from .automaton import PatternAutomaton, build_automaton
 from .patterns import PatternTable, is_frequent
@@ -288,7 +289,7 @@ class WeightLayout:
         n_dense = self.pairs.n_dense if dense else 0
         counts = np.empty((batch.n_tokens, 3), dtype=np.int64)
         token_scores.count_kinds(indptr, ranks, self.pairs.starts, n_dense, counts)
-        cuts = np.concatenate([[0], np.cumsum(counts)])
+        cuts = offsets_of(counts)
         n_entries = int(cuts[-1])
         found = TokenFeatures(
             *(freeze(cuts[kind::3], np.int64) for kind in range(3)),
@@ -586,14 +587,14 @@ def _begin_runs(starts, columns):
     """Tell, at the first of each group of columns, whether each other one is that before it plus 1."""
     breaks = np.diff(columns, prepend=columns[:1]) != 1
     breaks[starts[:-1]] = False  # what is before the first is another group's
-    before = np.concatenate([[0], np.cumsum(breaks)])
+    before = offsets_of(breaks)
     found = np.zeros(len(columns), dtype=bool)
     found[starts[:-1]] = before[starts[1:]] == before[starts[:-1]]
     return found
 
 
 def _starts(group, n_groups) -> np.ndarray:
-    return freeze(np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))]), np.int64)
+    return freeze(offsets_of(np.bincount(group, minlength=n_groups)), np.int64)
 
 
 def _varying_arcs(automaton, column_of_arc):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.batch import freeze, freeze_indices
+from .._data.arrays import freeze, freeze_indices
 
 __all__ = ["PatternTable", "all_patterns", "given_patterns", "is_frequent", "observed_patterns", "without_repeats"]
 

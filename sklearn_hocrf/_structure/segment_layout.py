@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.batch import SequenceBatch, freeze, freeze_indices
+from .._data.arrays import freeze, freeze_indices, offsets_of
+from .._data.batch import SequenceBatch
 from .._data.segments import (
     AS_A_WHOLE,
     BAG,
@@ -237,7 +238,7 @@ class SegmentLayout(WeightLayout):
         arc_span, span_arc, span_suffix = _span_arcs(automaton, target_of_arc)
         return SegmentIndex(
             freeze(longest, np.int64),
-            freeze(np.concatenate([[0], np.cumsum(longest)]), np.int64),
+            freeze(offsets_of(longest), np.int64),
             freeze(scored_label, np.int32),
             freeze(np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1, np.int64),
             freeze(np.searchsorted(column_scored[members], np.arange(len(targets) + 1)), np.int64),
@@ -281,7 +282,7 @@ class SegmentLayout(WeightLayout):
         )
         ranks = self._rank[attributes.astype(np.int64)]
         known = ranks >= 0
-        indptr = np.concatenate([[0], np.cumsum(known)])[np.concatenate([[0], np.cumsum(counts)])]
+        indptr = offsets_of(known)[offsets_of(counts)]
         ranks, values = ranks[known], values[known]
         kept = np.flatnonzero(np.diff(indptr) > 0)
         return CandidateFeatures(
@@ -306,7 +307,7 @@ class SegmentLayout(WeightLayout):
         rank = self._rank[matrix.indices]
         kept = (rank >= 0) & (np.append(np.diff(starts), 0)[rank] > 0)
         return SharedFeatures(
-            freeze(np.concatenate([[0], np.cumsum(kept)])[matrix.indptr], np.int64),
+            freeze(offsets_of(kept)[matrix.indptr], np.int64),
             freeze(rank[kept], np.int32),
             freeze(matrix.data[kept], np.float64),
             freeze(starts, np.int64),

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.batch import freeze
+from .._data.arrays import freeze, offsets_of
 from .automaton import PatternAutomaton
 
 __all__ = ["SumNetwork", "build_sum_network"]
@@ -229,7 +229,7 @@ def _schedule(n_inputs, n_nodes, node, term, inner, outputs=()):
     number[sums] = n_inputs + np.arange(len(sums))
     group, member = number[node] - n_inputs, number[term]
     order = np.lexsort((member, group))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=len(sums)))])
+    starts = offsets_of(np.bincount(group, minlength=len(sums)))
     return number, starts, member[order]
 
 

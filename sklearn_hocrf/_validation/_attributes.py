@@ -17,6 +17,7 @@ from numbers import Number, Real
 import numpy as np
 from scipy import sparse
 
+from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short
 from ._messages import refuse_non_sequence
@@ -241,7 +242,7 @@ def _batch(lengths, widths, ids, odd, odd_values, vocabulary, *, raw):
     if odd:
         values = np.ones(len(ids))
         values[odd] = odd_values
-    offsets, indptr, ids = np.cumsum([0, *lengths]), np.cumsum([0, *widths]), np.array(ids, dtype=np.int32)
+    offsets, indptr, ids = offsets_of(lengths), offsets_of(widths), np.array(ids, dtype=np.int32)
     if raw:
         return SequenceBatch(offsets, indptr, ids, values, len(vocabulary))
     return _canonical(offsets, indptr, ids, values, len(vocabulary), None)
@@ -250,7 +251,7 @@ def _batch(lengths, widths, ids, odd, odd_values, vocabulary, *, raw):
 def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of number -1; features sorted within a token, repeated ones added up."""
     known = ids >= 0
-    indptr = np.concatenate([[0], np.cumsum(known)])[indptr]
+    indptr = offsets_of(known)[indptr]
     data = np.ones(indptr[-1]) if values is None else values[known]
     matrix = sparse.csr_array((data, ids[known], indptr), shape=(len(indptr) - 1, n_features))
     matrix.sum_duplicates()

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from .._data.arrays import offsets_of
 from .._data.checks import short
 from ._messages import feature_place, not_finite, refuse_masked, refuse_non_sequence, refuse_text
 
@@ -81,7 +82,7 @@ def stack_rows(X, estimator, n_features):
         stacked = sparse.vstack([sparse.csr_array(block) for block in full], format="csr")
     else:
         stacked = np.concatenate(full)
-    return check_table(stacked, estimator, ensure_min_samples=0), np.cumsum([0, *lengths])
+    return check_table(stacked, estimator, ensure_min_samples=0), offsets_of(lengths)
 
 
 def _row_block(sequence, n):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._data.arrays import offsets_of
 from .._data.checks import short
 from .._data.encodings import (
     ENCODINGS,
@@ -140,7 +141,7 @@ def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown)
 
 
 def _offsets(lengths, kept=None):
-    return np.concatenate([[0], np.cumsum(lengths if kept is None else np.where(kept, lengths, 0))])
+    return offsets_of(lengths if kept is None else np.where(kept, lengths, 0))
 
 
 def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=None, known=SEEN) -> _Reading:

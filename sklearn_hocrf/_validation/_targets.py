@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import column_or_1d
 
+from .._data.arrays import offsets_of
 from .._data.checks import short, unmasked
 from .._data.labels import encode_labels, flatten_labels, sorted_labels
 
@@ -95,7 +96,7 @@ def leave_out(labels, lengths, kept):
         chosen = np.flatnonzero(np.repeat(kept, lengths))
         labels = labels[chosen] if isinstance(labels, np.ndarray) else [labels[i] for i in chosen]
         lengths = np.where(kept, lengths, 0)
-    return labels, np.concatenate([[0], np.cumsum(lengths)])
+    return labels, offsets_of(lengths)
 
 
 def read_labels(y, lengths, form, name) -> tuple[np.ndarray | list, bool]:
@@ -181,4 +182,4 @@ def _label_sequence(labels, n):
 def read_label_codes(y, lengths, form, name, labels, *, unknown) -> np.ndarray:
     """Return the label codes (N,) of y for a fitted estimator; ``unknown="ignore"`` codes unknown labels as -1."""
     flat, _ = read_labels(y, lengths, form, name)
-    return encode_labels(flat, labels, np.concatenate([[0], np.cumsum(lengths)]), unknown=unknown)
+    return encode_labels(flat, labels, offsets_of(lengths), unknown=unknown)

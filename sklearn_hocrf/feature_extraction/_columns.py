@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.batch import SequenceBatch, TokenColumn, freeze
+from .._data.arrays import freeze
+from .._data.batch import SequenceBatch, TokenColumn
 from .._data.checks import is_missing, short
 from .._data.labels import place
 from .._validation import warn_user

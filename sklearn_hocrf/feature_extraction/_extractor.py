@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch, TokenColumn
 from .._data.segments import BAG, TokenBlock
 from .._persistence import VersionMixin
@@ -464,13 +465,13 @@ def _multiply(parts):
 
 def _assemble(n_tokens, attributes, sizes):
     """Return CSR arrays from the attributes of each template; ``sizes`` are the sizes of their vocabularies."""
-    starts = np.cumsum([0, *sizes])[:-1]
+    starts = offsets_of(sizes)[:-1]
     indices = np.empty((n_tokens, len(attributes)), dtype=np.int32)
     for j, (numbers, _) in enumerate(attributes):
         indices[:, j] = numbers
     present = indices >= 0
     indices += starts.astype(np.int32)
-    indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+    indptr = offsets_of(present.sum(axis=1))
     if all(values is None for _, values in attributes):
         return indptr, indices[present], None
     values = np.ones(present.shape)

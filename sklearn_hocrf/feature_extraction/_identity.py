@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .._data.batch import freeze_indices
+from .._data.arrays import freeze_indices, offsets_of
 from ._names import escape
 from ._tries import Trie
 
@@ -28,7 +28,7 @@ class IdentityRows:
     """
 
     def __init__(self, codes, start, stop, token_codes, min_count):
-        known = np.concatenate([[0], np.cumsum(codes >= 0)])
+        known = offsets_of(codes >= 0)
         complete = known[stop] - known[start] == stop - start  # segments without missing values
         start, stop = start[complete], stop[complete]
         trie, _ = Trie.of(codes, start, stop - start, token_codes.size)
@@ -53,7 +53,7 @@ class IdentityRows:
         """Return the indicators of candidate segments; ``token_data`` has the "code" of each token."""
         feature = self._feature_of_node[self._trie.find(token_data["code"], start, stop)]
         present = feature >= 0
-        indptr = np.concatenate([[0], np.cumsum(present)])
+        indptr = offsets_of(present)
         data = np.ones(int(indptr[-1]))
         return sparse.csr_array((data, feature[present], indptr), shape=(len(start), self.n_features))
 

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.batch import SequenceBatch, freeze
+from .._data.arrays import freeze
+from .._data.batch import SequenceBatch
 from .._data.encodings import ENCODINGS
 from .._data.segments import RowBlock
 from .._persistence import VersionMixin

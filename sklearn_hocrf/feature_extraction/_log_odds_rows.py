@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.batch import freeze_indices
+from .._data.arrays import freeze_indices, offsets_of
 from ._tries import Trie, by_length
 
 __all__ = ["KINDS", "LogOddsRows", "StringCounts"]
@@ -163,7 +163,7 @@ class LogOddsRows:
             counts = self._counts.find(token_data["code"], start, stop)
         values = np.concatenate([self._values(kind, *counts) for kind in self._kinds], axis=1)
         present = values != 0
-        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+        indptr = offsets_of(present.sum(axis=1))
         return sparse.csr_array((values[present], np.nonzero(present)[1], indptr), shape=values.shape)
 
     def _values(self, kind, occurrences, segments):

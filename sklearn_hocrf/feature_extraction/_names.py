@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.batch import SequenceBatch, freeze_indices
+from .._data.arrays import freeze_indices, offsets_of
+from .._data.batch import SequenceBatch
 from .._data.segments import TokenBlock
 
 __all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "escape", "names_of_blocks"]
@@ -79,7 +80,7 @@ class FeatureNames(Sequence):
 
     def __init__(self, parts):
         self._parts = parts
-        self._starts = np.cumsum([0, *map(len, parts)])
+        self._starts = offsets_of([len(part) for part in parts])
         self._array: np.ndarray | None = None
 
     def __len__(self):

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.batch import SequenceBatch, freeze
+from .._data.arrays import freeze
+from .._data.batch import SequenceBatch
 from .._data.encodings import ENCODINGS
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, Segments, TokenBlock
 from .._persistence import VersionMixin

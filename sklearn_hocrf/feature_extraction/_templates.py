@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.batch import freeze_indices
+from .._data.arrays import freeze_indices
 from ._columns import is_text
 from ._names import escape
 

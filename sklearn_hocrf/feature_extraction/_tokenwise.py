@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.labels import place
 from .._persistence import VersionMixin
@@ -224,7 +225,7 @@ def _stack(X):
     if sparse.issparse(X) or getattr(X, "ndim", None) == 2:
         raise ValueError("X has two dimensions, which is one sequence; wrap it: [X]")
     tables = [_as_table(sequence, n) for n, sequence in enumerate(X)]
-    offsets = np.cumsum([0, *(table.shape[0] for table in tables)])
+    offsets = offsets_of([table.shape[0] for table in tables])
     filled = [(n, table) for n, table in enumerate(tables) if table.shape[0]]
     for n, table in filled:
         if table.shape[1] != filled[0][1].shape[1]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .._data.batch import freeze_indices
+from .._data.arrays import freeze_indices
 from ._columns import apply_function, is_text
 from ._templates import FieldTable, TemplateVocabulary, check_kind
 

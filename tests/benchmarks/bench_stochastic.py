@@ -16,7 +16,8 @@ from bench_chunking import SETTINGS, load_chunks
 from common import data_file, print_table, take_turns, with_spread
 from threadpoolctl import threadpool_limits
 
-from sklearn_hocrf._data.batch import SequenceBatch, freeze
+from sklearn_hocrf._data.arrays import freeze
+from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
 from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import observed_patterns

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_hocrf._data.batch import freeze
+from sklearn_hocrf._data.arrays import freeze
 from sklearn_hocrf._structure.sum_network import SumNetwork
 
 
