@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
 from ._estimator.base import BaseSequenceLabeler
 from ._inference.chain import ChainModel
-from ._objectives import ChainProblem
+from ._objectives import ChainProblem, Objective
 from ._structure.layout import WeightLayout, build_layout
 from ._validation import check_classes, read_label_codes, read_token_targets
 
@@ -172,27 +177,27 @@ class HighOrderCRF(BaseSequenceLabeler):
 
     def __init__(
         self,
-        max_order=1,
+        max_order: int = 1,
         *,
-        sigma_reg=1.0,
-        l1_reg=0.0,
-        patterns="observed",
-        min_pattern_count=1,
-        feature_order=0,
-        min_feature_count=1,
-        fit_intercept=True,
-        unsupported=False,
-        class_weight=None,
-        objective="likelihood",
-        penalty=None,
-        solver="auto",
-        max_iter=500,
-        tol=1e-4,
-        warm_start=False,
-        n_jobs=None,
-        verbose=0,
-        random_state=None,
-    ):
+        sigma_reg: float | Sequence[float] = 1.0,
+        l1_reg: float | Sequence[float] = 0.0,
+        patterns: str | Iterable[tuple] = "observed",
+        min_pattern_count: float = 1,
+        feature_order: int | Mapping[str, Any] = 0,
+        min_feature_count: float = 1,
+        fit_intercept: bool = True,
+        unsupported: bool = False,
+        class_weight: Mapping[Any, float] | str | None = None,
+        objective: str | Objective = "likelihood",
+        penalty: Any = None,
+        solver: Any = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.max_order = max_order
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg

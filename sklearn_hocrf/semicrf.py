@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from ._data.arrays import offsets_of
@@ -26,7 +29,7 @@ from ._data.labels import sorted_labels
 from ._data.segments import NO_LIMIT, Segments
 from ._estimator.base import BaseSequenceLabeler
 from ._inference.segment import SegmentModel
-from ._objectives import SegmentProblem
+from ._objectives import Objective, SegmentProblem
 from ._structure.patterns import without_repeats
 from ._structure.segment_layout import SegmentLayout, build_segment_layout
 from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
@@ -262,29 +265,29 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def __init__(
         self,
-        max_order=1,
+        max_order: int = 1,
         *,
-        encoding="runs",
-        max_segment_length=None,
-        sigma_reg=1.0,
-        l1_reg=0.0,
-        patterns="observed",
-        min_pattern_count=1,
-        feature_order=0,
-        min_feature_count=1,
-        fit_intercept=True,
-        unsupported=False,
-        class_weight=None,
-        objective="likelihood",
-        penalty=None,
-        solver="auto",
-        max_iter=500,
-        tol=1e-4,
-        warm_start=False,
-        n_jobs=None,
-        verbose=0,
-        random_state=None,
-    ):
+        encoding: str = "runs",
+        max_segment_length: float | Mapping[Any, float] | None = None,
+        sigma_reg: float | Sequence[float] = 1.0,
+        l1_reg: float | Sequence[float] = 0.0,
+        patterns: str | Iterable[tuple] = "observed",
+        min_pattern_count: float = 1,
+        feature_order: int | Mapping[str, Any] = 0,
+        min_feature_count: float = 1,
+        fit_intercept: bool = True,
+        unsupported: bool = False,
+        class_weight: Mapping[Any, float] | str | None = None,
+        objective: str | Objective = "likelihood",
+        penalty: Any = None,
+        solver: Any = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.max_order = max_order
         self.encoding = encoding
         self.max_segment_length = max_segment_length
@@ -411,7 +414,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         offsets = offsets_of(kept)[segments.offsets]
         return Segments(offsets, segments.start[kept], segments.stop[kept], segments.codes[kept])
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Return the most probable segmentation of each sequence, in the encoding of the y of fit.
 
         Parameters
@@ -446,7 +449,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             return fitted.predict_segments(X)
         return super(HighOrderSemiCRF, fitted).predict(X)
 
-    def predict_segments(self, X):
+    def predict_segments(self, X: Any) -> list[list[tuple[int, int, Any]]]:
         """Return the segments of the most probable segmentation of each sequence.
 
         Parameters
@@ -473,7 +476,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
 
     @available_if(BaseSequenceLabeler._has_probabilities)
-    def predict_marginals(self, X):
+    def predict_marginals(self, X: Any) -> list[np.ndarray] | np.ndarray:
         """Return the probability of each class at each token, given the whole sequence.
 
         Parameters
@@ -502,7 +505,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return super().predict_marginals(X)
 
     @available_if(BaseSequenceLabeler._has_probabilities)
-    def segment_marginals(self, X, threshold=1e-6):
+    def segment_marginals(self, X: Any, threshold: float = 1e-6) -> list[np.ndarray]:
         """Return the segments that are probable enough, each with its probability.
 
         Parameters
@@ -553,7 +556,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return np.split(table, segments.offsets[1:-1]) if len(batch) else []
 
     @available_if(BaseSequenceLabeler._has_probabilities)
-    def pattern_marginals(self, X, patterns):
+    def pattern_marginals(self, X: Any, patterns: Iterable[tuple]) -> list[np.ndarray] | np.ndarray:
         """Return the probability that an occurrence of a pattern of segment labels ends at a token.
 
         Parameters
@@ -603,7 +606,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         features = (token_features(segments, self._encoding, self._outside) for segments in (decoded, truth))
         return np.equal(*features).all(axis=0)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the token accuracy.
 
         A token counts as right if its label is ("runs"), if its tag is ("bio", "bioes"), or if its label is and
@@ -638,7 +641,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return super().score(X, y, sample_weight)
 
     @available_if(BaseSequenceLabeler._has_probabilities)
-    def log_likelihood(self, X, y):
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """Return log P(y given x) of each sequence, without the penalty.
 
         Parameters

@@ -329,7 +329,8 @@ def cut_tasks(offsets, lanes, tile_numbers, long_numbers, row_numbers, chosen=No
     chosen = np.arange(len(lengths)) if chosen is None else np.asarray(chosen)
     chosen = chosen[lengths[chosen] > 0]
     chosen = chosen[np.argsort(-lengths[chosen], kind="stable")]
-    tasks, waiting = [], []
+    tasks: list = []
+    waiting: list[np.ndarray] = []
 
     def flush():
         if waiting:

@@ -315,7 +315,7 @@ def _looks_like_segment(item) -> bool:
     if not isinstance(item, (tuple, list)) or len(item) != 3:
         return False
     start, stop, _ = item
-    return isinstance(start, Integral) and isinstance(stop, Integral) and 0 <= start < stop
+    return isinstance(start, Integral) and isinstance(stop, Integral) and 0 <= int(start) < int(stop)
 
 
 def segment_lists(segments: Segments, offsets, labels) -> list:

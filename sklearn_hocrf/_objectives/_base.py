@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Self
 
 from ._problem import Problem
 
@@ -46,12 +47,14 @@ class Objective:
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
 
-    problem: Problem | None = None
+    problem: Problem = None  # type: ignore[assignment]  # until it is bound
+    n_weights: int  # of a bound objective
+    n_sequences: int
     gives_probabilities = True
     is_convex = True
     default_solver = "lbfgs"
 
-    def bind(self, problem: Problem):
+    def bind(self, problem: Problem) -> Self:
         """Return this criterion of labelled data; the unbound one stays as it is."""
         bound = copy.copy(self)
         bound.problem = problem

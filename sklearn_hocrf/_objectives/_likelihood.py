@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Minibatch(NamedTuple):
     def n_sequences(self) -> int:
         return len(self.sequences)
 
-    def value_gradient(self, w) -> tuple[float, np.ndarray]:
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the derivatives by the M weights; of ``w``, shape (K,), no other weights are read."""
         return self.source.value_gradient(w, self.sequences, self.weights)
 
@@ -52,19 +52,19 @@ class NegativeLogLikelihood(Objective):
     def _prepare(self):
         self._empirical = self.problem.empirical_counts()
 
-    def value(self, w) -> float:
+    def value(self, w: np.ndarray) -> float:
         """Return f(w), by a forward pass alone."""
         problem = self.problem
         log_z = problem.model(w).log_partition(problem.batch, problem.n_jobs, plan=problem.plan)
         return self._value(log_z, w)
 
-    def value_gradient(self, w) -> tuple[float, np.ndarray]:
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient, by one forward and backward pass."""
         problem = self.problem
         expected = problem.model(w).expectations(problem.plan, problem.sequence_weight, problem.n_jobs)
         return self._value(expected.log_z, w), expected.counts - self._empirical
 
-    def hessp(self, w, v) -> np.ndarray:
+    def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.
 
         The Hessian is the sum over sequences of c_n times the covariance of what the weights count, so it does not
@@ -73,11 +73,11 @@ class NegativeLogLikelihood(Objective):
         problem = self.problem
         return problem.model(w).expectation_slopes(problem.plan, v, problem.sequence_weight, problem.n_jobs)
 
-    def part(self, sequences):
+    def part(self, sequences: np.ndarray) -> Self:
         """Return the objective of some sequences alone; ``sequences`` is an array of their numbers."""
         return self.bind(self.problem.part(sequences))
 
-    def minibatches(self, batch_size, rng) -> Iterator[Minibatch]:
+    def minibatches(self, batch_size: int, rng: np.random.RandomState) -> Iterator[Minibatch]:
         """Yield all sequences once, in random order and at most ``batch_size`` at a time.
 
         Parameters

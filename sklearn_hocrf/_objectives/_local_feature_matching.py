@@ -36,10 +36,10 @@ class LocalFeatureMatching(Objective):
 
     is_convex = False
 
-    def starting_objective(self):
+    def starting_objective(self) -> Objective:
         """Return the criterion whose trained weights this one starts from."""
         return NegativeLogLikelihood()
 
-    def value_gradient(self, w) -> tuple[float, np.ndarray]:
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient, by a plain forward and backward pass and one on dual numbers."""
         return self.problem.matching.value_gradient(w, self.problem.n_jobs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .._inference.loss_augmented import Oracle
 from ._base import Objective
 
@@ -17,13 +19,13 @@ class _MarginObjective(Objective):
         self._margins = self.problem.margins(getattr(self, "cost", 0.0))
         self._empirical = self.problem.empirical_counts()
 
-    def value(self, w) -> float:
+    def value(self, w: np.ndarray) -> float:
         """Return f(w), by one decoding of all sequences."""
         problem = self.problem
         best = self._margins.maxima(problem.model(w), problem.n_jobs)
         return float(problem.sequence_weight @ best - self._empirical @ w)
 
-    def oracle(self, w) -> Oracle:
+    def oracle(self, w: np.ndarray) -> Oracle:
         """Return what finds the terms' maxima, for weights that begin with ``w`` and move.
 
         It has ``w``; ``violations(sequences)``, a list with, for each of the given sequences, the cost c_n cost(y_n, y)
@@ -69,7 +71,7 @@ class Hinge(_MarginObjective):
 
     default_solver = "bcfw"
 
-    def __init__(self, cost=1.0):
+    def __init__(self, cost: float = 1.0) -> None:
         if not 0 < cost < float("inf"):
             raise ValueError(f"cost must be a finite number > 0, got {cost!r}")
         self.cost = cost

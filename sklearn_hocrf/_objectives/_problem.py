@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from .._data.arrays import offsets_of
+from .._data.batch import SequenceBatch
 from .._data.segments import Segments
 from .._inference.chain import ChainModel, Plan
 from .._inference.feature_matching import ChainMatching
@@ -46,18 +48,26 @@ class Problem(metaclass=ABCMeta):
     _matching_class: type
     _minibatches_class: type
 
-    def __init__(self, layout, batch, truth, *, sequence_weight=None, n_jobs=None):
+    def __init__(
+        self,
+        layout: Any,
+        batch: SequenceBatch,
+        truth: Any,
+        *,
+        sequence_weight: np.ndarray | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.layout, self.batch, self.truth, self.n_jobs = layout, batch, truth, n_jobs
         self.n_weights, self.n_sequences = layout.n_weights, len(batch)
         ones = np.ones(len(batch))
         self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
 
     @cached_property
-    def plan(self):
+    def plan(self) -> Any:
         """How the batch is cut into pieces."""
         return self._plan_class(self.layout, self.batch)
 
-    def model(self, w):
+    def model(self, w: np.ndarray) -> Any:
         """Return the model with the weights ``w``."""
         return self._model_class(self.layout, w)
 
@@ -66,12 +76,12 @@ class Problem(metaclass=ABCMeta):
         """What gives values and gradients of a few sequences."""
         return self._minibatches_class(self.plan, self.batch, self.truth, self.sequence_weight)
 
-    def part(self, sequences) -> Problem:
+    def part(self, sequences: np.ndarray) -> Problem:
         """Return the problem of some of the sequences."""
         truth, weight = self._truth_of(sequences), self.sequence_weight[sequences]
         return type(self)(self.layout, self.batch[sequences], truth, sequence_weight=weight, n_jobs=self.n_jobs)
 
-    def under(self, layout) -> Problem:
+    def under(self, layout: Any) -> Problem:
         """Return the same data under another layout."""
         return type(self)(layout, self.batch, self.truth, sequence_weight=self.sequence_weight, n_jobs=self.n_jobs)
 
@@ -79,7 +89,7 @@ class Problem(metaclass=ABCMeta):
     def _truth_of(self, sequences):
         """Return the labelling of some of the sequences."""
 
-    def margins(self, cost) -> Margins:
+    def margins(self, cost: float) -> Margins:
         """Return what finds the labellings of highest score plus ``cost`` times the number of wrong tokens."""
         return self._margins_class(self.plan, self.truth, cost)
 
@@ -103,7 +113,7 @@ class ChainProblem(Problem):
     def _truth_of(self, sequences):
         return np.concatenate([self.truth[:0], *(self.truth[i:j] for i, j in _ranges(self.batch.offsets, sequences))])
 
-    def empirical_counts(self):
+    def empirical_counts(self) -> np.ndarray:
         return self.layout.empirical_counts(self.plan.rows, self.batch.offsets, self.truth, self.sequence_weight)
 
 
@@ -123,7 +133,7 @@ class SegmentProblem(Problem):
         offsets = offsets_of(counts)
         return Segments(offsets, truth.start[chosen] + moved, truth.stop[chosen] + moved, truth.codes[chosen])
 
-    def empirical_counts(self):
+    def empirical_counts(self) -> np.ndarray:
         return self.layout.segment_empirical_counts(self.batch, self.truth, self.sequence_weight)
 
 

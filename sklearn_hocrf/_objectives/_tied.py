@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._structure.tied_weights import Ties
-from ._base import Objective
 
 __all__ = ["Tied"]
 
@@ -21,16 +22,16 @@ class Tied:
     ties : Ties
     """
 
-    def __init__(self, objective: Objective, ties: Ties):
+    def __init__(self, objective: Any, ties: Ties) -> None:
         self._objective, self._root = objective, ties.root
         self.n_weights, self.is_convex = len(ties.root), objective.is_convex
 
-    def value_gradient(self, u) -> tuple[float, np.ndarray]:
+    def value_gradient(self, u: np.ndarray) -> tuple[float, np.ndarray]:
         """Return value and gradient at ``u``, shape (M,)."""
         value, gradient = self._objective.value_gradient(self._root * u)
         gradient *= self._root
         return value, gradient
 
-    def hessp(self, u, v) -> np.ndarray:
+    def hessp(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at ``u`` and a vector."""
         return self._root * self._objective.hessp(self._root * u, self._root * v)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class SolverReport(NamedTuple):
     n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
 
 
-def check_needs(solver, objective, penalty):
+def check_needs(solver, objective: Any, penalty: Any):
     """Raise an error unless an objective and a penalty have the methods that a solver needs.
 
     Both are instances or classes. A solver without ``needs`` is taken at its word.
@@ -120,12 +120,12 @@ def add_values(one, other):
     return value, gradient
 
 
-def gap_above_minimum(objective, penalty, gradient_norm) -> float:
+def gap_above_minimum(objective: Any, penalty: Any, gradient_norm) -> float:
     """Bound how far an objective plus a penalty lies above its minimum; inf where the objective is not convex."""
     return penalty.gap(gradient_norm) if getattr(objective, "is_convex", True) else np.inf
 
 
-def generator(random_state) -> np.random.RandomState:
+def generator(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
     """Return the generator that a ``random_state`` stands for, as scikit-learn has it."""
     if random_state is None:
         return np.random.mtrand._rand

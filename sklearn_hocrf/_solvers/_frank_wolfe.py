@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -66,10 +67,16 @@ class FrankWolfe:
     n_rounds = 50  # most passes over the corners after each over the data
     worth = 0.5  # they end with one that gains at most this share of what the pass over the data has gained
 
-    def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None, random_state=None):
+    def __init__(
+        self,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        callback: Callable[[Progress], None] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.tol, self.max_iter, self.callback, self.random_state = tol, max_iter, callback, random_state
 
-    def solve(self, objective, penalty, w0) -> SolverReport:
+    def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty``; of ``w0`` only the length counts.
 
         Raises

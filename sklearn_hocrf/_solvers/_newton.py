@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -47,10 +48,12 @@ class NewtonCG:
 
     progress = 0.5  # share of the gradient's norm to which another call must bring it to be worth one more
 
-    def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None):
+    def __init__(
+        self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], None] | None = None
+    ) -> None:
         self.tol, self.max_iter, self.callback = tol, max_iter, callback
 
-    def solve(self, objective, penalty, w0) -> SolverReport:
+    def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
 
         Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -50,10 +51,16 @@ class AveragedPerceptron:
     needs = {"objective": ("oracle", "value")}
     uses_penalty = False
 
-    def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None, random_state=None):
+    def __init__(
+        self,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        callback: Callable[[Progress], None] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.tol, self.max_iter, self.callback, self.random_state = tol, max_iter, callback, random_state
 
-    def solve(self, objective, penalty, w0) -> SolverReport:
+    def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Find weights from ``w0`` on; the penalty is not used.
 
         The history has the objective of the mean after each epoch.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import daxpy
@@ -41,7 +41,9 @@ class QuasiNewton(metaclass=ABCMeta):
     pair_bytes = 1 << 27  # they need no more memory than that
     c1 = 1e-4  # share of the linear c1 that a step must reach
 
-    def __init__(self, tol=1e-4, max_iter=500, callback: Callable[[Progress], None] | None = None):
+    def __init__(
+        self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], None] | None = None
+    ) -> None:
         self.tol, self.max_iter, self.callback = tol, max_iter, callback
 
     @abstractmethod
@@ -52,7 +54,7 @@ class QuasiNewton(metaclass=ABCMeta):
     def _search(self, evaluate, point, curvature, penalty) -> Point | None:
         """Return a better point, or None."""
 
-    def solve(self, objective, penalty, w0) -> SolverReport:
+    def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
 
         Raises
@@ -76,7 +78,7 @@ class QuasiNewton(metaclass=ABCMeta):
                 self.callback(
                     Progress(len(history) - 1, point.value, norm, gap_above_minimum(objective, penalty, norm))
                 )
-            converged = norm <= self.tol * max(1.0, np.linalg.norm(point.w))
+            converged = norm <= self.tol * max(1.0, float(np.linalg.norm(point.w)))
             if converged:
                 message = "converged"
             if converged or len(history) > self.max_iter:
@@ -98,7 +100,7 @@ class QuasiNewton(metaclass=ABCMeta):
 class LBFGSMemory:
     """What L-BFGS knows of the Hessian: the last steps, and the changes of the gradient along them."""
 
-    def __init__(self, n_pairs, n_weights):
+    def __init__(self, n_pairs, n_weights) -> None:
         self._steps, self._changes = np.empty((2, n_pairs, n_weights))  # takes memory only as it is filled
         self._products = np.empty(n_pairs)
         self.clear()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -52,11 +53,12 @@ class TrainingState:
         """Return a state whose epochs leave this one as it is."""
         rng = np.random.RandomState()
         rng.set_state(self.rng.get_state())
-        return replace(self, **{name: getattr(self, name).copy() for name in _OF_WEIGHTS}, rng=rng)
+        arrays: dict[str, Any] = {name: getattr(self, name).copy() for name in _OF_WEIGHTS}
+        return replace(self, **arrays, rng=rng)
 
     def moved(self, places, n_weights) -> TrainingState:
         """Return the state for more weights: the old ones are at ``places`` (K,); all of the new ones is 0."""
-        arrays = {name: np.zeros(n_weights) for name in _OF_WEIGHTS}
+        arrays: dict[str, Any] = {name: np.zeros(n_weights) for name in _OF_WEIGHTS}
         for name, array in arrays.items():
             array[places] = getattr(self, name)
         return replace(self, **arrays)
@@ -70,17 +72,17 @@ class StochasticSolver(metaclass=ABCMeta):
 
     def __init__(
         self,
-        tol=1e-4,
-        max_iter=100,
+        tol: float = 1e-4,
+        max_iter: int = 100,
         callback: Callable[[Progress], None] | None = None,
-        random_state=None,
+        random_state: int | np.random.RandomState | None = None,
         *,
-        batch_size=8,
-        step_size=None,
-        validation_fraction=0.0,
-        n_iter_no_change=5,
-        n_sequences=None,
-    ):
+        batch_size: int = 8,
+        step_size: float | None = None,
+        validation_fraction: float = 0.0,
+        n_iter_no_change: int = 5,
+        n_sequences: float | None = None,
+    ) -> None:
         _check(batch_size >= 1, "batch_size", "an integer >= 1", batch_size)
         _check(step_size is None or 0 < step_size < np.inf, "step_size", "None or a number > 0", step_size)
         _check(0 <= validation_fraction < 1, "validation_fraction", "a number in [0, 1)", validation_fraction)
@@ -108,7 +110,7 @@ class StochasticSolver(metaclass=ABCMeta):
         """Return the weights that a state comes to, in an array that later epochs leave alone."""
         return state.w.copy()
 
-    def solve(self, objective, penalty, w0) -> SolverReport:
+    def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
 
         Raises
@@ -143,7 +145,9 @@ class StochasticSolver(metaclass=ABCMeta):
         gap, n_passes = gap_above_minimum(train, penalty, norm), (n_visited + n_train) / objective.n_sequences
         return SolverReport(w, len(history) - 1, np.array(history), norm, gap, converged, message, n_passes)
 
-    def partial_solve(self, objective, penalty, w0, state=None) -> tuple[SolverReport, TrainingState]:
+    def partial_solve(
+        self, objective: Any, penalty: Any, w0: np.ndarray, state: TrainingState | None = None
+    ) -> tuple[SolverReport, TrainingState]:
         """Take one pass over the sequences of an objective, which are the next ones of a stream.
 
         Parameters
@@ -297,18 +301,18 @@ class SGD(StochasticSolver):
 
     def __init__(
         self,
-        tol=1e-4,
-        max_iter=100,
-        callback=None,
-        random_state=None,
+        tol: float = 1e-4,
+        max_iter: int = 100,
+        callback: Callable[[Progress], None] | None = None,
+        random_state: int | np.random.RandomState | None = None,
         *,
-        batch_size=8,
-        step_size=None,
-        average=True,
-        validation_fraction=0.0,
-        n_iter_no_change=5,
-        n_sequences=None,
-    ):
+        batch_size: int = 8,
+        step_size: float | None = None,
+        average: bool = True,
+        validation_fraction: float = 0.0,
+        n_iter_no_change: int = 5,
+        n_sequences: float | None = None,
+    ) -> None:
         super().__init__(
             tol,
             max_iter,

@@ -36,7 +36,7 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
         counts = np.bincount(codes, weights=token_weight, minlength=len(labels))
         return counts.sum() / (len(labels) * counts)
     for label, weight in class_weight.items():
-        if not isinstance(weight, Real) or not 0 <= weight < np.inf:
+        if not isinstance(weight, Real) or not 0 <= float(weight) < np.inf:
             raise ValueError(f"class_weight maps labels to finite numbers >= 0, got {short(label)}: {short(weight)}")
     known = labels.tolist()
     unknown = [label for label in class_weight if label not in known]

@@ -73,11 +73,13 @@ def check_segment_classes(classes, encoding) -> np.ndarray:
     if encoding not in PREFIXES:
         return check_classes(classes, at_least=2 if encoding == "runs" else 1)
     tags = check_classes(classes, at_least=1)
-    parts = {tag: split_tag(tag, encoding) for tag in tags.tolist()}
-    for tag, part in parts.items():
+    labels = set()
+    for tag in tags.tolist():
+        part = split_tag(tag, encoding)
         if part is None or (part[1] == OUTSIDE and part[0] != O):
             raise ValueError(f"classes: {short(tag)} is no tag of encoding={encoding!r}")
-    return check_classes(sorted({part[1] for part in parts.values()}), at_least=1)
+        labels.add(part[1])
+    return check_classes(sorted(labels), at_least=1)
 
 
 def read_segment_targets(

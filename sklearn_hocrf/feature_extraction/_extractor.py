@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
@@ -135,15 +138,15 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
 
     def __init__(
         self,
-        templates=None,
-        token_features="auto",
+        templates: Iterable[Any] | None = None,
+        token_features: Any = "auto",
         *,
-        fields=None,
-        padding="mark",
-        min_count=1,
-        bias=False,
-        n_features=None,
-    ):
+        fields: Sequence[str] | None = None,
+        padding: str = "mark",
+        min_count: int = 1,
+        bias: bool = False,
+        n_features: int | None = None,
+    ) -> None:
         self.templates = templates
         self.token_features = token_features
         self.fields = fields
@@ -152,7 +155,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         self.bias = bias
         self.n_features = n_features
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the attributes of training sequences.
 
         Parameters
@@ -182,7 +185,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         self._learn(X)
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the attributes of training sequences and return their features.
 
         Parameters and errors are those of `fit`.
@@ -193,7 +196,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         """
         return self._to_batch(X, *self._learn(X))
 
-    def transform(self, X):
+    def transform(self, X: Any) -> SequenceBatch:
         """Return the features of sequences; attributes that were not seen in training are ignored, unless hashed.
 
         Parameters
@@ -225,7 +228,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         attributes = self._attributes(table.offsets, self._with_token_features(table.columns), learn=False)
         return self._to_batch(X, table, attributes)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features.
 
         Parameters
@@ -240,7 +243,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         check_is_fitted(self, "templates_")
         return np.array(self._feature_names, dtype=object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
@@ -109,8 +111,15 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
     }
 
     def __init__(
-        self, encoding="runs", *, per_label=False, smoothing=1.0, kind="log_odds", field=None, max_length=None
-    ):
+        self,
+        encoding: str = "runs",
+        *,
+        per_label: bool = False,
+        smoothing: float = 1.0,
+        kind: str | tuple[str, ...] = "log_odds",
+        field: Any = None,
+        max_length: int | None = None,
+    ) -> None:
         self.encoding = encoding
         self.per_label = per_label
         self.smoothing = smoothing
@@ -118,7 +127,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         self.field = field
         self.max_length = max_length
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Count strings and segments of training sequences.
 
         Parameters
@@ -143,7 +152,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         self._learn(X, y)
         return self
 
-    def fit_transform(self, X, y):
+    def fit_transform(self, X: Any, y: Any) -> SequenceBatch:
         """Count strings and segments, and return the training sequences with **leave-one-out** features.
 
         This differs from ``fit(X, y).transform(X)``: the features of each sequence go by the counts of all others.
@@ -155,7 +164,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         """
         return self._to_batch(*self._learn(X, y))
 
-    def transform(self, X):
+    def transform(self, X: Any) -> SequenceBatch:
         """Return sequences with features that go by **all** training counts.
 
         For training sequences this is not what `fit_transform` returns.
@@ -180,7 +189,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         batch = self._space.read(X, self._token_codes.fields)
         return self._to_batch(batch, self._token_codes.encode(batch.columns), {})
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features.
 
         Parameters
@@ -195,7 +204,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         check_is_fitted(self, "n_features_out_")
         return np.array(self._feature_names, dtype=object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.two_d_array = False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
@@ -133,20 +135,20 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
 
     def __init__(
         self,
-        bag=None,
+        bag: str | tuple[str, ...] | None = None,
         *,
-        begin=(),
-        end=(),
-        inside=(),
-        tags=None,
-        tag_encoding="bio",
-        length=None,
-        max_length=None,
-        identity=False,
-        functions=(),
-        min_count=1,
-        encoding="runs",
-    ):
+        begin: bool | str | tuple[str, ...] = (),
+        end: bool | str | tuple[str, ...] = (),
+        inside: bool | str | tuple[str, ...] = (),
+        tags: str | Mapping[str, Any] | None = None,
+        tag_encoding: str = "bio",
+        length: str | tuple[str, ...] | None = None,
+        max_length: int | None = None,
+        identity: Any = False,
+        functions: Callable | Sequence[Callable] = (),
+        min_count: int = 1,
+        encoding: str = "runs",
+    ) -> None:
         self.bag = bag
         self.begin = begin
         self.end = end
@@ -160,7 +162,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         self.min_count = min_count
         self.encoding = encoding
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the features of training segments.
 
         Parameters
@@ -194,7 +196,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         self._learn(X, y)
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the features of training segments and return the sequences with them.
 
         Parameters and errors are those of `fit`.
@@ -205,7 +207,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         """
         return self._to_batch(self._learn(X, y))
 
-    def transform(self, X):
+    def transform(self, X: Any) -> SequenceBatch:
         """Return sequences with the features of segments that `fit` has learned.
 
         Parameters
@@ -227,7 +229,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         check_is_fitted(self, "n_features_out_")
         return self._to_batch(self._space.read(X, self._fields))
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features.
 
         Parameters
@@ -242,7 +244,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         check_is_fitted(self, "n_features_out_")
         return np.array(self._feature_names, dtype=object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True

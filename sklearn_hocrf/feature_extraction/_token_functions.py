@@ -82,12 +82,13 @@ def is_token_function(name) -> bool:
 
 def token_function(name: str) -> Callable:
     """Return the picklable function called ``name``; ``prefix4`` and the like carry their length in the name."""
-    if not is_token_function(name):
+    affix = _AFFIX.fullmatch(name) if isinstance(name, str) else None
+    if affix is None and not is_token_function(name):
         known = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
         raise ValueError(f"token_features: there is no token function {name!r}; use one of {known}, or a callable")
-    if name in FUNCTIONS:
+    if affix is None:
         return FUNCTIONS[name]
-    kind, length = _AFFIX.fullmatch(name).groups()
+    kind, length = affix.groups()
     return partial(AFFIXES[kind], length=int(length))
 
 

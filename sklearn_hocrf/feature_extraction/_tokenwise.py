@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
@@ -65,10 +66,10 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
 
     _parameter_constraints = {"transformer": [HasMethods(["fit", "transform"])]}
 
-    def __init__(self, transformer):
+    def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the transformer to the stacked tokens.
 
         Parameters
@@ -91,7 +92,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
         self._fit(X, y, "fit")
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Fit the transformer to the stacked tokens and return what its ``fit_transform`` makes of them.
 
         Parameters and errors are those of `fit`.
@@ -105,7 +106,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
         offsets, result = self._fit(X, y, "fit_transform")
         return self._to_batch(X, offsets, result)
 
-    def transform(self, X):
+    def transform(self, X: Any) -> SequenceBatch:
         """Apply the fitted transformer to each token.
 
         Parameters
@@ -130,7 +131,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
             return self._to_batch(X, offsets, np.empty((0, self.n_features_out_)))
         return self._to_batch(X, offsets, _call(self.transformer_.transform, offsets, self._as_in_fit(table)))
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the transformer's names of its output columns.
 
         Parameters
@@ -146,7 +147,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
         check_is_fitted(self, "transformer_")
         return self._names.copy()
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         inner = get_tags(self.transformer)
         tags.target_tags.required = inner.target_tags.required

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
@@ -78,11 +80,11 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         "columns": [str, tuple, list],
     }
 
-    def __init__(self, *, min_count=1, columns=()):
+    def __init__(self, *, min_count: int = 1, columns: str | Sequence[str] = ()) -> None:
         self.min_count = min_count
         self.columns = columns
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the attributes of training sequences.
 
         Parameters
@@ -107,7 +109,7 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         self._learn(X)
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the attributes of training sequences and return their batch.
 
         Parameters and errors are those of `fit`.
@@ -118,7 +120,7 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         """
         return self._learn(X)
 
-    def transform(self, X):
+    def transform(self, X: Any) -> SequenceBatch:
         """Return the batch of sequences; attributes that were not seen in training are ignored.
 
         Parameters
@@ -145,7 +147,7 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         check_complete(columns, batch.offsets, self._complete_columns)
         return self._with(batch, columns)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the attributes.
 
         Parameters
@@ -160,7 +162,7 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         check_is_fitted(self, "vocabulary_")
         return self._names.copy()
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True

@@ -160,7 +160,7 @@ def log_odds_standard_errors(
     return table
 
 
-def _fitted(estimator):
+def _fitted(estimator: Any) -> Any:
     """Return the estimator as it is now, whatever fit does to it meanwhile."""
     check_is_fitted(estimator)
     return estimator._as_fitted()
