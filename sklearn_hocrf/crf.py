@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._estimator.base import BaseSequenceLabeler
+from ._estimator.parameters import resolve_feature_orders
 from ._inference.chain import ChainModel
 from ._objectives import ChainProblem, Objective
 from ._structure.layout import WeightLayout, build_layout
@@ -232,9 +233,9 @@ class HighOrderCRF(BaseSequenceLabeler):
 
     def _build_layout(self, data, like=None, patterns=None):
         batch, codes, weight = data.batch, data.targets.codes, data.sequence_weight
-        orders = self._feature_orders(data.features)
+        orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
         if like is None:
-            patterns = self._select_patterns(codes, batch.offsets, data.targets.labels, weight, patterns)
+            patterns = self._select_patterns(patterns, data.targets.labels, codes, batch.offsets, weight)
         else:
             patterns = like.patterns
         return build_layout(

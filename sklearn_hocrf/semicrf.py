@@ -28,6 +28,7 @@ from ._data.encodings import (
 from ._data.labels import sorted_labels
 from ._data.segments import NO_LIMIT, Segments
 from ._estimator.base import BaseSequenceLabeler
+from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_max_segment_length, resolve_feature_orders
 from ._inference.segment import SegmentModel
 from ._objectives import Objective, SegmentProblem
 from ._structure.patterns import without_repeats
@@ -255,7 +256,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     """
 
     _parameter_constraints: dict = {
-        **BaseSequenceLabeler._parameter_constraints,
+        **PARAMETER_CONSTRAINTS,
         "encoding": [StrOptions(set(ENCODINGS))],
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
     }
@@ -314,13 +315,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _check_parameters(self):
         super()._check_parameters()
-        given = self.max_segment_length
-        if isinstance(given, bool):
-            raise ValueError(f"max_segment_length must be an integer >= 1, inf, a dict or None, got {given!r}")
-        for label, most in given.items() if isinstance(given, dict) else ():
-            valid = isinstance(most, Integral) and not isinstance(most, bool) or most is not None and most == np.inf
-            if not valid or most < 1:
-                raise ValueError(f"max_segment_length maps labels to integers >= 1 or inf, got {label!r}: {most!r}")
+        check_max_segment_length(self.max_segment_length)
 
     def _read_training_targets(self, y, lengths, form, name, kept, known=None):
         return read_segment_targets(
@@ -343,9 +338,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     def _build_layout(self, data, like=None, patterns=None):
         batch, segments, weight = data.batch, data.targets.segments, data.sequence_weight
         repeats, labels = data.targets.repeats, data.targets.labels
-        orders = self._feature_orders(data.features)
+        orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
         if like is None:
-            patterns = self._select_patterns(segments.codes, segments.offsets, labels, weight, patterns)
+            patterns = self._select_patterns(patterns, labels, segments.codes, segments.offsets, weight)
             patterns = patterns if repeats else without_repeats(patterns)
         else:
             patterns = like.patterns

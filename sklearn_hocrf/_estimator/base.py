@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABCMeta, abstractmethod
-from collections.abc import Hashable, Iterable
 from inspect import signature
-from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
@@ -21,49 +19,28 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.labels import decode_labels, label_codes
+from .._data.labels import decode_labels
 from .._objectives import Problem
 from .._penalties import L2, ElasticNet
 from .._persistence import VersionMixin
 from .._solvers import OWLQN, check_needs, one_blas_thread
-from .._structure.patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from .._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences, warn_user
-from .._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
+from .._validation._sklearn import fit_context
 from ..training import OBJECTIVES, SOLVERS, minimise
 from .fitted import Fitted
-from .partial_fit import PartialFitMixin, check_patterns
+from .parameters import PARAMETER_CONSTRAINTS, check_parameters
+from .partial_fit import PartialFitMixin
+from .patterns import pattern_codes, pattern_labels, select_patterns
 
 __all__ = ["BaseSequenceLabeler"]
 
-_MANY_LABELS = 1_000_000  # of all patterns: more make an automaton that is worth a warning
-_BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
 _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # what is minimised
 
 
 class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclass=ABCMeta):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`."""
 
-    _parameter_constraints: dict = {
-        "max_order": [Interval(Integral, 0, None, closed="left")],
-        "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like"],
-        "l1_reg": [Interval(Real, 0, None, closed="left"), "array-like"],
-        "patterns": [Iterable],
-        "min_pattern_count": [Interval(Real, 0, None, closed="left")],
-        "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
-        "min_feature_count": [Interval(Real, 0, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "unsupported": ["boolean"],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
-        "penalty": [HasMethods(["value", "gap"]), None],
-        "solver": [StrOptions({"auto", *SOLVERS}), HasMethods("solve")],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: dict = PARAMETER_CONSTRAINTS
     _takes_segment_features = False
     _layout_class: type
     _private_attributes: tuple = ()  # what the targets say of the model, beside attributes that end in "_"
@@ -191,41 +168,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     def _check_parameters(self):
         """Check what ``_parameter_constraints`` cannot express."""
-        if isinstance(self.max_order, bool):
-            raise ValueError(f"max_order must be an integer >= 0, got {self.max_order!r}")
-        sigmas = np.asarray(self.sigma_reg)
-        if sigmas.ndim > 1 or sigmas.size == 0 or sigmas.dtype.kind not in "iuf" or not (sigmas > 0).all():
-            raise ValueError(
-                "sigma_reg must be a number > 0, or a sequence of numbers > 0, one per order; inf means no penalty. "
-                f"Got {self.sigma_reg!r}"
-            )
-        with np.errstate(over="ignore"):
-            if not np.isfinite((1.0 / sigmas) ** 2).all():
-                raise ValueError(
-                    f"sigma_reg={self.sigma_reg!r} is too small: floating point numbers cannot hold 1 / sigma_reg^2: "
-                    "rescale numeric features, sample weights or the penalty"
-                )
-        strengths = np.asarray(self.l1_reg)
-        valid = strengths.ndim <= 1 and strengths.size > 0 and strengths.dtype.kind in "iuf"
-        if not valid or not ((strengths >= 0) & np.isfinite(strengths)).all():
-            raise ValueError(
-                "l1_reg must be a number >= 0, or a sequence of numbers >= 0, one per order; all of them finite. Got "
-                f"{self.l1_reg!r}"
-            )
-        check_patterns(self.patterns)
-        for name in ("objective", "penalty", "solver"):
-            value = getattr(self, name)
-            if isinstance(value, type):
-                raise ValueError(f"{name} is the class {value.__name__}: use an instance of it")
-        if self.penalty is not None and np.any(self.l1_reg):
-            raise ValueError(f"l1_reg={self.l1_reg!r} and penalty={self.penalty!r} exclude each other")
-        for prefix, orders in self.feature_order.items() if isinstance(self.feature_order, dict) else ():
-            valid = _is_order(orders) or (isinstance(orders, tuple) and len(orders) > 0 and all(map(_is_order, orders)))
-            if not isinstance(prefix, str) or not valid:
-                raise ValueError(
-                    "feature_order maps name prefixes to an int k (orders 0..k) or a tuple of exact orders; "
-                    f"got {prefix!r}: {orders!r}"
-                )
+        check_parameters(self.get_params(deep=False))
 
     def _choose_training(self):
         """Check parameters and return objective, penalty (or its class) and solver, which go together."""
@@ -267,56 +210,10 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         precision = (1.0 / by_order(self.sigma_reg)) ** 2
         return (precision, by_order(self.l1_reg)) if np.any(self.l1_reg) else (precision,)
 
-    def _feature_orders(self, features):
-        """Return the exact orders of the patterns each feature goes with: a list, or one tuple for all features."""
-
-        def up_to(order):
-            return tuple(range(min(order, self.max_order) + 1))
-
-        if not isinstance(self.feature_order, dict):
-            return up_to(self.feature_order)
-        if features.names is None:
-            raise ValueError(f"feature_order={self.feature_order!r} goes by feature names, but X has none")
-        by_prefix = {
-            prefix: up_to(orders) if _is_order(orders) else tuple(sorted(set(orders)))
-            for prefix, orders in self.feature_order.items()
-        }
-        names, prefixes = list(map(str, features.names)), sorted(by_prefix, key=len)
-        # most features of large models have none of the prefixes
-        any_prefix = tuple(prefixes)
-        some = [number for number, name in enumerate(names) if name.startswith(any_prefix)]
-        chosen = np.zeros(len(names), dtype=np.int64)
-        for order, prefix in enumerate(prefixes, start=1):  # later ones, which are longer, win
-            fits = [number for number in some if names[number].startswith(prefix)]
-            if not fits:
-                warn_user(f"feature_order: no feature name begins with {prefix!r}")
-            chosen[fits] = order
-        orders = [(0,), *(by_prefix[prefix] for prefix in prefixes)]
-        return [orders[number] for number in chosen.tolist()]
-
-    def _select_patterns(self, codes, offsets, labels, sequence_weight, patterns=None) -> PatternTable:
-        """Return the label patterns of the model, for label codes of tokens or of segments."""
-        patterns = self.patterns if patterns is None else patterns
-        if isinstance(patterns, str) and patterns == "observed":
-            return observed_patterns(
-                codes,
-                offsets,
-                len(labels),
-                self.max_order,
-                self.min_pattern_count,
-                sequence_weight,
-                lambda n_patterns, longest: _warn_of_size(n_patterns, longest, len(codes)),
-            )
-        if isinstance(patterns, str):
-            table = all_patterns(len(labels), self.max_order)
-            _warn_of_size(*table.labels.shape, len(codes))
-            return table
-        given = list(patterns)
-        codes_of_given = _pattern_codes(given, labels)
-        longest = max(given, key=len, default=())
-        if len(longest) > self.max_order + 1:
-            raise ValueError(f"pattern {longest!r} has order {len(longest) - 1}, but max_order is {self.max_order}")
-        return given_patterns(codes_of_given, len(labels))
+    def _select_patterns(self, patterns, labels, codes, offsets, sequence_weight):
+        """Return the label patterns of the model; ``patterns`` takes the place of the parameter unless it is None."""
+        given = self.patterns if patterns is None else patterns
+        return select_patterns(given, labels, codes, offsets, sequence_weight, self.max_order, self.min_pattern_count)
 
     def _objective_weight(self, data):
         """Return the weight of each sequence: its own times the mean class weight of its tokens; None: all 1."""
@@ -332,7 +229,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         """Return zeros, or with ``warm_start`` the weights of the last fit, matched by pattern and feature."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return np.zeros(layout.n_weights)
-        rows = _matching(_pattern_labels(layout.patterns, data.targets.labels), self.patterns_)
+        rows = _matching(pattern_labels(layout.patterns, data.targets.labels), self.patterns_)
         columns = _matching(*_feature_keys(data.features, self._features))
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
@@ -384,7 +281,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
             "_fitted": learned,
             **self._target_attributes(learned.targets),
             "n_features_in_": learned.features.n_features,
-            "patterns_": _pattern_labels(layout.patterns, learned.targets.labels),
+            "patterns_": pattern_labels(layout.patterns, learned.targets.labels),
             "pattern_coef_": layout.pattern_coef(weights),
             "coef_": coef,
             "n_iter_": learned.n_iter,
@@ -587,7 +484,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
                [0.35]])
         """
         fitted = self._as_fitted()
-        codes = _pattern_codes(list(patterns), fitted._labels)
+        codes = pattern_codes(list(patterns), fitted._labels)
         batch, form = read_sequences(fitted, X)
         marginals = fitted._build_model().pattern_marginals(batch, codes, n_jobs=fitted.n_jobs)
         return fitted._reshape(marginals, batch, form)
@@ -683,44 +580,6 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
-
-
-def _warn_of_size(n_patterns, longest, n_positions):
-    """Warn if label patterns are so many and long that what is made of them takes time and memory worth a thought."""
-    if n_patterns * longest < _MANY_LABELS:
-        return
-    megabytes = n_patterns * (_BYTES_OF_ARC + _BYTES_OF_LABEL * longest) / 2**20
-    seconds = n_patterns * n_positions * _SECONDS_OF_ARC
-    warn_user(
-        f"{n_patterns:,} label patterns of up to {longest:,} labels make an automaton of as many arcs and at most as "
-        f"many states. It takes about {megabytes:,.0f} MB, and each pass over the training data (an iteration needs "
-        f"one to three) about {seconds:,.2g} s of processor time. A lower max_order, or a higher min_pattern_count, "
-        "makes it smaller"
-    )
-
-
-def _is_order(value):
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
-
-
-def _pattern_labels(patterns, classes):
-    """Return patterns as tuples of the user's labels."""
-    labels = classes.tolist()
-    return [tuple(labels[code] for code in pattern) for pattern in patterns.tuples()]
-
-
-def _pattern_codes(patterns, classes):
-    """Return patterns given as tuples of the user's labels as tuples of codes."""
-    table = label_codes(classes)
-    codes = []
-    for pattern in patterns:
-        if not isinstance(pattern, (tuple, list)) or len(pattern) == 0:
-            raise ValueError(f"a label pattern must be a tuple of one or more labels, got {pattern!r}")
-        for label in pattern:
-            if not isinstance(label, Hashable) or label not in table:
-                raise ValueError(f"pattern {pattern!r} has the label {label!r}, which the training data do not have")
-        codes.append(tuple(table[label] for label in pattern))
-    return codes
 
 
 def _feature_keys(new, old):

@@ -6,8 +6,6 @@ segments, highest lengths are fixed by the first call. Pairs of features and pat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
@@ -15,8 +13,9 @@ from .._solvers import check_report, one_blas_thread
 from .._validation import check_more_data, check_training_data
 from .._validation._sklearn import fit_context
 from ..training import OBJECTIVES, SOLVERS
+from .parameters import check_patterns
 
-__all__ = ["PartialFitMixin", "check_patterns"]
+__all__ = ["PartialFitMixin"]
 
 
 def _can_stream(estimator):
@@ -163,11 +162,3 @@ class PartialFitMixin:
                 raise ValueError("patterns are not those of the first call: they are fixed from then on")
         new = self._build_layout(data, like=self._layout)
         return data, *self._layout.joined(new)
-
-
-def check_patterns(patterns):
-    """Check the form of label patterns that are given by the user."""
-    if isinstance(patterns, str) and patterns not in ("observed", "all"):
-        raise ValueError(f'patterns must be "observed", "all" or an iterable of tuples of labels, got {patterns!r}')
-    if isinstance(patterns, Iterator):  # a second fit would find it empty
-        raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")

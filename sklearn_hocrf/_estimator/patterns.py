@@ -1,0 +1,104 @@
+"""Label patterns between the user, who writes them with labels, and the model, which has codes of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+
+from .._data.labels import label_codes
+from .._structure.patterns import PatternTable, all_patterns, given_patterns, observed_patterns
+from .._validation import warn_user
+
+__all__ = ["pattern_codes", "pattern_labels", "select_patterns"]
+
+_MANY_LABELS = 1_000_000  # of all patterns: more make an automaton that is worth a warning
+_BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
+
+
+def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order, min_count) -> PatternTable:
+    """Return the label patterns of a model.
+
+    Parameters
+    ----------
+    patterns : {"observed", "all"} or iterable of tuples of labels
+        As the estimators take it.
+    labels : ndarray of shape (L,)
+        The labels.
+    codes : ndarray of shape (N,)
+        Code of the label of each token or segment of the training data.
+    offsets : ndarray of shape (n_sequences + 1,)
+        Where sequences begin in ``codes``.
+    sequence_weight : ndarray of shape (n_sequences,), or None
+        Weights for counts; None stands for 1.
+    max_order : int
+        Highest order of patterns.
+    min_count : float
+        Lowest count of observed patterns of two or more labels.
+
+    Raises
+    ------
+    ValueError
+        For patterns that are too long, or have other labels.
+
+    Warns
+    -----
+    UserWarning
+        Where patterns are so many and long that they take much time or memory, before the work on them.
+    """
+    if isinstance(patterns, str) and patterns == "observed":
+
+        def warn(n_patterns, longest):
+            _warn_of_size(n_patterns, longest, len(codes))
+
+        return observed_patterns(codes, offsets, len(labels), max_order, min_count, sequence_weight, warn)
+    if isinstance(patterns, str):
+        table = all_patterns(len(labels), max_order)
+        _warn_of_size(*table.labels.shape, len(codes))
+        return table
+    given = list(patterns)
+    codes_of_given = pattern_codes(given, labels)
+    longest = max(given, key=len, default=())
+    if len(longest) > max_order + 1:
+        raise ValueError(f"pattern {longest!r} has order {len(longest) - 1}, but max_order is {max_order}")
+    return given_patterns(codes_of_given, len(labels))
+
+
+def _warn_of_size(n_patterns, longest, n_positions) -> None:
+    """Warn if label patterns are so many and long that their automaton takes time and memory worth a thought."""
+    if n_patterns * longest < _MANY_LABELS:
+        return
+    megabytes = n_patterns * (_BYTES_OF_ARC + _BYTES_OF_LABEL * longest) / 2**20
+    seconds = n_patterns * n_positions * _SECONDS_OF_ARC
+    warn_user(
+        f"{n_patterns:,} label patterns of up to {longest:,} labels make an automaton of as many arcs and at most as "
+        f"many states. It takes about {megabytes:,.0f} MB, and each pass over the training data (an iteration needs "
+        f"one to three) about {seconds:,.2g} s of processor time. A lower max_order, or a higher min_pattern_count, "
+        "makes it smaller"
+    )
+
+
+def pattern_labels(patterns: PatternTable, labels: np.ndarray) -> list[tuple]:
+    """Return patterns as tuples of the user's labels."""
+    names = labels.tolist()
+    return [tuple(names[code] for code in pattern) for pattern in patterns.tuples()]
+
+
+def pattern_codes(patterns: Iterable, labels: np.ndarray) -> list[tuple]:
+    """Return patterns given as tuples of the user's labels as tuples of codes.
+
+    Raises
+    ------
+    ValueError
+        For a pattern that is no tuple of one or more of the labels.
+    """
+    code_of = label_codes(labels)
+    codes = []
+    for pattern in patterns:
+        if not isinstance(pattern, (tuple, list)) or len(pattern) == 0:
+            raise ValueError(f"a label pattern must be a tuple of one or more labels, got {pattern!r}")
+        for label in pattern:
+            if not isinstance(label, Hashable) or label not in code_of:
+                raise ValueError(f"pattern {pattern!r} has the label {label!r}, which the training data do not have")
+        codes.append(tuple(code_of[label] for label in pattern))
+    return codes
