@@ -55,7 +55,8 @@ def reference_attributes(sequence, templates, padding, bias=False):
                 if cell is None:
                     value = 0.0
                 elif isinstance(cell, str):
-                    texts.append(cell)
+                    alone = len(template) == 1  # else a "|" of the text's own must be told from ours
+                    texts.append(cell if alone else cell.replace("\\", "\\\\").replace("|", "\\|"))
                 else:
                     value *= cell
             name = "|".join(f"{field}[{offset}]" for field, offset in template)

@@ -377,7 +377,7 @@ def _piece(sequences, offsets, rows_per_tile=None) -> Task:
     for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
         here = np.clip(length - start, 0, stop - start)
         ends = (length > start) & (length <= stop)
-        rows = np.concatenate([[0], np.cumsum(np.minimum(n_rows, stop) - start)])
+        rows = offsets_of(np.minimum(n_rows, stop) - start)
         tables = (rows, first + start, here, np.where(ends, length - 1 - start, -1))
         tiles.append(Tile(*(freeze(table, np.int64) for table in tables)))
     return Task(sequences, tiles)
@@ -386,5 +386,5 @@ def _piece(sequences, offsets, rows_per_tile=None) -> Task:
 def _ranges(starts, stops) -> np.ndarray:
     """Return the concatenation of ``arange(start, stop)`` for all pairs."""
     lengths = stops - starts
-    firsts = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]) if len(lengths) else starts, lengths)
+    firsts = np.repeat(starts - offsets_of(lengths)[:-1], lengths)
     return firsts + np.arange(len(firsts))

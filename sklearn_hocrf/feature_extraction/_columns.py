@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze
+from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenColumn
 from .._data.checks import is_missing, short
 from .._data.labels import place
@@ -89,8 +89,7 @@ def read_tokens(X, fields=None) -> TokenTable:
     if isinstance(X, SequenceBatch):
         return _read_batch(X, fields)
     sequences = _check_sequences(X)
-    offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
-    np.cumsum(list(map(len, sequences)), out=offsets[1:])
+    offsets = offsets_of(list(map(len, sequences)))
     if offsets[-1] == 0:
         return TokenTable(offsets, {}, "empty")
     if all(isinstance(sequence, np.ndarray) for sequence in sequences):

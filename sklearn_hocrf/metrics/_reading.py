@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._data.arrays import offsets_of
 from .._data.checks import IGNORED, is_missing, missing_label, unmasked
 from .._data.encodings import looks_like_segments
 from .._data.labels import flatten_labels, place
@@ -80,8 +81,7 @@ def read_tokens(y: LabelSequences, name: str) -> CodedLabels:
             raise ValueError(
                 f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token"
             )
-    offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
-    np.cumsum([len(labels) for labels in sequences], out=offsets[1:])
+    offsets = offsets_of([len(labels) for labels in sequences])
     codes, labels = code_values(flatten_labels(sequences), name, lambda t: place(offsets, t))
     return CodedLabels(codes, labels, offsets)
 

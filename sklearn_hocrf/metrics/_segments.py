@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._data.arrays import offsets_of
 from .._data.checks import short
 from .._data.encodings import (
     ENCODINGS,
@@ -194,8 +195,7 @@ def read_segments(y: LabelSequences, name: str) -> SegmentTable:
         for n, segments in enumerate(sequences)
         for i, segment in enumerate(segments)
     ]
-    offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
-    np.cumsum([len(segments) for segments in sequences], out=offsets[1:])
+    offsets = offsets_of([len(segments) for segments in sequences])
     label, labels = code_values([row[3] for row in rows], name, lambda i: place(offsets, i))
     _refuse_repeated(rows, offsets, name)
     numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
