@@ -123,6 +123,7 @@ def main():
     json.dump([*stages, compiled()], sys.stdout)
 
 
+@pytest.mark.slow  # compiles everything
 @pytest.mark.needs_jit
 def test_compiled_versions():
     here = os.environ | {"PYTHONPATH": str(Path(sklearn_hocrf.__file__).parents[1])}  # the package that is tested here
