@@ -20,89 +20,103 @@ __all__ = ["HighOrderCRF"]
 class HighOrderCRF(BaseSequenceLabeler):
     """High-order conditional random field for sequence labelling.
 
-    The probability of labels y given a sequence x is proportional to the exponential of a sum over positions t of
+    Given a sequence x, the probability of a labelling y is proportional to the exponential of a sum over positions t of
 
-    * for each feature i of token t, the weight of (label y_t, feature i) times the feature's value,
-    * for each label pattern z that ends at t (the last labels are z), the weight of z,
-    * and, with ``feature_order``, the weights of (pattern z, feature i) in the same way.
+    * the weight of (label y_t, feature i) times the value of the feature, for each feature i of token t,
+    * the weight of z, for each label pattern z that ends at t (the labels up to y_t end with z),
+    * and, with ``feature_order``, the weights of pairs (pattern z, feature i) in the same way.
 
-    A pattern of k + 1 labels has order k; ``max_order=1`` is the usual linear-chain CRF, ``max_order=0`` is logistic
-    regression for each token. The weights maximise the likelihood of the training labels minus a Gaussian penalty. The
-    problem is convex, so the optimum is unique, and ``optimality_gap_`` bounds how far from it the fit stopped.
+    A pattern of k + 1 labels has order k. ``max_order=1`` gives the usual linear-chain CRF, ``max_order=0`` logistic
+    regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian penalty.
+    The problem is convex, so the optimum is unique, and ``optimality_gap_`` bounds how far above it the fit ended.
 
     Parameters
     ----------
     max_order : int, default=1
-        Highest order of label patterns: patterns have up to ``max_order + 1`` labels.
+        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
     sigma_reg : float or sequence of float, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence the k-th
-        value (from 0) is for weights of patterns of order k; the last one repeats, surplus ones are ignored. ``inf``
-        means no penalty.
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence, value k
+        (from 0) applies to the weights of patterns of order k; the last value repeats, and surplus values are ignored.
+        ``inf`` means no penalty.
     l1_reg : float or sequence of float, default=0.0
-        L1 strength (CRFsuite's c1): the penalty has the sum of l1_reg * abs(w), too. In a sequence by order as for
-        ``sigma_reg``. It makes many weights exactly 0, and patterns and pairs without weights leave the fitted model,
-        see Notes.
+        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
+        as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without weights are removed
+        from the fitted model, see Notes.
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
-        "observed": all patterns that occur in the training labels; "all": all there can be (refused above a million);
-        or the given ones and all single labels.
+        "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
+        a million). An iterable selects the given patterns and all single labels.
     min_pattern_count : float, default=1
-        Observed patterns of two or more labels that occur less often, counted by ``sample_weight``, are left out. Up to
-        1, none is that occurs in a sequence of positive weight.
+        Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
+        ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
     feature_order : int or dict, default=0
-        Orders of the patterns with which features are conjoined. An int k stands for orders 0 to k. A dict maps
-        prefixes of feature names to an int k or to a tuple of exact orders; the longest prefix counts, and features
-        that have none of them get order 0.
+        Orders of the patterns that are paired with features. An int k stands for orders 0 to k. A dict maps prefixes of
+        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
+        matching prefix get order 0.
     min_feature_count : float, default=1
-        (Feature, pattern) pairs that occur less often in training get no weight; counted in the same way. Without
-        effect if ``unsupported=True``.
+        (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
+        values handled, as for ``min_pattern_count``. Ignored if ``unsupported=True``.
     fit_intercept : bool, default=True
-        Whether each single label has a weight of its own, penalised like the others.
+        Whether each single label has a weight of its own. It is penalised like the other weights.
     unsupported : bool, default=False
-        Whether (feature, pattern) pairs that do not occur in training get a weight, too. A pair occurs where the
-        feature is not 0 at a position at which the pattern ends.
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
+        the feature is nonzero at the position at which the pattern ends.
     class_weight : dict, "balanced" or None, default=None
-        Weights of labels; those that a dict does not name have weight 1. The weight of a sequence in the objective is
-        its ``sample_weight`` times the mean weight of the labels of its tokens. "balanced" gives a label the weight n /
-        (n_classes * n_label), where n and n_label count tokens, weighted by ``sample_weight``. Unlike ``sample_weight``
-        it has no say in what occurs often enough to have a weight: a count is a property of the data, and a rare label
-        should not need fewer occurrences because its errors cost more.
+        Weights of labels; labels that are missing from a dict have weight 1. The weight of a sequence in the objective
+        is its ``sample_weight`` times the mean label weight of its tokens. "balanced" gives a label the weight n /
+        (n_classes * n_label), where n and n_label are numbers of tokens, weighted by ``sample_weight``. Unlike
+        ``sample_weight``, class weights do not affect the counts behind ``min_pattern_count`` and
+        ``min_feature_count``: counts describe the data, whereas class weights describe the cost of errors.
     objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
-        What is minimised, without the penalty; or an object with a method ``bind(problem)``, see
-        :mod:`sklearn_hocrf.training`. "local_feature_matching" is the squared distance between the features of each
-        position and what the model expects there. It is not convex, and starts from the weights of maximum likelihood,
-        which are trained first, with the same penalty and solver; what is said of iterations and passes is about what
-        comes then. With ``warm_start`` a later fit starts from the weights of the fit before. "hinge" is the loss of
-        the structured support vector machine: by how much the best labelling scores higher than the true one, with 1
-        added for each wrong token. "perceptron" is that without the 1, for the averaged perceptron, which uses no
-        penalty: ``sigma_reg`` is without effect. Both sum over sequences, by their weights. "hinge" and "perceptron"
-        train no probabilities: methods that return some do not exist then.
+        The function to minimise, without the penalty:
+
+        * "likelihood": the negative log-likelihood.
+        * "local_feature_matching": the squared distance between observed and expected features, position by position
+          (for :class:`HighOrderSemiCRF`, candidate segment by candidate segment). It is not convex. Training starts
+          from the weights of maximum likelihood, which are found first with the same penalty and solver; the reported
+          iterations and passes are those of the second stage. With ``warm_start``, later fits start from the weights of
+          the previous fit instead.
+        * "hinge": the loss of the structured support vector machine, which is the margin by which the best labelling
+          outscores the true one after 1 is added to its score for each wrong token, see
+          :class:`~sklearn_hocrf.training.Hinge`.
+        * "perceptron": the same without the added 1, for the averaged perceptron. It has no penalty: ``sigma_reg`` is
+          ignored.
+
+        Every objective is a weighted sum over sequences. "hinge" and "perceptron" do not train probabilities,
+        so methods that return probabilities are not available. An object has a method ``bind(problem)``, see
+        :mod:`sklearn_hocrf.training`.
     penalty : object or None, default=None
-        A penalty to use in place of that of ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
+        A penalty that replaces ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
     solver : {"auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad", "bcfw", "perceptron"} or object, default="auto"
-        What minimises. "auto" is what suits the objective. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN;
-        "newton-cg" solves for each step by conjugate gradients; "sgd" and "adagrad" take a step after every few
-        sequences, "adagrad" with ``l1_reg``, too. These are for "likelihood". "bcfw" is block-coordinate Frank-Wolfe,
-        for "hinge"; "perceptron" the averaged perceptron, for "perceptron". An object has a method ``solve(objective,
-        penalty, w0)``, see :mod:`sklearn_hocrf.training`, where the solvers are with all their parameters.
-        ``max_iter``, ``tol`` and ``verbose`` are an object's own affair.
+        The optimisation algorithm. "auto" chooses the default of the objective.
+
+        * For "likelihood": "lbfgs" is L-BFGS, or OWL-QN ("owlqn") if some ``l1_reg`` > 0; "newton-cg" solves for each
+          step by conjugate gradients; "sgd" and "adagrad" take a step after every few sequences. Of the last two, only
+          "adagrad" supports ``l1_reg``.
+        * For "local_feature_matching": "lbfgs" or "owlqn".
+        * For "hinge": "bcfw", block-coordinate Frank-Wolfe.
+        * For "perceptron": "perceptron", the averaged perceptron.
+
+        An object has a method ``solve(objective, penalty, w0)``; :mod:`sklearn_hocrf.training` has all solvers, with
+        all their parameters. An object ignores ``max_iter``, ``tol`` and ``verbose``.
     max_iter : int, default=500
-        Highest number of iterations of the solver: epochs of "sgd", "adagrad" and "perceptron".
+        Maximum number of iterations; for "sgd", "adagrad" and "perceptron", of epochs.
     tol : float, default=1e-4
-        The solver stops when the norm of the gradient is at most ``tol * max(1, norm of the weights)``; with ``l1_reg``
-        that of the shortest subgradient. "bcfw" stops when the duality gap, which bounds the distance from the optimum,
-        is at most ``100 * tol`` of the objective: 1 % by default. "perceptron" stops after an epoch without mistakes,
-        "sgd" and "adagrad" after five that have not lowered the minimised function by a share of ``tol`` each.
+        Tolerance of the solver. Training stops when the norm of the gradient (with ``l1_reg``, of the shortest
+        subgradient) is at most ``tol * max(1, norm of the weights)``. "bcfw" stops when the duality gap, an upper bound
+        on the distance from the optimum, is at most ``100 * tol`` of the objective, 1 % by default. "sgd" and "adagrad"
+        stop after five consecutive epochs that each fail to lower the objective by a fraction ``tol``, "perceptron"
+        after an epoch without mistakes.
     warm_start : bool, default=False
-        Whether fit starts from the weights of the fit before, matched by pattern and feature; new ones start at 0.
+        Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
         "bcfw" always starts from 0.
     n_jobs : int or None, default=None
-        Number of threads; None means 1 unless in a :obj:`joblib.parallel_config` context, -1 all processors. Results
-        do not depend on it.
+        Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
+        Results do not depend on it.
     verbose : int or bool, default=0
-        Whether each iteration writes a line to stderr: objective, norm of the gradient, bound on the distance from the
-        optimum.
+        Whether to write a line to stderr after each iteration: the objective, the norm of the gradient, and the bound
+        on the distance from the optimum.
     random_state : int, RandomState instance or None, default=None
-        For the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron"; the other solvers are
+        Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron"; the other solvers are
         deterministic.
 
     Attributes
@@ -110,11 +124,11 @@ class HighOrderCRF(BaseSequenceLabeler):
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     patterns_ : list of tuples of labels
-        The label patterns, by order; the single labels come first, in the order of ``classes_``.
+        The label patterns, by order. The single labels come first, in the order of ``classes_``.
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
-        Weight of each (pattern, feature) pair. The first ``n_classes`` rows read like those of
+        Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
         :class:`~sklearn.linear_model.LogisticRegression`.
     automaton_ : PatternAutomaton
         The compiled patterns: states and arcs.
@@ -125,16 +139,17 @@ class HighOrderCRF(BaseSequenceLabeler):
     n_iter_ : int
         Number of iterations.
     n_passes_ : int or float
-        Number of passes over the data that the solver counts: each evaluation of the objective, its gradient or both is
-        one, and so is each product of the Hessian with a vector, and each pass of steps from sequence to sequence; nan
-        where an own solver does not count them.
+        Number of passes over the data, as counted by the solver. Each evaluation of the objective, of its gradient or
+        of both is one pass, and so is each Hessian-vector product and each sweep of stochastic steps; nan if a custom
+        solver does not count its passes.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
-        The minimised function, from the start to the fitted weights: negative log-likelihood in nats, or what other
-        ``objective`` there is, summed over sequences, plus penalty.
+        Values of the minimised function, from the start to the fitted weights: the negative log-likelihood in nats, or
+        another ``objective``, summed over sequences, plus the penalty.
     optimality_gap_ : float
-        Upper bound on how far the last value is above the optimum: max(sigma)^2 * norm(gradient)^2 / 2; inf where some
-        sigma is inf. With ``l1_reg`` the shortest subgradient takes the gradient's place. For "hinge" it is the duality
-        gap; for "perceptron", which need not approach an optimum, and for "local_feature_matching", it is inf.
+        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
+        inf if some sigma is inf. With ``l1_reg``, the shortest subgradient takes the place of the gradient. For "hinge"
+        it is the duality gap. For "perceptron", which need not approach an optimum, and for "local_feature_matching",
+        it is inf.
 
     See Also
     --------
@@ -142,13 +157,13 @@ class HighOrderCRF(BaseSequenceLabeler):
 
     Notes
     -----
-    The estimator is no :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences. It works in
-    :class:`~sklearn.pipeline.Pipeline`, :class:`~sklearn.model_selection.GridSearchCV` and the like.
+    The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences. It works in
+    :class:`~sklearn.pipeline.Pipeline`, :class:`~sklearn.model_selection.GridSearchCV` and similar tools.
 
-    With ``l1_reg`` the fitted model has only what has a weight other than 0: other patterns of two or more labels are
-    neither in ``patterns_`` nor in the automaton, and the tables of prediction have no other (pattern, feature) pairs.
-    All answers are those of the model with its zeros. Single labels stay, and so do the names and numbers of features.
-    With ``sigma_reg=inf`` beside it, the optimum need not be unique.
+    With ``l1_reg``, the fitted model consists of the nonzero weights. Patterns of two or more labels without any are
+    removed from ``patterns_`` and from the automaton, and prediction stores no (pattern, feature) pairs with weight 0.
+    All predictions equal those of the model with its zeros. Single labels stay, as do the names and numbers of
+    features. With ``l1_reg`` and ``sigma_reg=inf``, the optimum need not be unique.
 
     References
     ----------

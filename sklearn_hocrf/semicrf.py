@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from ._data.arrays import offsets_of
@@ -28,6 +27,7 @@ from ._data.encodings import (
 from ._data.labels import sorted_labels
 from ._data.segments import NO_LIMIT, Segments
 from ._estimator.base import BaseSequenceLabeler
+from ._estimator.docstrings import share_docstring
 from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_max_segment_length, resolve_feature_orders
 from ._inference.segment import SegmentModel
 from ._objectives import Objective, SegmentProblem
@@ -35,10 +35,12 @@ from ._structure.patterns import without_repeats
 from ._structure.segment_layout import SegmentLayout, build_segment_layout
 from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
 from ._validation._sklearn import Interval, Options, StrOptions
+from .crf import HighOrderCRF
 
 __all__ = ["HighOrderSemiCRF"]
 
 
+@share_docstring(HighOrderCRF)
 class HighOrderSemiCRF(BaseSequenceLabeler):
     """High-order semi-Markov conditional random field for segmenting and labelling sequences.
 
@@ -49,149 +51,78 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         score = sum over patterns z and features i of w(z, i) g_i(x, u, v) + sum over patterns z of w(z),
 
-    where z runs over the label patterns that end with this segment (the last segments have the labels z). A feature
-    g_i is a function of the whole segment: how often a word occurs in it, its first word, its length. Where X has
-    features of tokens only, each counts at all tokens of the segment; segments of one token then make the model a
-    :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and reaches over k + 1 segments, however long they are;
-    ``max_order=1`` is the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags inside of segments
-    give the hybrid model of Andrew [2]_.
+    where z runs over the label patterns that end with this segment (the labels up to y end with z). A feature g_i is a
+    function of the whole segment, such as the number of times that a word occurs in it, its first word, or its length.
+    Where X has features of tokens only, each contributes at every token of the segment; if all segments have one token,
+    the model is then a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1 segments, however
+    long they are. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags
+    inside segments give the hybrid model of Andrew [2]_.
 
-    The weights maximise the likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
-    and ``optimality_gap_`` bounds how far from the optimum the fit stopped.
+    Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
+    so the optimum is unique, and ``optimality_gap_`` bounds how far above it the fit ended.
 
     Parameters
     ----------
     max_order : int, default=1
-        Highest order of label patterns: patterns have up to ``max_order + 1`` labels, of consecutive segments.
+        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How the sequences of y, and those that :meth:`predict` returns, say where segments are:
+        How segments are written in y, and in the output of :meth:`predict`:
 
-        * "runs": one label per token; a segment is a maximal run of equal labels, so that two neighbours never have
-          the same label. Two or more labels are needed.
-        * "bio": one tag per token, "B-PER", "I-PER" or "O"; a segment begins with B and goes on with I. "B" and "I"
-          alone stand for the label "_". Every O token is a segment of one token, whose label is "O". An I that follows
-          no B or I of its label begins a segment, as in conlleval.
-        * "bioes": the same with E for the last token, S for segments of one token; "bilou" (spaCy) and "bmes" are other
-          letters for the same.
-        * "iob1": as "bio", but a segment begins with I, and with B only right after one of its label. Such tags are
-          only read; what is returned is "bio".
+        * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
+          the same label. At least two labels are needed.
+        * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I. "B" and "I"
+          alone stand for the label "_". Each O token is a segment of one token with the label "O". An I that does not
+          follow a B or I of the same label begins a segment, as in conlleval.
+        * "bioes": as "bio", with E for the last token and S for segments of one token. "bilou" (spaCy) and "bmes" are
+          the same scheme with other letters.
+        * "iob1": as "bio", but a segment begins with I, and with B only directly after a segment of the same label.
+          This encoding is for input only; predictions are in "bio".
         * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. They must
-          tile the sequence; gaps can be filled with segments (t, t + 1, "O"). Here "O" is a label as any other: keep it
-          at length 1 with ``max_segment_length={"O": 1}`` and leave it out of scores with ``ignore=["O"]``.
+          tile the sequence; gaps can be filled with segments (t, t + 1, "O"). Here "O" is an ordinary label: limit it
+          to length 1 with ``max_segment_length={"O": 1}``, and exclude it from scores with ``ignore=["O"]``.
 
     max_segment_length : int, inf, dict or None, default=None
-        Highest number of tokens of a segment: for all labels, or by label. Labels that a dict does not name, and all
-        with None, have the length of their longest segment in training, see Notes. A training segment that is longer
-        than a given maximum is an error. Training takes time in proportion to it (inf: to the longest sequence). The
-        label "O" of "bio" and "bioes" keeps length 1. If all maxima of "runs" are 1, given or found, each token is a
-        segment of its own, equal neighbours are allowed, and the model is a :class:`HighOrderCRF`.
-    sigma_reg : float or sequence of float, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence the k-th
-        value (from 0) is for weights of patterns of order k; the last one repeats, surplus ones are ignored. ``inf``
-        means no penalty.
-    l1_reg : float or sequence of float, default=0.0
-        L1 strength (CRFsuite's c1): the penalty has the sum of l1_reg * abs(w), too. In a sequence by order as for
-        ``sigma_reg``. It makes many weights exactly 0, and patterns and pairs without weights leave the fitted model,
-        see Notes.
+        Maximum number of tokens of a segment, for all labels or by label. None, or a label that is missing from a dict,
+        stands for the longest training segment of the label, see Notes. A training segment above the given maximum is
+        an error. Training time is proportional to the maximum (with inf, to the longest sequence). The label "O" of
+        "bio" and "bioes" always has length 1. If every maximum of "runs" is 1, given or from the data, each token is a
+        segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`.
+    sigma_reg, l1_reg : as in :class:`HighOrderCRF`
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
-        "observed": all patterns that occur in the training segmentations; "all": all there can be (refused above a
-        million); or the given ones and all single labels. With "runs" those that have equal neighbours are left out,
-        for they cannot occur.
-    min_pattern_count : float, default=1
-        Observed patterns of two or more labels that occur less often, counted by ``sample_weight``, are left out. Up to
-        1, none is that occurs in a sequence of positive weight.
-    feature_order : int or dict, default=0
-        Orders of the patterns with which features are conjoined. An int k stands for orders 0 to k. A dict maps
-        prefixes of feature names to an int k or to a tuple of exact orders; the longest prefix counts, and features
-        that have none of them get order 0.
+        "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
+        above a million). An iterable selects the given patterns and all single labels. With "runs", patterns with equal
+        neighbours are dropped, because they cannot occur.
+    min_pattern_count, feature_order : as in :class:`HighOrderCRF`
     min_feature_count : float, default=1
-        (Feature, pattern) pairs that occur less often in training get no weight; counted in the same way, features of
-        tokens once for each token at which they count. Without effect if ``unsupported=True``.
-    fit_intercept : bool, default=True
-        Whether each single label has a weight of its own, penalised like the others.
+        (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
+        values handled, as for ``min_pattern_count``. Features of tokens count once for each token at which they
+        contribute. Ignored if ``unsupported=True``.
+    fit_intercept : as in :class:`HighOrderCRF`
     unsupported : bool, default=False
-        Whether (feature, pattern) pairs that do not occur in training get a weight, too. A pair occurs where the
-        feature is not 0 in a segment with which the pattern ends.
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
+        the feature is nonzero in the last segment of the pattern.
     class_weight : dict, "balanced" or None, default=None
-        Weights of segment labels; those that a dict does not name have weight 1. The weight of a sequence in the
-        objective is its ``sample_weight`` times the mean over its tokens of the weights of their segments' labels.
-        "balanced" gives a label the weight n / (n_labels * n_label), where n and n_label count tokens, weighted by
-        ``sample_weight``. Unlike ``sample_weight`` it has no say in what occurs often enough to have a weight: a count
-        is a property of the data, and a rare label should not need fewer occurrences because its errors cost more.
-    objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
-        What is minimised, without the penalty; or an object with a method ``bind(problem)``, see
-        :mod:`sklearn_hocrf.training`. "local_feature_matching" is the squared distance between the features of each
-        candidate segment and what the model expects there. It is not convex, and starts from the weights of maximum
-        likelihood, which are trained first, with the same penalty and solver; what is said of iterations and passes is
-        about what comes then. With ``warm_start`` a later fit starts from the weights of the fit before. "hinge" is the
-        loss of the structured support vector machine: by how much the best labelling scores higher than the true one,
-        with 1 added for each wrong token. "perceptron" is that without the 1, for the averaged perceptron, which uses
-        no penalty: ``sigma_reg`` is without effect. Both sum over sequences, by their weights. "hinge" and "perceptron"
-        train no probabilities: methods that return some do not exist then. Wrong is a token whose segment has a wrong
-        label or, unless the encoding is "runs", with which a segment starts wrongly, or fails to.
-    penalty : object or None, default=None
-        A penalty to use in place of that of ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
-    solver : {"auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad", "bcfw", "perceptron"} or object, default="auto"
-        What minimises. "auto" is what suits the objective. "lbfgs" is L-BFGS or, if some ``l1_reg`` > 0, OWL-QN;
-        "newton-cg" solves for each step by conjugate gradients; "sgd" and "adagrad" take a step after every few
-        sequences, "adagrad" with ``l1_reg``, too. These are for "likelihood". "bcfw" is block-coordinate Frank-Wolfe,
-        for "hinge"; "perceptron" the averaged perceptron, for "perceptron". An object has a method ``solve(objective,
-        penalty, w0)``, see :mod:`sklearn_hocrf.training`, where the solvers are with all their parameters.
-        ``max_iter``, ``tol`` and ``verbose`` are an object's own affair.
-    max_iter : int, default=500
-        Highest number of iterations of the solver: epochs of "sgd", "adagrad" and "perceptron".
-    tol : float, default=1e-4
-        The solver stops when the norm of the gradient is at most ``tol * max(1, norm of the weights)``; with ``l1_reg``
-        that of the shortest subgradient. "bcfw" stops when the duality gap, which bounds the distance from the optimum,
-        is at most ``100 * tol`` of the objective: 1 % by default. "perceptron" stops after an epoch without mistakes,
-        "sgd" and "adagrad" after five that have not lowered the minimised function by a share of ``tol`` each.
-    warm_start : bool, default=False
-        Whether fit starts from the weights of the fit before, matched by pattern and feature; new ones start at 0.
-        "bcfw" always starts from 0.
-    n_jobs : int or None, default=None
-        Number of threads; None means 1 unless in a :obj:`joblib.parallel_config` context, -1 all processors. Results
-        do not depend on it.
-    verbose : int or bool, default=0
-        Whether each iteration writes a line to stderr: objective, norm of the gradient, bound on the distance from the
-        optimum.
-    random_state : int, RandomState instance or None, default=None
-        For the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron"; the other solvers are
-        deterministic.
+        Weights of segment labels; labels that are missing from a dict have weight 1. The weight of a sequence in the
+        objective is its ``sample_weight`` times the mean weight over its tokens, where a token has the weight of the
+        label of its segment. "balanced" gives a label the weight n / (n_labels * n_label), where n and n_label are
+        numbers of tokens, weighted by ``sample_weight``. Unlike ``sample_weight``, class weights do not affect the
+        counts behind ``min_pattern_count`` and ``min_feature_count``: counts describe the data, whereas class weights
+        describe the cost of errors.
+    objective, penalty, solver, max_iter, tol, warm_start, n_jobs, verbose, random_state : as in :class:`HighOrderCRF`
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        What tokens can be, sorted, the columns of :meth:`predict_marginals`: labels ("runs", "segments"), or the tags
-        that the segments of at most ``max_segment_length_`` tokens consist of ("bio", "bioes").
+        The classes of tokens, sorted, which are the columns of :meth:`predict_marginals`: labels for "runs" and
+        "segments"; for "bio" and "bioes", the tags of all segments of at most ``max_segment_length_`` tokens.
     segment_labels_ : ndarray of shape (n_labels,)
         The labels of segments, sorted.
     max_segment_length_ : dict
-        Highest number of tokens of a segment by label, int or inf.
+        Maximum number of tokens of a segment by label, int or inf.
     patterns_ : list of tuples of labels
-        The patterns of segment labels, by order; the single labels come first, in the order of ``segment_labels_``.
-    pattern_coef_ : ndarray of shape (n_patterns,)
-        Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
-    coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
-        Weight of each (pattern, feature) pair; the first rows are those of the single labels.
-    automaton_ : PatternAutomaton
-        The compiled patterns: states and arcs.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
-    n_iter_ : int
-        Number of iterations.
-    n_passes_ : int or float
-        Number of passes over the data that the solver counts: each evaluation of the objective, its gradient or both is
-        one, and so is each product of the Hessian with a vector, and each pass of steps from sequence to sequence; nan
-        where an own solver does not count them.
-    objective_history_ : ndarray of shape (n_iter_ + 1,)
-        The minimised function, from the start to the fitted weights: negative log-likelihood in nats, or what other
-        ``objective`` there is, summed over sequences, plus penalty.
-    optimality_gap_ : float
-        Upper bound on how far the last value is above the optimum: max(sigma)^2 * norm(gradient)^2 / 2; inf where some
-        sigma is inf. With ``l1_reg`` the shortest subgradient takes the gradient's place. For "hinge" it is the duality
-        gap; for "perceptron", which need not approach an optimum, and for "local_feature_matching", it is inf.
+        The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
+    pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_ : as in :class:`HighOrderCRF`
+    n_iter_, n_passes_, objective_history_, optimality_gap_ : as in :class:`HighOrderCRF`
 
     See Also
     --------
@@ -201,21 +132,20 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     Notes
     -----
-    With ``max_segment_length=None`` the model has no segments longer than those it was trained on. Where a test
-    sequence has one, prediction breaks it up, and its log-likelihood is -inf. Unseen lengths cost little where features
-    say what a length is worth ("length=7+", "log_length"): ``max_segment_length=inf``, or any number, lifts the limit.
+    With ``max_segment_length=None``, the model has no segments longer than those of the training data. A longer segment
+    of a test sequence is broken up by prediction, and its log-likelihood is -inf. ``max_segment_length=inf``, or any
+    number, lifts this limit; unseen lengths cost little if features describe length ("length=7+", "log_length").
 
-    In a pipeline, which delegates only the methods that scikit-learn knows, segments come from
+    A pipeline delegates only the methods known to scikit-learn. To get segments from one, use
     ``pipe[-1].predict_segments(pipe[:-1].transform(X))``.
 
-    With ``l1_reg`` the fitted model has only what has a weight other than 0: other patterns of two or more labels are
-    neither in ``patterns_`` nor in the automaton, and the tables of prediction have no other (pattern, feature) pairs.
-    All answers are those of the model with its zeros. Single labels stay, and so do the names and numbers of features.
-    With ``sigma_reg=inf`` beside it, the optimum need not be unique.
+    With ``l1_reg``, weights of 0 are removed from the fitted model, as described in the notes on
+    :class:`HighOrderCRF`.
 
-    Time and memory of a gradient grow with tokens x (arcs of the automaton + states x longest segment), not with the
-    square of the number of labels. ``feature_order`` comes at little cost for features of the first token ("begin:");
-    for others it adds tokens x longest segment x patterns that have such features: keep it to those few that need it.
+    The time and memory of a gradient grow with tokens x (arcs of the automaton + states x longest segment), not with
+    the square of the number of labels. ``feature_order`` costs little for features of the first token ("begin:"). Other
+    features add tokens x longest segment x patterns with such features: restrict ``feature_order`` to the few features
+    that need it.
 
     References
     ----------
@@ -241,7 +171,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     >>> [(label, round(p, 2)) for _, _, label, p in crf.segment_marginals(X[1:], threshold=0.35)[0].tolist()]
     [('author', 0.39), ('date', 0.67)]
 
-    Words in text without spaces, as segments of characters. No word of the training data is longer than three:
+    Words in text without spaces, as segments of characters. No training word has more than three:
 
     >>> X = [[{"character": c} for c in text] for text in ["thecat", "adog"]]
     >>> y = [[(0, 3, "word"), (3, 6, "word")], [(0, 1, "word"), (1, 4, "word")]]
@@ -410,7 +340,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return Segments(offsets, segments.start[kept], segments.stop[kept], segments.codes[kept])
 
     def predict(self, X: Any) -> Any:
-        """Return the most probable segmentation of each sequence, in the encoding of the y of fit.
+        """Return the most probable segmentation of each sequence, in the encoding of y in fit.
 
         Parameters
         ----------
@@ -420,16 +350,16 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Returns
         -------
         labels : list of lists, list of arrays, or array
-            For "runs", "bio" and "bioes" one label or tag per token, in the shape of X and like the y of fit: lists if
-            y was lists, else arrays of shape (n_tokens,); an array of shape (n_sequences, n_tokens) for a 3-D X, of
-            shape (n_samples,) for a plain 2-D X. For "segments" lists of (start, stop, label).
+            For "runs", "bio" and "bioes", one label or tag per token, in the shape of X, and of the type of y in fit:
+            lists if y consisted of lists, else arrays of shape (n_tokens,). For a 3-D X an array of shape (n_sequences,
+            n_tokens), for a plain 2-D X one of shape (n_samples,). For "segments", lists of (start, stop, label).
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before fit.
+            If the estimator is not fitted.
         ValueError, TypeError
-            If X is not valid or does not go with the X of fit.
+            If X is invalid or does not match the X of fit.
 
         Examples
         --------
@@ -454,8 +384,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Returns
         -------
         segments : list of lists of (int, int, label)
-            (start, stop, label) of each segment, with ``stop`` excluded, in order. They tile the sequence; for "bio"
-            and "bioes" the O tokens are left out.
+            (start, stop, label) of each segment in order, with ``stop`` excluded. The segments tile the sequence,
+            except that O tokens of "bio" and "bioes" are left out.
 
         Examples
         --------
@@ -471,50 +401,21 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
 
     @available_if(BaseSequenceLabeler._has_probabilities)
-    def predict_marginals(self, X: Any) -> list[np.ndarray] | np.ndarray:
-        """Return the probability of each class at each token, given the whole sequence.
-
-        Parameters
-        ----------
-        X : as in :meth:`predict`
-
-        Returns
-        -------
-        marginals : list of arrays of shape (n_tokens, n_classes), or array
-            In [0, 1], rows sum to 1, columns as ``classes_``: that the token is in a segment of the label ("runs",
-            "segments"), or that it has the tag ("bio", "bioes"). An array of shape (n_sequences, n_tokens, n_classes)
-            for a 3-D X, of shape (n_samples, n_classes) for a plain 2-D X.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderSemiCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
-        >>> crf.classes_
-        array(['B-PER', 'I-PER', 'O'], dtype='<U5')
-        >>> crf.predict_marginals(X)[1].round(2)
-        array([[0.36, 0.  , 0.64],
-               [0.64, 0.15, 0.21]])
-        """
-        return super().predict_marginals(X)
-
-    @available_if(BaseSequenceLabeler._has_probabilities)
     def segment_marginals(self, X: Any, threshold: float = 1e-6) -> list[np.ndarray]:
-        """Return the segments that are probable enough, each with its probability.
+        """Return all segments whose probability reaches a threshold.
 
         Parameters
         ----------
         X : as in :meth:`predict`
         threshold : float, default=1e-6
-            Lowest probability of a segment. With 0 there are all that ``max_segment_length_`` allows.
+            Lowest probability of a segment. A threshold of 0 returns every segment that ``max_segment_length_`` allows.
 
         Returns
         -------
         segments : list of structured arrays of shape (n_segments,)
             For each sequence, fields ``start`` and ``stop`` (int64), ``label`` and ``probability`` (float64), sorted by
-            start, stop and label. The probability is that of a segment with this very start, stop and label. For "bio"
-            and "bioes" the O tokens are left out; their probabilities are those of :meth:`predict_marginals`.
+            start, stop and label. The probability refers to a segment with exactly this start, stop and label. O tokens
+            of "bio" and "bioes" are left out; :meth:`predict_marginals` returns their probabilities.
 
         Raises
         ------
@@ -550,39 +451,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         table["label"], table["probability"] = fitted.segment_labels_[segments.codes], probability
         return np.split(table, segments.offsets[1:-1]) if len(batch) else []
 
-    @available_if(BaseSequenceLabeler._has_probabilities)
-    def pattern_marginals(self, X: Any, patterns: Iterable[tuple]) -> list[np.ndarray] | np.ndarray:
-        """Return the probability that an occurrence of a pattern of segment labels ends at a token.
-
-        Parameters
-        ----------
-        X : as in :meth:`predict`
-        patterns : iterable of tuples of labels
-            Labels of consecutive segments; of any length, whether the model has a weight for them or not.
-
-        Returns
-        -------
-        marginals : list of arrays of shape (n_tokens, n_patterns), or array
-            The probability that the last segment of an occurrence ends with the token. In the shape of X, as for
-            :meth:`predict_marginals`; columns as ``patterns``.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For an empty pattern and for labels that are not in ``segment_labels_``.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderSemiCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
-        >>> crf.pattern_marginals(X, [("PER",), ("O", "PER")])[1].round(2)
-        array([[0.21, 0.  ],
-               [0.79, 0.51]])
-        """
-        return super().pattern_marginals(X, patterns)
-
     # --- quality ------------------------------------------------------------------------------------------------------
 
     def _read_truth(self, y, batch, form, unknown):
@@ -600,68 +468,3 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     def _are_right(self, decoded, truth):
         features = (token_features(segments, self._encoding, self._outside) for segments in (decoded, truth))
         return np.equal(*features).all(axis=0)
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the token accuracy.
-
-        A token counts as right if its label is ("runs"), if its tag is ("bio", "bioes"), or if its label is and
-        whether a segment starts with it ("segments"). Scores of whole segments are in :mod:`sklearn_hocrf.metrics`.
-
-        Parameters
-        ----------
-        X : as in :meth:`predict`
-        y : as in :meth:`fit`
-            A label that fit has not seen counts as an error of the model. Tags that break the rules stand for those of
-            the segments as which fit reads them.
-        sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, for all of its tokens.
-
-        Returns
-        -------
-        accuracy : float
-
-        Raises
-        ------
-        ValueError
-            If X has no tokens of positive weight, or y does not go with it.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderSemiCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
-        0.75
-        """
-        return super().score(X, y, sample_weight)
-
-    @available_if(BaseSequenceLabeler._has_probabilities)
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """Return log P(y given x) of each sequence, without the penalty.
-
-        Parameters
-        ----------
-        X : as in :meth:`predict`
-        y : as in :meth:`fit`
-
-        Returns
-        -------
-        log_likelihood : ndarray of shape (n_sequences,)
-            In nats; 0 for empty sequences, -inf where the model forbids y: where a segment is longer than
-            ``max_segment_length_``.
-
-        Raises
-        ------
-        ValueError
-            For a label that fit has not seen.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderSemiCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
-        >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
-        array([-2.15,  -inf])
-        """
-        return super().log_likelihood(X, y)

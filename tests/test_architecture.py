@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "training": CORE | LEARNING | {"_settings"},
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training", "_estimator"},
-    "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training", "_estimator"},
+    "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training", "_estimator", "crf"},
     "__init__": TOOLS | ESTIMATORS | {"_version"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import sys
 from abc import ABCMeta, abstractmethod
+from collections.abc import Iterable
 from inspect import signature
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -100,25 +103,26 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
     # --- fit ----------------------------------------------------------------------------------------------------------
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to labelled sequences.
 
-        A plain 2-D X, a data frame of a time series, say, with a 1-D y is not one sequence but n sequences of one
-        token, and the model is then multinomial logistic regression. For one sequence write ``fit([X], [y])``, for
-        several, one for each value of a column, ``fit([rows for _, rows in frame.groupby("series")], ...)``.
+        A plain 2-D X, such as a data frame of a time series, with a 1-D y is read as n sequences of one token, not as
+        one sequence. The model is then multinomial logistic regression. To fit one sequence, write ``fit([X], [y])``;
+        to fit several, one for each value of a column, write ``fit([rows for _, rows in frame.groupby("series")],
+        ...)``.
 
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
-            shape (n_tokens, n_features). A 3-D array is a list of sequences of one length; a plain 2-D array, data
-            frame or sparse matrix is n sequences of length 1. No sequence may be empty.
+            shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
+            frame or sparse matrix is n sequences of length 1. Empty sequences are not allowed.
         y : list of label sequences, or array-like
             One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF` labels, tags or segments, as its ``encoding`` has it.
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``encoding``.
         sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence. Counts of patterns and features are weighted, too; weight 0 is the same as leaving
-            the sequence out.
+            One weight per sequence. It also weights the counts of patterns and features. Weight 0 excludes the
+            sequence.
 
         Returns
         -------
@@ -128,15 +132,15 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         Raises
         ------
         ValueError, TypeError
-            For parameters and data that are not valid, before any work; the estimator stays as it was.
+            For invalid parameters and data, before any work. The estimator is left unchanged.
 
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
             If the solver stopped before the gradient was small enough.
         UserWarning
-            If label patterns are so many and long (a million labels in all) that they take much time or memory; before
-            the work, with the numbers.
+            If there are so many long label patterns (a million labels in total) that they take much time or memory. The
+            warning precedes the work and estimates both.
 
         Examples
         --------
@@ -368,7 +372,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Return the most probable label sequence of each sequence.
 
         Parameters
@@ -379,15 +383,16 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         Returns
         -------
         labels : list of lists, list of arrays, or array
-            In the shape of X, and like the y of fit: lists of labels if y was lists, else arrays of shape (n_tokens,).
-            An array of shape (n_sequences, n_tokens) for a 3-D X, of shape (n_samples,) for a plain 2-D X.
+            In the shape of X, and of the type of y in fit: lists of labels if y consisted of lists, else arrays of
+            shape (n_tokens,). For a 3-D X an array of shape (n_sequences, n_tokens), for a plain 2-D X one of shape
+            (n_samples,).
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before fit.
+            If the estimator is not fitted.
         ValueError, TypeError
-            If X is not valid or does not go with the X of fit.
+            If X is invalid or does not match the X of fit.
 
         Examples
         --------
@@ -406,8 +411,8 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return decode_labels(codes, fitted.classes_, batch.offsets, as_lists=as_lists)
 
     @available_if(_has_probabilities)
-    def predict_marginals(self, X):
-        """Return the probability of each label at each token, given the whole sequence.
+    def predict_marginals(self, X: Any) -> Any:
+        """Return the probability of each class at each token, given the whole sequence.
 
         Parameters
         ----------
@@ -416,8 +421,10 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_classes), or array
-            In [0, 1], rows sum to 1, columns as ``classes_``. An array of shape (n_sequences, n_tokens, n_classes) for
-            a 3-D X, of shape (n_samples, n_classes) for a plain 2-D X.
+            Columns as in ``classes_``; rows sum to 1. For a 3-D X an array of shape (n_sequences, n_tokens, n_classes),
+            for a plain 2-D X one of shape (n_samples, n_classes). For :class:`~sklearn_hocrf.HighOrderSemiCRF`, the
+            probability that the token lies in a segment with this label ("runs", "segments"), or that it has this tag
+            ("bio", "bioes").
 
         Examples
         --------
@@ -427,14 +434,26 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         >>> HighOrderCRF(max_order=2).fit(X, y).predict_marginals(X)[1].round(2)
         array([[0.2 , 0.59, 0.21],
                [0.2 , 0.21, 0.59]])
+
+        Tags of segments:
+
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf.classes_
+        array(['B-PER', 'I-PER', 'O'], dtype='<U5')
+        >>> crf.predict_marginals(X)[1].round(2)
+        array([[0.36, 0.  , 0.64],
+               [0.64, 0.15, 0.21]])
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
         return fitted._reshape(fitted._class_marginals(batch), batch, form)
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
-        """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators know.
+    def predict_proba(self, X: Any) -> Any:
+        """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators expect.
 
         Parameters
         ----------
@@ -455,24 +474,25 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return self.predict_marginals(X)
 
     @available_if(_has_probabilities)
-    def pattern_marginals(self, X, patterns):
+    def pattern_marginals(self, X: Any, patterns: Iterable[tuple]) -> Any:
         """Return the probability that an occurrence of a label pattern ends at a token.
 
         Parameters
         ----------
         X : as in :meth:`predict`
         patterns : iterable of tuples of labels
-            Of any length, whether the model has a weight for them or not.
+            Patterns of any length, with or without a weight in the model. For
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments.
 
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_patterns), or array
-            In the shape of X, as for :meth:`predict_marginals`; columns as ``patterns``.
+            In the shape of X, as in :meth:`predict_marginals`; columns as in ``patterns``.
 
         Raises
         ------
         ValueError, TypeError
-            For an empty pattern and for labels that are not in ``classes_``.
+            For an empty pattern and for labels that are unknown to the model.
 
         Examples
         --------
@@ -482,6 +502,16 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         >>> HighOrderCRF(max_order=2).fit(X, y).pattern_marginals(X, [("DET", "NOUN")])[1].round(2)
         array([[0.  ],
                [0.35]])
+
+        Patterns of segments:
+
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf.pattern_marginals(X, [("PER",), ("O", "PER")])[1].round(2)
+        array([[0.21, 0.  ],
+               [0.79, 0.51]])
         """
         fitted = self._as_fitted()
         codes = pattern_codes(list(patterns), fitted._labels)
@@ -500,16 +530,21 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     # --- quality ------------------------------------------------------------------------------------------------------
 
-    def score(self, X, y, sample_weight=None):
-        """Return the token accuracy: the share of tokens with the right label.
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the token accuracy: the fraction of tokens that are predicted correctly.
+
+        The prediction for a token is correct if its label is. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its tag
+        ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For scores of
+        whole segments, see :mod:`sklearn_hocrf.metrics`.
 
         Parameters
         ----------
         X : as in :meth:`predict`
         y : as in :meth:`fit`
-            A label that fit has not seen counts as an error of the model.
+            A label that did not occur in fit counts as an error of the model. Tags that violate the encoding are
+            interpreted as in fit.
         sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, for all of its tokens.
+            One weight per sequence, which applies to all of its tokens.
 
         Returns
         -------
@@ -518,7 +553,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         Raises
         ------
         ValueError
-            If X has no tokens of positive weight, or y does not go with it.
+            If X has no tokens of positive weight, or if y does not match X.
 
         Examples
         --------
@@ -527,6 +562,14 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
         >>> HighOrderCRF().fit(X, y).score(X, [["DET", "ADJ", "ADJ"], ["DET", "NOUN"]])
         0.8
+
+        Tags of segments:
+
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
+        0.75
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
@@ -539,7 +582,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return float(np.average(fitted._are_right(decoded, truth), weights=token_weight))
 
     @available_if(_has_probabilities)
-    def log_likelihood(self, X, y):
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """Return log P(y given x) of each sequence, without the penalty.
 
         Parameters
@@ -550,12 +593,13 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         Returns
         -------
         log_likelihood : ndarray of shape (n_sequences,)
-            In nats; -inf where the model forbids y, 0 for empty sequences.
+            In nats; 0 for empty sequences, -inf where the model rules out y, as it does for segments longer than
+            ``max_segment_length_``.
 
         Raises
         ------
         ValueError
-            For a label that fit has not seen.
+            For a label that did not occur in fit.
 
         Examples
         --------
@@ -564,6 +608,15 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
         >>> HighOrderCRF(max_order=2).fit(X, y).log_likelihood(X, y).round(2)
         array([-1.18, -1.05])
+
+        A segment that is too long:
+
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
+        array([-2.15,  -inf])
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)

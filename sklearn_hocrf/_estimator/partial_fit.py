@@ -42,50 +42,50 @@ class PartialFitMixin:
     def partial_fit(self, X, y, classes=None, patterns=None, sample_weight=None):
         """Train on the next sequences of a stream, with one pass over them.
 
-        There only if the solver is stochastic: "sgd", "adagrad" or an instance of one. The state of the solver (number
-        of sequences seen, sums of squared gradients ...) is carried from call to call. On a fitted estimator training
-        goes on from its weights, whatever the solver that found them; so it does after a change to another kind of
-        solver, whose state begins then. :meth:`fit` starts anew.
+        This method is available if the solver is stochastic: "sgd", "adagrad" or an instance of one. The state of the
+        solver (the number of sequences seen, sums of squared gradients, ...) is carried over from call to call. On a
+        fitted estimator, training continues from its weights, whichever solver found them. After a change to another
+        kind of solver, the weights are kept and the state starts anew. :meth:`fit` starts from scratch.
 
         Parameters
         ----------
         X : as in :meth:`fit`
-            The next sequences. Attribute names that earlier calls did not have get numbers after those known; other X
-            must have the features of the first call. For raw tokens an extractor that hashes needs to have seen none of
-            them: ``SequenceFeatureExtractor(n_features=...)``.
+            The next sequences. Attribute names that are new get the numbers after the known ones. Other forms of X must
+            have the features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
+            ``SequenceFeatureExtractor(n_features=...)``.
         y : as in :meth:`fit`
         classes : array-like of labels, default=None
-            All labels of the stream, or tags for "bio" and "bioes"; None stands for those of the first call. Later
-            calls may leave them out.
+            All labels of the stream; tags for "bio" and "bioes". None stands for the labels of the first call. Optional
+            in later calls.
         patterns : {"observed", "all"}, iterable of tuples of labels or None, default=None
-            The label patterns of the stream, in place of the parameter ``patterns``; "observed" are those of the first
-            call. Later calls may leave them out.
+            The label patterns of the stream, in place of the parameter ``patterns``; "observed" selects the patterns of
+            the first call. Optional in later calls.
         sample_weight : array-like of shape (n_sequences,), default=None
             As in :meth:`fit`.
 
         Returns
         -------
         self : object
-            ``objective_history_`` is about the sequences of this call alone, with their share of the penalty: before
-            and after the pass. ``optimality_gap_`` is inf.
+            ``objective_history_`` has two values, from before and after the pass. They cover the sequences of this call
+            alone, with their share of the penalty. ``optimality_gap_`` is inf.
 
         Raises
         ------
         AttributeError
-            Where the solver is not stochastic.
+            If the solver is not stochastic.
         ValueError, TypeError
-            For data that are not valid, and for labels that are not among the classes; the estimator stays as it was.
+            For invalid data, and for labels that are not among the classes. The estimator is left unchanged.
 
         Notes
         -----
-        The penalty belongs to the stream as a whole, and each sequence bears a share of 1 / N. N is ``n_sequences`` of
-        the solver (:class:`~sklearn_hocrf.training.SGD`), by default the number of sequences seen so far. To go through
-        a file several times, give it.
+        The penalty belongs to the stream as a whole; each sequence bears a share of 1 / N. N is ``n_sequences`` of the
+        solver (:class:`~sklearn_hocrf.training.SGD`), by default the number of sequences seen so far. Specify it to go
+        through a file several times.
 
-        A call costs about as much as a pass over its sequences and over all weights: sequences are best given by the
-        thousand. The step size is found in the first call, on its sequences, unless the solver has one
-        (``step_size``): that call should not have a handful only. ``min_feature_count`` above 1 and
-        ``class_weight="balanced"`` would need all of the stream, and are refused.
+        A call costs about as much as a pass over its sequences and over all weights, so it is best to pass sequences by
+        the thousand. The first call determines the step size from its sequences, unless the solver has a given
+        ``step_size``; it should therefore have more than a few sequences. ``min_feature_count`` above 1 and
+        ``class_weight="balanced"`` are refused, because they depend on the entire stream.
 
         Examples
         --------
