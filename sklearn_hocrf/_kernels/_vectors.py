@@ -1,4 +1,4 @@
-"""What kernel files share: vectors of LANES numbers, the sum network, the automaton's arcs.
+"""Arithmetic of the kernels: vectors of LANES numbers, dual numbers, and vectors of STEP numbers.
 
 A *table of lanes* is a two-dimensional array of float64 with LANES columns, one per sequence of a block, whose rows are
 read and written as whole vectors. With ``lane_kind=None`` the same operations work on single numbers, for tables of one
@@ -8,8 +8,12 @@ With ``lane_kind=(LANES,)`` or ``(None,)`` they work on dual numbers: each row o
 then their derivatives along one direction, and every operation obeys the rules of differentiation. So a kernel
 compiled for dual numbers computes the derivatives of all that it computes.
 
+Products of sparse features with weights work along score columns instead: ``load_step``, ``store_step`` and
+``add_scaled`` treat STEP neighbours of a flat array as a vector.
+
 Numba keys the disk cache of a kernel on the kernel's own file. Files that use this one therefore state its hash
-(``COMMON_SOURCE``, held against it by a test): who changes this file changes those, and nobody runs stale code.
+(``VECTORS_SOURCE``), as they state the hash of ``_network`` (``NETWORK_SOURCE``). A test compares the hashes, and
+``python tests/test_architecture.py`` restates them.
 """
 
 import numpy as np
@@ -18,18 +22,18 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
-from ._jit import njit
-
 LANES = 16
 FOLDED = 4  # columns that are left of LANES where sums over all lanes are collected
+STEP = 8
 ir = cgutils.ir  # llvmlite, as numba brings it
 
 
 class _Lanes(types.Type):
-    """LANES float64 in vector registers."""
+    """Some float64 in vector registers."""
 
-    def __init__(self):
-        super().__init__(name=f"Lanes{LANES}")
+    def __init__(self, size):
+        super().__init__(name=f"Lanes{size}")
+        self.vector = ir.VectorType(ir.DoubleType(), size)
 
 
 class _Dual(types.Type):
@@ -40,15 +44,15 @@ class _Dual(types.Type):
         self.part = part
 
 
-_LANES_TYPE = _Lanes()
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_LANES_TYPE, _STEP_TYPE = _Lanes(LANES), _Lanes(STEP)
+_VECTOR = _LANES_TYPE.vector
 _BITS = ir.VectorType(ir.IntType(64), LANES)
 
 
 @register_model(_Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager, numba_type):
-        super().__init__(manager, numba_type, _VECTOR)
+        super().__init__(manager, numba_type, numba_type.vector)
 
 
 @register_model(_Dual)
@@ -97,10 +101,11 @@ def _pointers(context, builder, table_type, row_type, kind, args):
     return pointers
 
 
-def _splat(builder, number):
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
+def _splat(builder, number, vector=_VECTOR):
+    nothing = ir.Constant(vector, ir.Undefined)
+    one = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    return builder.shuffle_vector(one, nothing, zeros)
 
 
 @intrinsic
@@ -304,6 +309,44 @@ def exp(typing_context, lanes):
     return lanes(lanes), generate
 
 
+def _pointer_to_step(context, builder, signature, args):
+    """Return where a vector begins in an array; the first two arguments are the array and a place in it."""
+    data = make_array(signature.args[0])(context, builder, args[0]).data
+    place = context.cast(builder, args[1], signature.args[1], types.intp)
+    return builder.bitcast(builder.gep(data, [place]), _STEP_TYPE.vector.as_pointer())
+
+
+@intrinsic
+def load_step(typing_context, numbers, place):
+    """Return ``numbers[place : place + STEP]``."""
+
+    def generate(context, builder, signature, args):
+        return builder.load(_pointer_to_step(context, builder, signature, args), align=8)
+
+    return _STEP_TYPE(numbers, place), generate
+
+
+@intrinsic
+def store_step(typing_context, numbers, place, step):
+    """Write ``numbers[place : place + STEP]``."""
+
+    def generate(context, builder, signature, args):
+        builder.store(args[2], _pointer_to_step(context, builder, signature, args), align=8)
+        return context.get_dummy_value()
+
+    return types.void(numbers, place, step), generate
+
+
+@intrinsic
+def add_scaled(typing_context, total, scale, step):
+    """Return ``total + scale * step``, of one number ``scale``."""
+
+    def generate(context, builder, signature, args):
+        return _fused(builder, _splat(builder, args[1], _STEP_TYPE.vector), args[2], args[0])
+
+    return total(total, types.float64, step), generate
+
+
 if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual number is a tuple of two
 
     def load(table, row, lane_kind):
@@ -360,51 +403,11 @@ if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual nu
             return np.exp(lanes)
         return np.exp(lanes[0]), np.exp(lanes[0]) * lanes[1]
 
+    def load_step(numbers, place):
+        return numbers[place : place + STEP].copy()
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def sum_network(lane_kind, starts, terms, n_states, values):
-    """Evaluate the sum network: ``values`` is (P + I, W); its first P rows, alpha, are given."""
-    for node in range(len(starts) - 1):
-        start = starts[node]
-        total = add(load(values, terms[start], lane_kind), load(values, terms[start + 1], lane_kind))
-        for term in range(start + 2, starts[node + 1]):
-            total = add(total, load(values, terms[term], lane_kind))
-        store(values, n_states + node, total)
+    def store_step(numbers, place, step):
+        numbers[place : place + STEP] = step
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def sum_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
-    """Evaluate the transposed network: ``adjoints`` is (A + J + P, W); its first A rows, b, are given."""
-    for node in range(len(back_starts) - 1):
-        start = back_starts[node]
-        total = load(adjoints, back_terms[start], lane_kind)
-        for term in range(start + 1, back_starts[node + 1]):
-            total = add(total, load(adjoints, back_terms[term], lane_kind))
-        store(adjoints, n_arcs + node, total)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def largest_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
-    """Evaluate the transposed network in the (max, +) semiring."""
-    for node in range(len(back_starts) - 1):
-        start = back_starts[node]
-        most = load(adjoints, back_terms[start], lane_kind)
-        for term in range(start + 1, back_starts[node + 1]):
-            most = largest(most, load(adjoints, back_terms[term], lane_kind))
-        store(adjoints, n_arcs + node, most)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def resolve(weighted_arcs, state, arc_of_label):
-    """Find, for each label, the arc that ``state`` uses: its own, or that of the nearest suffix that has one."""
-    arc_of_label[:] = -1
-    missing = weighted_arcs.n_labels
-    while True:
-        for index in range(weighted_arcs.outgoing[state], weighted_arcs.outgoing[state + 1]):
-            arc = weighted_arcs.source_arcs[index]
-            if arc_of_label[weighted_arcs.arc_label[arc]] < 0:
-                arc_of_label[weighted_arcs.arc_label[arc]] = arc
-                missing -= 1
-        if missing == 0:
-            return
-        state = weighted_arcs.fail[state]
+    def add_scaled(total, scale, step):
+        return total + scale * step

@@ -27,6 +27,7 @@ P states, A arcs, Q varying_marginals (arcs whose score varies with the position
 import numpy as np
 
 from ._jit import njit
+from ._network import largest_adjoints, resolve, sum_adjoints, sum_network
 from ._vectors import (
     FOLDED,
     LANES,
@@ -36,21 +37,18 @@ from ._vectors import (
     fill,
     fill_dual,
     largest,
-    largest_adjoints,
     load,
     multiply,
     multiply_add,
-    resolve,
     smallest,
     store,
-    sum_adjoints,
-    sum_network,
     where_positive,
 )
 
 __all__ = ["FOLDED", "LANES", "LOWEST_LOG", "backward", "backward_max", "exponentiate", "forward", "label_arcs", "walk"]
 
-COMMON_SOURCE = "09a4a6a48f663562"
+NETWORK_SOURCE = "351e2296e0ec7f08"
+VECTORS_SOURCE = "91ed875f5eb77b93"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight

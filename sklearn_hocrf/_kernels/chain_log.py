@@ -14,6 +14,9 @@ of the scores. Logarithms are compared by their real parts.
 import numpy as np
 
 from ._jit import njit
+from ._network import arc_log, largest_of, log_sum, sum_adjoints_log, sum_network_log
+
+NETWORK_SOURCE = "351e2296e0ec7f08"
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -28,15 +31,15 @@ def forward_log(weighted_arcs, scores, varying_log, alpha):
     weighted = np.empty(len(weighted_arcs.arc_varying), alpha.dtype)
     log_scale = 0.0
     for row in range(n_rows):
-        _sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
+        sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         alpha[row + 1, 0] = -np.inf
         for state in range(1, n_states):
             first, stop = weighted_arcs.into[state], weighted_arcs.into[state + 1]
             for arc in range(first, stop):
-                weighted[arc] = values[weighted_arcs.arc_value[arc]] + _arc_log(weighted_arcs, varying_log, row, arc)
+                weighted[arc] = values[weighted_arcs.arc_value[arc]] + arc_log(weighted_arcs, varying_log, row, arc)
             score = scores[row * n_columns + weighted_arcs.state_label[state], 0]
-            alpha[row + 1, state] = _log_sum(weighted[first:stop]) + score
-        log_total = _log_sum(alpha[row + 1])
+            alpha[row + 1, state] = log_sum(weighted[first:stop]) + score
+        log_total = log_sum(alpha[row + 1])
         log_scale += log_total
         if log_total.real == -np.inf:
             break
@@ -59,22 +62,22 @@ def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts
     marginals = np.empty(n_labels, alpha.dtype)
     varying_marginals = np.empty(len(weighted_arcs.varying_arc), alpha.dtype)
     for row in range(len(alpha) - 2, -1, -1):
-        _sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
+        sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         for state in range(1, n_states):
             score = scores[row * n_columns + weighted_arcs.state_label[state], 0]
             for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
-                adjoints[arc] = beta[state] + score + _arc_log(weighted_arcs, varying_log, row, arc)
+                adjoints[arc] = beta[state] + score + arc_log(weighted_arcs, varying_log, row, arc)
                 used[arc] = adjoints[arc] + values[weighted_arcs.arc_value[arc]]
-        used[:] = np.exp(used - _log_sum(used))
+        used[:] = np.exp(used - log_sum(used))
         marginals[:] = 0.0
         for arc in range(n_arcs):
             marginals[weighted_arcs.arc_label[arc]] += used[arc]
             counts[arc, 0] += weight * used[arc]
             if weighted_arcs.arc_varying[arc] >= 0:
                 varying_marginals[weighted_arcs.arc_varying[arc]] = used[arc]
-        _sum_adjoints_log(weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
+        sum_adjoints_log(weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
         beta[:] = adjoints[len(adjoints) - n_states :]
-        beta -= _largest(beta)
+        beta -= largest_of(beta)
         for label in range(n_labels):
             scores[row * n_columns + label, 0] = marginals[label]
         for varying_number in range(len(varying_marginals) - 1, -1, -1):
@@ -84,59 +87,3 @@ def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts
                 scores[row * n_columns + weighted_arcs.varying_column[varying_number], 0] = varying_marginals[
                     varying_number
                 ]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _arc_log(weighted_arcs, varying_log, row, arc):
-    varying_number = weighted_arcs.arc_varying[arc]
-    score = weighted_arcs.arc_score[arc]
-    return (
-        score if varying_number < 0 else score + varying_log[row * len(weighted_arcs.varying_arc) + varying_number, 0]
-    )
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _largest(values):
-    top = values[0]
-    for value in values:
-        if value.real > top.real:
-            top = value
-    return top
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _log_sum(values):
-    top = _largest(values)
-    if top.real == -np.inf:
-        return top
-    total = np.exp(values[0] - top)
-    for value in values[1:]:
-        total += np.exp(value - top)
-    return top + np.log(total)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _log_sum_of(values, terms, start, stop):
-    top = values[terms[start]]
-    for term in range(start + 1, stop):
-        if values[terms[term]].real > top.real:
-            top = values[terms[term]]
-    if top.real == -np.inf:
-        return top
-    total = np.exp(values[terms[start]] - top)
-    for term in range(start + 1, stop):
-        total += np.exp(values[terms[term]] - top)
-    return top + np.log(total)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sum_network_log(starts, terms, alpha, values):
-    values[: len(alpha)] = alpha
-    for node in range(len(starts) - 1):
-        values[len(alpha) + node] = _log_sum_of(values, terms, starts[node], starts[node + 1])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sum_adjoints_log(starts, terms, n_arcs, adjoints):
-    for node in range(len(starts) - 1):
-        adjoints[n_arcs + node] = _log_sum_of(adjoints, terms, starts[node], starts[node + 1])

@@ -25,6 +25,7 @@ Row r + b of alpha is the border in front of row r, of block b.
 import numpy as np
 
 from ._jit import njit
+from ._network import largest_adjoints, resolve, sum_adjoints, sum_network
 from ._vectors import (
     add,
     add_folded,
@@ -32,19 +33,16 @@ from ._vectors import (
     fill,
     fill_dual,
     largest,
-    largest_adjoints,
     load,
     multiply,
     multiply_add,
-    resolve,
     smallest,
     store,
-    sum_adjoints,
-    sum_network,
     where_positive,
 )
 
-COMMON_SOURCE = "09a4a6a48f663562"
+NETWORK_SOURCE = "351e2296e0ec7f08"
+VECTORS_SOURCE = "91ed875f5eb77b93"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight

@@ -10,6 +10,9 @@ normalised to a total of 1 here, too: numbers that grew with the length would lo
 import numpy as np
 
 from ._jit import njit
+from ._network import arc_log, log_add, log_sum, sum_adjoints_log, sum_network_log
+
+NETWORK_SOURCE = "351e2296e0ec7f08"
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -26,16 +29,16 @@ def forward_log(weighted_arcs, tables, table, varying_log, begin, whole, alpha, 
     alpha[0] = -np.inf
     alpha[0, 0] = 0.0
     for row in range(n_tokens):
-        _sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
+        sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         begin[row] = -np.inf
         for state in range(1, n_states):
             for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
-                weighted = values[weighted_arcs.arc_value[arc]] + _arc_log(weighted_arcs, varying_log, row, arc)
+                weighted = values[weighted_arcs.arc_value[arc]] + arc_log(weighted_arcs, varying_log, row, arc)
                 number = tables.arc_span[arc]
                 if number >= 0:
                     whole[row, number] = weighted
                 else:
-                    begin[row, state] = _log_add(begin[row, state], weighted)
+                    begin[row, state] = log_add(begin[row, state], weighted)
         alpha[row + 1] = -np.inf
         for state in range(1, n_states):
             label = weighted_arcs.state_label[state]
@@ -46,7 +49,7 @@ def forward_log(weighted_arcs, tables, table, varying_log, begin, whole, alpha, 
                 if d > 1:
                     between += log_total[row + 1 - d]
                 terms[d - 1] = begin[row + 1 - d, state] + table[first + d, 0] - between
-            alpha[row + 1, state] = _log_sum(terms[:longest])
+            alpha[row + 1, state] = log_sum(terms[:longest])
         for number in range(n_spans):
             arc = tables.span_arc[number]
             label, target = weighted_arcs.arc_label[arc], weighted_arcs.arc_target[arc]
@@ -56,8 +59,8 @@ def forward_log(weighted_arcs, tables, table, varying_log, begin, whole, alpha, 
                 if d > 1:
                     between += log_total[row + 1 - d]
                 score = table[first + d, 0] + _span_log(tables, number, d, row * n_cells, table) - between
-                alpha[row + 1, target] = _log_add(alpha[row + 1, target], whole[row + 1 - d, number] + score)
-        total = _log_sum(alpha[row + 1])
+                alpha[row + 1, target] = log_add(alpha[row + 1, target], whole[row + 1 - d, number] + score)
+        total = log_sum(alpha[row + 1])
         log_total[row] = 0.0 if total.real == -np.inf else total  # a border that nothing reaches
         alpha[row + 1] -= log_total[row]
         log_z += log_total[row]
@@ -99,7 +102,7 @@ def backward_log(
                 if d > 1:
                     between += log_total[start]
                 onward = table[first + d, 0] + _span_log(tables, number, d, row * n_cells, table) - between + end
-                span_reach[start, number] = _log_add(span_reach[start, number], onward)
+                span_reach[start, number] = log_add(span_reach[start, number], onward)
                 used[number, d - 1] = np.exp(whole[start, number] + onward)
         for label in range(n_labels):
             first = row * n_cells + tables.first_cell[label] - 1
@@ -110,7 +113,7 @@ def backward_log(
                     between += log_total[start]
                 for state in range(tables.first_state[label], tables.first_state[label + 1]):
                     onward = table[first + d, 0] - between + ends[state]
-                    reach[start, state] = _log_add(reach[start, state], onward)
+                    reach[start, state] = log_add(reach[start, state], onward)
                     probability += np.exp(begin[start, state] + onward)
                 table[first + d, 0] = probability
         for target in range(n_labels, len(tables.longest)):
@@ -127,20 +130,18 @@ def backward_log(
                     if target >= 0:
                         table[row * n_cells + tables.first_cell[target] + d - 1, 0] += used[number, d - 1]
                     suffix = tables.span_suffix[suffix]
-        _sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
+        sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         varying_marginals[:] = 0.0
         for state in range(1, n_states):
             for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                 number = tables.arc_span[arc]
                 onward = span_reach[row, number] if number >= 0 else reach[row, state]
-                adjoints[arc] = onward + _arc_log(weighted_arcs, varying_log, row, arc)
+                adjoints[arc] = onward + arc_log(weighted_arcs, varying_log, row, arc)
                 marginal = np.exp(adjoints[arc] + values[weighted_arcs.arc_value[arc]])
                 counts[arc, 0] += weight * marginal
                 if weighted_arcs.arc_varying[arc] >= 0:
                     varying_marginals[weighted_arcs.arc_varying[arc]] = marginal
-        for node in range(len(weighted_arcs.back_starts) - 1):
-            first, stop = weighted_arcs.back_starts[node], weighted_arcs.back_starts[node + 1]
-            adjoints[n_arcs + node] = _log_sum_of(adjoints, weighted_arcs.back_terms, first, stop)
+        sum_adjoints_log(weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
         ends[:] = adjoints[len(adjoints) - n_states :]
         for varying_number in range(n_varying - 1, -1, -1):
             if weighted_arcs.varying_suffix[varying_number] >= 0:
@@ -149,14 +150,6 @@ def backward_log(
                 scores[row * n_columns + weighted_arcs.varying_column[varying_number], 0] = varying_marginals[
                     varying_number
                 ]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _arc_log(weighted_arcs, varying_log, row, arc):
-    varying_number, score = weighted_arcs.arc_varying[arc], weighted_arcs.arc_score[arc]
-    return (
-        score if varying_number < 0 else score + varying_log[row * len(weighted_arcs.varying_arc) + varying_number, 0]
-    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -169,45 +162,3 @@ def _span_log(tables, number, d, first_cell, table):
             total += table[first_cell + tables.first_cell[target] + d - 1, 0]
         number = tables.span_suffix[number]
     return total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _log_add(left, right):
-    if left.real < right.real:
-        left, right = right, left
-    return left if left.real == -np.inf else left + np.log1p(np.exp(right - left))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _log_sum(values):
-    top = values[0]
-    for value in values:
-        if value.real > top.real:
-            top = value
-    if top.real == -np.inf:
-        return top
-    total = np.exp(values[0] - top)
-    for value in values[1:]:
-        total += np.exp(value - top)
-    return top + np.log(total)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _log_sum_of(values, terms, start, stop):
-    top = values[terms[start]]
-    for term in range(start + 1, stop):
-        if values[terms[term]].real > top.real:
-            top = values[terms[term]]
-    if top.real == -np.inf:
-        return top
-    total = np.exp(values[terms[start]] - top)
-    for term in range(start + 1, stop):
-        total += np.exp(values[terms[term]] - top)
-    return top + np.log(total)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sum_network_log(starts, terms, alpha, values):
-    values[: len(alpha)] = alpha
-    for node in range(len(starts) - 1):
-        values[len(alpha) + node] = _log_sum_of(values, terms, starts[node], starts[node + 1])

@@ -11,7 +11,7 @@ Shapes: B blocks, W lanes, R rows, C score columns, E entries of a row, K target
 from ._jit import njit
 from ._vectors import add, fill, fill_dual, load, multiply_add, store
 
-COMMON_SOURCE = "09a4a6a48f663562"
+VECTORS_SOURCE = "91ed875f5eb77b93"
 FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
 
 

@@ -14,7 +14,7 @@ to and a weight. The entries of a token's row come in three kinds, one after the
 Scores are laid out by column and then by lane, so that those of one token touch a cache line each. Tokens are therefore
 summed up in the lines of a small table, some positions by all lanes, from which rows of lanes are copied.
 
-For dual numbers (see ``_common``) there are two weights for each pair, the other one a derivative; rows of the dense
+For dual numbers (see ``_vectors``) there are two weights for each pair, the other one a derivative; rows of the dense
 table are twice as long, and there are twice as many lines.
 
 Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = padded number of labels (a multiple of
@@ -22,87 +22,13 @@ Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = pa
 """
 
 import numpy as np
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic, models, register_model
-from numba.np.arrayobj import make_array
 
 from ._jit import njit
+from ._vectors import STEP, add_scaled, load_step, store_step
 
-STEP = 8
+VECTORS_SOURCE = "91ed875f5eb77b93"
 FEW = 4  # pairs: entries of features with more are not cut, for rows take memory for each part
 STRIP_ROWS, STRIP_NUMBERS = 8, 4096  # most positions, and about how many numbers, of the table of lines
-ir = cgutils.ir  # llvmlite, as numba brings it
-
-
-class _Step(types.Type):
-    """STEP float64 in vector registers."""
-
-    def __init__(self):
-        super().__init__(name=f"Step{STEP}")
-
-
-_STEP_TYPE = _Step()
-_VECTOR = ir.VectorType(ir.DoubleType(), STEP)
-
-
-@register_model(_Step)
-class _StepModel(models.PrimitiveModel):
-    def __init__(self, manager, numba_type):
-        super().__init__(manager, numba_type, _VECTOR)
-
-
-def _pointer(context, builder, signature, args):
-    """Return where in an array a vector begins; the first two arguments are the array and a place in it."""
-    data = make_array(signature.args[0])(context, builder, args[0]).data
-    place = context.cast(builder, args[1], signature.args[1], types.intp)
-    return builder.bitcast(builder.gep(data, [place]), _VECTOR.as_pointer())
-
-
-@intrinsic
-def _load(typing_context, numbers, place):
-    """Return ``numbers[place : place + STEP]``."""
-
-    def generate(context, builder, signature, args):
-        return builder.load(_pointer(context, builder, signature, args), align=8)
-
-    return _STEP_TYPE(numbers, place), generate
-
-
-@intrinsic
-def _store(typing_context, numbers, place, step):
-    """Write ``numbers[place : place + STEP]``."""
-
-    def generate(context, builder, signature, args):
-        builder.store(args[2], _pointer(context, builder, signature, args), align=8)
-        return context.get_dummy_value()
-
-    return types.void(numbers, place, step), generate
-
-
-@intrinsic
-def _add_scaled(typing_context, total, scale, step):
-    """Return ``total + scale * step``."""
-
-    def generate(context, builder, signature, args):
-        one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), args[1], ir.Constant(ir.IntType(32), 0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), STEP), [0] * STEP)
-        scales = builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
-        return builder.fadd(args[0], builder.fmul(scales, args[2], flags=("contract",)), flags=("contract",))
-
-    return total(total, types.float64, step), generate
-
-
-if config.DISABLE_JIT:
-
-    def _load(numbers, place):
-        return numbers[place : place + STEP].copy()
-
-    def _store(numbers, place, step):
-        numbers[place : place + STEP] = step
-
-    def _add_scaled(total, scale, step):
-        return total + scale * step
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -189,13 +115,13 @@ def score_rows(rows, pairs, weights, slopes, dense, tile, scores):
                     at = ((position - begin) * n_lines + line) * width
                     singles, ranges = rows.singles[token], rows.ranges[token]
                     for column in range(0, n_padded, STEP):
-                        total = _load(lines, at + column)
+                        total = load_step(lines, at + column)
                         from_column = column + line // n_lanes * n_padded
                         for entry in range(rows.indptr[token], singles):
                             value = rows.values[entry] if len(rows.values) else 1.0
-                            step = _load(table, np.int64(rows.place[entry]) * row_length + from_column)
-                            total = _add_scaled(total, value, step)
-                        _store(lines, at + column, total)
+                            step = load_step(table, np.int64(rows.place[entry]) * row_length + from_column)
+                            total = add_scaled(total, value, step)
+                        store_step(lines, at + column, total)
                     for entry in range(singles, ranges):
                         value = rows.values[entry] if len(rows.values) else 1.0
                         lines[at + rows.other[entry]] += value * source[rows.place[entry]]
@@ -246,11 +172,11 @@ def add_expectations(rows, pairs, tile, marginals, weight, gradient, dense):
                     at = ((position - begin) * n_lanes + lane) * width
                     singles, ranges = rows.singles[token], rows.ranges[token]
                     for column in range(0, row_length, STEP):
-                        step = _load(lines, at + column)
+                        step = load_step(lines, at + column)
                         for entry in range(rows.indptr[token], singles):
                             value = rows.values[entry] if len(rows.values) else 1.0
                             place = np.int64(rows.place[entry]) * row_length + column
-                            _store(table, place, _add_scaled(_load(table, place), value, step))
+                            store_step(table, place, add_scaled(load_step(table, place), value, step))
                     for entry in range(singles, ranges):
                         value = rows.values[entry] if len(rows.values) else 1.0
                         gradient[rows.place[entry]] += value * lines[at + rows.other[entry]]
