@@ -150,6 +150,9 @@ def test_weights_that_are_all_one_change_nothing(fit):
         ({"verb": np.inf}, "finite numbers >= 0"),
         ({"verb": "much"}, "finite numbers >= 0"),
         ({"verb": None}, "finite numbers >= 0"),
+        ({"verb": 10**400}, "finite numbers >= 0"),
+        (dict.fromkeys({label for labels in Y for label in labels}, 0), "class_weight is 0 for all labels of y"),
+        (dict.fromkeys({label for labels in Y for label in labels}, 1e308), "class_weight times sample_weight adds up"),
     ],
 )
 def test_bad_class_weights(fit, class_weight, message):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -453,14 +454,40 @@ def test_names_are_made_on_demand():
         ([[("a", "b")], [("a", ["c"])]], TypeError, r"sequence 1, position 0: field 1 is \['c'\], of type list"),
         ([[{"a": 1.0}, {"a": float("nan")}]], ValueError, "sequence 0, position 1: field 'a' is nan"),
         ([[1.0], [2.0, float("inf")]], ValueError, "sequence 1, position 1: field 'x' is inf"),
+        (
+            [[1.0], [2.0, 10**400]],
+            ValueError,
+            r"sequence 1, position 1: field 'x' is 1000*\.\.\.; numbers must be finite",
+        ),
+        ([[{"a": None}, {"a": 10**400}]], ValueError, "sequence 0, position 1: field 'a' is 1000"),
+        ([[(1e200, 1e200), (1.0, 2.0)]], ValueError, "sequence 0, position 0: the product of the template .* is inf"),
         ([np.ones((2, 2)), np.array([[1, np.nan]])], ValueError, "sequence 1, position 0: column 1 holds nan"),
         ([np.ones((2, 2)), np.ones((0, 0)), np.ones((2, 3))], ValueError, "sequence 2 has 3 columns, but sequence 0"),
         (SequenceBatch([0, 1], [0, 0], [], None, 0), ValueError, "no raw token columns"),
     ],
 )
 def test_bad_input(X, error, message):
+    templates = [((0, 0), (1, 0))] if "template" in message else None
     with pytest.raises(error, match=message):
-        SequenceFeatureExtractor().fit(X)
+        SequenceFeatureExtractor(templates).fit(X)
+
+
+def test_sums_beyond_floating_point_numbers():
+    with pytest.raises(ValueError, match="inf: sequence 1, position 0, feature 0 is inf"):
+        SequenceFeatureExtractor([(0, 0), (1, 0)], n_features=1).fit_transform([[(1.0, 2.0)], [(1e308, 1e308)]])
+    with pytest.raises(ValueError, match="sequence 0, start 0, stop 1: values of 'n' add up to inf"):
+        SegmentFeatureExtractor((), functions=[huge, huge]).fit([["a", "b"]], [["A", "B"]])
+    with pytest.raises(ValueError, match="sequence 0, position 1: 1000.* is beyond floating point numbers"):
+        Tokenwise(StandardScaler()).fit([[[1, 2], [3, 10**400]]])
+    assert LogOddsSegments(max_length=2**70).fit([["a", "b"]], [["A", "B"]]).max_length_ == 2**70
+    matrix = sparse.csc_array(np.eye(2))
+    matrix.indices = np.array([0, 7])
+    with pytest.raises(ValueError, match="sequence 0 of X is a broken sparse matrix"):
+        Tokenwise(StandardScaler()).fit([matrix])
+
+
+def huge(tokens, start, stop):
+    return {"n": 1e308}
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,15 @@ def test_labels_that_stand_for_none(y_true, message):
     assert metrics.token_accuracy_score([[-100, -5]], [[-100, 3]]) == 0.5  # integers of any sign are labels
 
 
+def test_weights_and_segments_beyond_numbers():
+    with pytest.raises(ValueError, match="adds up to more than floating point numbers hold"):
+        metrics.token_accuracy_score([["A"], ["B"]], [["A"], ["B"]], sample_weight=[1e308, 1e308])
+    with pytest.raises(
+        ValueError, match=r"y_true has the segment .* \(sequence 0, position 0\), but no sequence has so"
+    ):
+        metrics.segment_f1_score([[(0, 2**70, "A")]], [[(0, 1, "A")]], encoding="segments")
+
+
 @pytest.mark.parametrize("weight", [[[1.0], [1.0, 1.0]], ["1", "2"], np.array(["1", "2"])])
 def test_weights_are_numbers_of_sequences(weight):
     with pytest.raises(TypeError, match=r"one number a sequence, but sample_weight\[0\]"):

@@ -83,6 +83,24 @@ def test_all_forms_of_numeric_sequences_give_the_same_batch(convert):
     np.testing.assert_array_equal(data.targets.codes, [0, 1, 1])
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_series_of_polars(whole):
+    polars = pytest.importorskip("polars")
+
+    def series(sequences):
+        return polars.Series(sequences) if whole else [polars.Series(sequence) for sequence in sequences]
+
+    for X in ([[["a", "b"], ["c"]], [["a"]]], [[{"w": "a", "n": 1}, {"w": "c", "n": 2}], [{"w": "a", "n": 3}]]):
+        expected, like = stacked(X)
+        rows, data = stacked(series(X), series(Y))
+        np.testing.assert_array_equal(rows, expected)
+        assert list(data.features.names) == list(like.features.names)
+        np.testing.assert_array_equal(data.targets.codes, like.targets.codes)
+        np.testing.assert_array_equal(read_sequences(HighOrderStub(data.features), series(X))[0].toarray(), expected)
+    with pytest.raises(TypeError, match="sequence 0.* is the str 'ab'"):
+        check_training_data(STUB, polars.Series(["ab", "c"]), Y)
+
+
 def test_object_array_of_sequences():
     X = np.empty(2, dtype=object)
     X[:] = DENSE
@@ -326,6 +344,19 @@ def test_labels_that_stand_for_none_are_no_wrong_labels():
     assert encode_labels([-1, -100], np.array([-100, -1]), [0, 2]).tolist() == [1, 0]
 
 
+def test_a_long_label_does_not_make_all_labels_long():
+    """An array of fixed width would have 4 MB for each of the labels."""
+    labels = ["a" * 10**6, *(f"b{i}" for i in range(100))]
+    classes = sorted_labels(labels, [0, len(labels)])
+    assert classes.dtype == object
+    assert classes.tolist() == sorted(labels)
+    assert sorted_labels(["a" * 1000, "b"], [0, 2]).dtype == "<U1000"
+    for unknown in ("c" * 10**6, 10**5000, [10**5000]):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            encode_labels([unknown], classes, [0, 1])
+        assert len(str(raised.value)) < 160
+
+
 def test_unknown_labels():
     with pytest.raises(ValueError, match=r"unknown label 'C' \(sequence 1, position 1\)"):
         encode_labels(["A", "B", "C"], np.array(["A", "B"]), [0, 1, 3])
@@ -408,6 +439,13 @@ RIGHT = ["B-P", "I-P", "O", "B-P"]
         ("segments", [[*FIRST, (3, 4, "P")], [(0, 2, "P")]], ValueError, "of sequence 0 of y overlap"),
         ("segments", [FIRST, [(0, 3, "P")]], ValueError, r"\(0, 3, 'P'\) of sequence 1 of y ends beyond its 2 tokens"),
         ("segments", [FIRST, [(0, 2, "P"), (2, 3, "P")]], ValueError, r"\(2, 3, 'P'\) of sequence 1 of y ends beyond"),
+        (
+            "segments",
+            [FIRST, [(0, 2**70, "P")]],
+            ValueError,
+            r"\(sequence 1, position 0\), but no sequence has so many",
+        ),
+        ("segments", [FIRST, [(2**70, 2**71, "P")]], ValueError, r"\(sequence 1, position 0\), but no sequence has so"),
         ("segments", [FIRST, [(0, 0, "P")]], ValueError, r"\(sequence 1, position 0\), but 0 <= start < stop"),
         ("segments", [FIRST, [(0, 1, "P"), (1, 2)]], TypeError, r"\(1, 2\) of y \(sequence 1, position 1\) is no seg"),
         ("segments", [FIRST, [(0.0, 2, "P")]], TypeError, "start and stop must be integers"),
@@ -452,6 +490,36 @@ def test_unknown_labels_of_segments(encoding):
 
 
 # --- traps of X -------------------------------------------------------------------------------------------------------
+
+
+def twice(value):
+    """Return a matrix whose second row has one entry twice."""
+    return sparse.csr_array((np.array([1.0, value, value]), np.array([1, 0, 0]), np.array([0, 1, 3])), shape=(2, 2))
+
+
+def break_matrix(kind, **arrays):
+    """Return a matrix of two rows and columns whose arrays have been replaced, as files and bugs do."""
+    matrix = kind(np.eye(2))
+    for name, array in arrays.items():
+        setattr(matrix, name, np.array(array, dtype=np.int32))
+    return matrix
+
+
+def wide():
+    indices = np.array([3, 2**31 + 5], dtype=np.int64)
+    return sparse.csr_array((np.ones(2), indices, np.array([0, 1, 2])), shape=(2, 2**31 + 10))
+
+
+COO = sparse.coo_array(np.eye(2))
+COO.coords = (np.array([0, 7]), np.array([0, 1]))
+BROKEN = [
+    COO,
+    *(break_matrix(sparse.csr_array, indptr=indptr) for indptr in ([0, 5, 2], [1, 1, 2], [0, 1, 9], [0, 1], [0, 2, 1])),
+    *(break_matrix(kind, indices=i) for kind in (sparse.csr_matrix, sparse.csc_array) for i in ([0, 7], [0, -1])),
+    break_matrix(sparse.bsr_array, indices=[7, 7]),
+]
+CYCLE: dict = {"word": "a"}
+CYCLE["self"] = CYCLE
 
 
 @pytest.mark.parametrize(
@@ -519,6 +587,30 @@ def test_unknown_labels_of_segments(encoding):
             "sequence 1, position 0, feature 1 .*masked",
         ),
         (np.ma.array([[[1.0], [2.0]]], mask=[[[0], [1]]]), ValueError, "sequence 0, position 1, feature 0 .*masked"),
+        # beyond floating point numbers
+        ([DENSE[0], [[1, 10**400, 2]]], ValueError, "inf: sequence 1, position 0, feature 1 is 1000*[.]{3}$"),
+        (
+            [DENSE[0], [[1, -(10**5000), 2]]],
+            ValueError,
+            "inf: sequence 1, position 0, feature 1 is an integer of 16610",
+        ),
+        (np.array([[[1], [10**400]]], dtype=object), ValueError, "inf: sequence 0, position 1, feature 0 is 1000"),
+        (
+            [[{}, {"a": 10**5000}], [{}]],
+            ValueError,
+            "inf: sequence 0, position 1, attribute 'a' is an integer of 16610",
+        ),
+        ([[{"a": {"b": 1e308}, "a:b": 1e308}, {}], [{}]], ValueError, "inf: sequence 0, position 0, feature 0 is inf"),
+        ([twice(1e308), DENSE[1][:, :2]], ValueError, "inf: sequence 0, position 1, feature 0 is inf"),
+        # dicts without end
+        (
+            [[{}, CYCLE], [{}]],
+            ValueError,
+            "sequence 0, position 1 of X: attribute 'self' is a dict more than 100 levels",
+        ),
+        # matrices that point outside of themselves
+        *(([DENSE[0][:, :2], broken], ValueError, "sequence 1 of X is a broken sparse matrix") for broken in BROKEN),
+        ([wide(), wide()], ValueError, "X has 2147483658 features, but at most 2147483647 are possible"),
         # tuples of text: columns, or names?
         ([[["a"], ("a", "NN")], [["b"]]], TypeError, r"sequence 0, position 1 .* tuple \('a', 'NN'\).*use a list"),
         # nothing there
@@ -556,6 +648,10 @@ def test_bad_sequences(X, error, message):
         (np.ones(4), ValueError, "Reshape your data"),
         ([1, 2], ValueError, "Reshape your data"),
         (pd.DataFrame({"a": [1, 2], 3: [1, 2]}), TypeError, "Feature names"),
+        ([[1, 2], [3, 10**400]], ValueError, "inf: sequence 1, position 0, feature 1 is 1000"),
+        (twice(1e308), ValueError, "inf: sequence 1, position 0, feature 0 is inf"),
+        *((broken, ValueError, "X is a broken sparse matrix") for broken in BROKEN),
+        (wide(), ValueError, "X has 2147483658 features, but at most 2147483647 are possible"),
     ],
 )
 def test_bad_tables(X, error, message):
@@ -572,6 +668,8 @@ def test_bad_tables(X, error, message):
         ([1.0, np.nan], "NaN"),
         (np.ones((2, 2)), "1D"),
         (np.ma.array([1.0, 5.0], mask=[0, 1]), "masked at sequence 1"),
+        ([1, 10**400], r"sample_weight\[1\] \(sequence 1\) is 1000.*beyond floating point"),
+        ([1e308, 1.5e308], r"adds up to more than floating point numbers hold.*1.5e\+308 \(sequence 1\)"),
     ],
 )
 def test_bad_weights(weight, message):
@@ -726,6 +824,9 @@ def test_keys_of_a_stream_are_those_of_all_its_parts():
         (([0, 3], [0, 1, 2, 4], [0, 1, 0], None, 2), "indptr of a SequenceBatch must ascend"),
         (([0, 3], [0, 1, 2, 3], [0, 2, 0], None, 2), r"indices of a SequenceBatch must lie in \[0, 2\)"),
         (([0, 3], [0, 1, 2, 3], [0, -1, 0], None, 2), r"indices of a SequenceBatch must lie in \[0, 2\)"),
+        (([0, 3], [0, 1, 2, 3], np.array([0, 2**32, 0]), None, 2), r"indices of a SequenceBatch must lie in \[0, 2\)"),
+        (([0, 3], [0, 1, 2, 3], [0, 1.5, 0], None, 2), "indices of a SequenceBatch must be integers"),
+        (([0, 3], [0, 1, 2, 3], [0, 1, 0], None, 2**33), "8589934592 features, but at most 2147483647 are possible"),
         (([0, 3], [0, 1, 2, 3], [0, 1, 0], [1.0], 2), "3 indices, but 1 values"),
         (([0, 3], [0, 1, 2, 3], [0, 1, 0], None, 2, ["a"]), "2 features, but 1 names"),
     ],

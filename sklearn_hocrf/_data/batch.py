@@ -109,7 +109,7 @@ class SequenceBatch:
     ):
         self.offsets = freeze(offsets, np.int64)
         self.indptr = freeze(indptr, np.int64)
-        self.indices = freeze(indices, np.int32)
+        self.indices = freeze(_within(indices, n_attributes), np.int32)
         self.values = None if values is None else freeze(values, np.float64)
         self.n_attributes = int(n_attributes)
         lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # names that are made when asked for
@@ -127,8 +127,6 @@ class SequenceBatch:
                 raise ValueError(f"{name} of a SequenceBatch must ascend from 0 to {stop}")
         if self.values is not None and len(self.values) != len(self.indices):
             raise ValueError(f"a SequenceBatch has {len(self.indices)} indices, but {len(self.values)} values")
-        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < self.n_attributes:
-            raise ValueError(f"indices of a SequenceBatch must lie in [0, {self.n_attributes})")
         if self.attribute_names is not None and len(self.attribute_names) != self.n_attributes:
             raise ValueError(f"a SequenceBatch has {self.n_attributes} features, but {len(self.attribute_names)} names")
         if self.block_names is not None and len(self.block_names) != self.n_features:
@@ -381,6 +379,18 @@ def _piece(sequences, offsets, rows_per_tile=None) -> Task:
         tables = (rows, first + start, here, np.where(ends, length - 1 - start, -1))
         tiles.append(Tile(*(freeze(table, np.int64) for table in tables)))
     return Task(sequences, tiles)
+
+
+def _within(indices, n_attributes) -> np.ndarray:
+    """Return numbers of features that lie in [0, n_attributes), or raise; before int32 can wrap them."""
+    indices, highest = np.asarray(indices), np.iinfo(np.int32).max
+    if n_attributes > highest:
+        raise ValueError(f"a SequenceBatch has {n_attributes} features, but at most {highest} are possible")
+    if indices.dtype.kind not in "iu" and (indices != np.floor(indices)).any():
+        raise ValueError("indices of a SequenceBatch must be integers")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < n_attributes:
+        raise ValueError(f"indices of a SequenceBatch must lie in [0, {n_attributes})")
+    return indices
 
 
 def _ranges(starts, stops) -> np.ndarray:

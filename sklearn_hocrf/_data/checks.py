@@ -6,7 +6,7 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["is_missing", "missing_label", "number_weights", "short", "unmasked"]
+__all__ = ["is_missing", "missing_label", "number_weights", "refuse_infinite_sum", "short", "to_float", "unmasked"]
 
 IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
@@ -29,6 +29,21 @@ def short(value, limit=60) -> str:
     except Exception as error:  # a user's class, or a number that is too long deep in a list
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def to_float(value) -> float:
+    """Return a number as a float; inf for an integer that is beyond floats.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.checks import to_float
+    >>> to_float(-(10**400)), to_float(7)
+    (-inf, 7.0)
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
 
 
 def is_missing(value) -> bool:
@@ -78,4 +93,17 @@ def number_weights(sample_weight):
                     f"sample_weight must be one number a sequence, but sample_weight[{n}] (sequence {n}) is "
                     f"{short(weight)} ({type(weight).__name__})"
                 )
+            if isinstance(weight, int) and not np.isfinite(to_float(weight)):
+                raise ValueError(f"sample_weight[{n}] (sequence {n}) is {short(weight)}, beyond floating point numbers")
     return sample_weight
+
+
+def refuse_infinite_sum(weight, what="sample_weight") -> None:
+    """Raise if weights of sequences add up to more than floating point numbers hold."""
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if np.isinf(total):
+        n = int(np.argmax(weight))
+        raise ValueError(
+            f"{what} adds up to more than floating point numbers hold; the highest is {weight[n]} (sequence {n})"
+        )

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .checks import short
 from .segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments
 
 __all__ = [
@@ -61,6 +62,7 @@ PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "
 ENCODINGS = ("runs", *PREFIXES, "segments")
 B, I, O, E, S = range(5)  # noqa: E741  the field's own letters; codes of prefixes: positions in PREFIXES
 OUTSIDE = "O"  # tag of the tokens outside of all segments, and the label of those tokens
+MAX_STOP = 2**62  # positions are int64
 NO_LABEL = "_"  # label of the tags that have none
 
 
@@ -278,12 +280,14 @@ def tag_channels(tags: TagTable, encoding) -> list[tuple[int, Channel]]:
 def read_segment(segment, where, name) -> tuple:
     """Return ``(start, stop, label)``, or raise; ``where`` and ``name`` say where the segment was, for the message."""
     if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != 3:
-        raise TypeError(f"{segment!r:.60} of {name} ({where}) is no segment (start, stop, label)")
+        raise TypeError(f"{short(segment)} of {name} ({where}) is no segment (start, stop, label)")
     start, stop, label = segment
     if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in (start, stop)):
-        raise TypeError(f"start and stop must be integers, but {name} has the segment {segment!r:.60} ({where})")
+        raise TypeError(f"start and stop must be integers, but {name} has the segment {short(segment)} ({where})")
     if not 0 <= start < stop:
-        raise ValueError(f"{name} has the segment {segment!r:.60} ({where}), but 0 <= start < stop must hold")
+        raise ValueError(f"{name} has the segment {short(segment)} ({where}), but 0 <= start < stop must hold")
+    if stop > MAX_STOP:
+        raise ValueError(f"{name} has the segment {short(segment)} ({where}), but no sequence has so many tokens")
     return int(start), int(stop), label
 
 

@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 SEEN = "the labels seen in fit"
+LONGEST_TEXT = 1000  # an array of fixed width has room for the longest text in each of its rows
 # kinds of arrays, and the types that they hold unchanged
 _NATIVE = {"b": (bool, np.bool_), "iu": (int, np.integer), "f": (float, np.floating), "U": (str, np.str_)}
 
@@ -113,6 +114,8 @@ def _sorted_objects(labels, offsets):
         ) from error
     for kinds, (kind, scalar) in _NATIVE.items():
         if all(type(label) is kind or isinstance(label, scalar) for label in classes):
+            if kinds == "U" and max(map(len, classes)) > LONGEST_TEXT:
+                break
             native = np.array(classes)
             # numpy strips trailing NULs, and makes floats, which are equal, of integers beyond int64
             if native.dtype.kind in kinds and native.tolist() == classes:

@@ -22,6 +22,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.checks import refuse_infinite_sum
 from .._data.labels import decode_labels
 from .._objectives import Problem
 from .._penalties import L2, ElasticNet
@@ -227,7 +228,10 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         weight = np.ones(len(data.batch)) if weight is None else weight
         codes, token_weight = self._training_codes(data.targets), np.repeat(weight, data.batch.lengths)
         of_label = check_class_weight(self.class_weight, data.targets.labels, codes, token_weight)
-        return weight * np.add.reduceat(of_label[codes], offsets[:-1]) / data.batch.lengths
+        with np.errstate(over="ignore"):
+            weight = weight * np.add.reduceat(of_label[codes], offsets[:-1]) / data.batch.lengths
+        refuse_infinite_sum(weight, "class_weight times sample_weight")
+        return weight
 
     def _starting_weights(self, layout, data):
         """Return zeros, or with ``warm_start`` the weights of the last fit, matched by pattern and feature."""

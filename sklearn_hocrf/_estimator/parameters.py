@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._data.checks import short
 from .._validation import warn_user
 from .._validation._sklearn import HasMethods, Interval, StrOptions
 from ..training import OBJECTIVES, SOLVERS
@@ -75,7 +76,7 @@ def _check_sigma_reg(sigma_reg) -> None:
     if sigmas.ndim > 1 or sigmas.size == 0 or sigmas.dtype.kind not in "iuf" or not (sigmas > 0).all():
         raise ValueError(
             "sigma_reg must be a number > 0, or a sequence of numbers > 0, one per order; inf means no penalty. "
-            f"Got {sigma_reg!r}"
+            f"Got {short(sigma_reg)}"
         )
     with np.errstate(over="ignore"):
         if not np.isfinite((1.0 / sigmas) ** 2).all():

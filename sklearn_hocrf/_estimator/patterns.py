@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 
 import numpy as np
 
+from .._data.checks import short
 from .._data.labels import label_codes
 from .._structure.patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from .._validation import warn_user
@@ -60,7 +61,7 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
     codes_of_given = pattern_codes(given, labels)
     longest = max(given, key=len, default=())
     if len(longest) > max_order + 1:
-        raise ValueError(f"pattern {longest!r} has order {len(longest) - 1}, but max_order is {max_order}")
+        raise ValueError(f"pattern {short(longest)} has order {len(longest) - 1}, but max_order is {max_order}")
     return given_patterns(codes_of_given, len(labels))
 
 
@@ -96,9 +97,11 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray) -> list[tuple]:
     codes = []
     for pattern in patterns:
         if not isinstance(pattern, (tuple, list)) or len(pattern) == 0:
-            raise ValueError(f"a label pattern must be a tuple of one or more labels, got {pattern!r}")
+            raise ValueError(f"a label pattern must be a tuple of one or more labels, got {short(pattern)}")
         for label in pattern:
             if not isinstance(label, Hashable) or label not in code_of:
-                raise ValueError(f"pattern {pattern!r} has the label {label!r}, which the training data do not have")
+                raise ValueError(
+                    f"pattern {short(pattern)} has the label {short(label)}, which the training data do not have"
+                )
         codes.append(tuple(code_of[label] for label in pattern))
     return codes

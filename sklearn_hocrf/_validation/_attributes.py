@@ -19,8 +19,8 @@ from scipy import sparse
 
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
-from .._data.checks import short
-from ._messages import refuse_non_sequence
+from .._data.checks import short, to_float
+from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._warnings import warn_user
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 SEPARATOR = ":"
+MAX_DEPTH = 100  # of dicts in dicts
 _COLLECTIONS = (list, tuple, set, frozenset)
 
 
@@ -205,7 +206,7 @@ def _check_name(name, n, t):
         )
 
 
-def _attributes_of(key, value, n, t):
+def _attributes_of(key, value, n, t, depth=0):
     """Yield the (name, amount) pairs of one entry of a feature dict."""
     _check_name(key, n, t)
     if isinstance(value, str):
@@ -213,27 +214,30 @@ def _attributes_of(key, value, n, t):
     elif isinstance(value, (Real, np.bool_)):
         yield key, _finite(value, key, n, t)
     elif isinstance(value, Mapping):
+        if depth > MAX_DEPTH:
+            raise ValueError(
+                f"sequence {n}, position {t} of X: attribute {short(key)} is a dict more than {MAX_DEPTH} levels deep, "
+                "or one that holds itself"
+            )
         for inner_key, inner in value.items():
-            for name, amount in _attributes_of(inner_key, inner, n, t):
+            for name, amount in _attributes_of(inner_key, inner, n, t, depth + 1):
                 yield key + SEPARATOR + name, amount
     elif isinstance(value, _COLLECTIONS):
         for name in _attribute_names(value, n, t):
             yield key + SEPARATOR + name, 1.0
     else:
         raise TypeError(
-            f"sequence {n}, position {t} of X: attribute {key!r} has the value {short(value)} "
+            f"sequence {n}, position {t} of X: attribute {short(key)} has the value {short(value)} "
             f"({type(value).__name__}); values are str, bool, numbers, lists of str, or dicts of these"
         )
 
 
 def _finite(value, key, n, t):
-    try:
-        amount = float(value)
-    except OverflowError:  # an int with more than 308 digits
-        amount = np.inf
+    amount = to_float(value)
     if not np.isfinite(amount):
         what = "NaN" if np.isnan(amount) else "inf"
-        raise ValueError(f"Input X contains {what}: sequence {n}, position {t}, attribute {key!r} is {short(value)}")
+        where = f"sequence {n}, position {t}, attribute {short(key)}"
+        raise ValueError(f"Input X contains {what}: {where} is {short(value)}")
     return amount
 
 
@@ -254,8 +258,9 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     indptr = offsets_of(known)[indptr]
     data = np.ones(indptr[-1]) if values is None else values[known]
     matrix = sparse.csr_array((data, ids[known], indptr), shape=(len(indptr) - 1, n_features))
-    matrix.sum_duplicates()
-    return SequenceBatch.from_csr(matrix, offsets, names)
+    batch = SequenceBatch.from_csr(matrix, offsets, names)  # which adds up what a token has twice
+    refuse_infinite_values(batch)
+    return batch
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:

@@ -6,7 +6,7 @@ from numbers import Real
 
 import numpy as np
 
-from .._data.checks import short
+from .._data.checks import short, to_float
 
 __all__ = ["check_class_weight"]
 
@@ -29,14 +29,15 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
     Raises
     ------
     ValueError
-        For weights that are no finite numbers >= 0; and for keys that are no labels, as long as there are labels
-        without a key. A dict of all labels may have more, which a fold of cross-validation may lack.
+        For weights that are no finite numbers >= 0; if all labels have weight 0; and for keys that are no labels, as
+        long as there are labels without a key. A dict of all labels may have more, which a fold of cross-validation may
+        lack.
     """
     if isinstance(class_weight, str):
         counts = np.bincount(codes, weights=token_weight, minlength=len(labels))
         return counts.sum() / (len(labels) * counts)
     for label, weight in class_weight.items():
-        if not isinstance(weight, Real) or not 0 <= float(weight) < np.inf:
+        if not isinstance(weight, Real) or not 0 <= to_float(weight) < np.inf:
             raise ValueError(f"class_weight maps labels to finite numbers >= 0, got {short(label)}: {short(weight)}")
     known = labels.tolist()
     unknown = [label for label in class_weight if label not in known]
@@ -46,4 +47,7 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
             f"class_weight has the key {short(unknown[0])}, which is no label of y, and the labels "
             f"{short(without)} of y are not in class_weight"
         )
-    return np.array([class_weight.get(label, 1.0) for label in known], dtype=np.float64)
+    weights = np.array([class_weight.get(label, 1.0) for label in known], dtype=np.float64)
+    if not weights.any():
+        raise ValueError(f"class_weight is 0 for all labels of y, {short(known)}: there is nothing to learn from")
+    return weights

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from .._data.batch import SequenceBatch
-from .._data.checks import number_weights, short
+from .._data.checks import number_weights, refuse_infinite_sum, short
 from .._data.segments import LengthBlock, TokenBlock
 from ._attributes import (
     Vocabulary,
@@ -21,7 +21,7 @@ from ._attributes import (
     read_known_attributes,
     sort_vocabulary,
 )
-from ._messages import refuse_non_sequence
+from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._rows import check_table, refuse_not_finite, stack_grid, stack_rows
 from ._sklearn import check_sample_weight, get_feature_names
 from ._targets import read_token_targets
@@ -82,6 +82,7 @@ def check_training_data(estimator, X, y, sample_weight=None, read_targets=read_t
     read_targets : callable
         ``read_targets(y, lengths, form, name, kept)`` returns the targets of the sequences that are kept.
     """
+    X = without_series(X)
     form = input_form(X)
     batch, features = _read_training_sequences(estimator, X, form)
     weight, kept = _check_training_batch(batch, sample_weight)
@@ -103,6 +104,7 @@ def check_more_data(estimator, X, y, sample_weight, read_targets) -> TrainingDat
     estimator, X, y, sample_weight, read_targets
         As in :func:`check_training_data`.
     """
+    X = without_series(X)
     form, features = input_form(X), estimator._features
     named = form == "sequences" and features.vocabulary is not None and not isinstance(X, SequenceBatch)
     if named:
@@ -139,7 +141,21 @@ def check_sequence_weight(sample_weight, n_sequences):
     weight = check_sample_weight(sample_weight, np.empty(n_sequences), dtype=np.float64, ensure_non_negative=True)
     if not weight.any():  # older versions of scikit-learn let this pass
         raise ValueError("Sample weights must contain at least one non-zero number.")
+    refuse_infinite_sum(weight)
     return weight
+
+
+def without_series(X):
+    """Return X with lists in place of series that do not have numpy's dtypes, which are those of polars."""
+    if _is_foreign_series(X):
+        return X.to_list()
+    if isinstance(X, (list, tuple)) and any(map(_is_foreign_series, X)):
+        return [sequence.to_list() if _is_foreign_series(sequence) else sequence for sequence in X]
+    return X
+
+
+def _is_foreign_series(value) -> bool:
+    return hasattr(value, "to_list") and not hasattr(getattr(value, "dtype", None), "kind")
 
 
 def input_form(X) -> str:
@@ -179,7 +195,7 @@ def _read_training_sequences(estimator, X, form):
             raise ValueError("X has no sequences: fit needs at least one")
         _refuse_segment_features(X, estimator)
         _warn_of_other_encoding(X, estimator)
-        _refuse_not_finite_batch(X)
+        refuse_infinite_values(X)
         return X, FeatureSpace(X.n_features, X.feature_names, None, is_table=False, kinds=_kinds_of(X))
     names = None
     if form == "table":
@@ -198,9 +214,9 @@ def _read_training_sequences(estimator, X, form):
         names = _common_column_names(X)
         matrix, offsets = stack_rows(X, estimator, None)
     refuse_not_finite(matrix, offsets)
-    return SequenceBatch.from_csr(matrix, offsets, names), FeatureSpace(
-        matrix.shape[1], names, None, is_table=form == "table"
-    )
+    batch = SequenceBatch.from_csr(matrix, offsets, names)
+    refuse_infinite_values(batch)
+    return batch, FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
 
 
 def _common_column_names(X):
@@ -219,6 +235,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
     ``estimator._features`` is the :class:`FeatureSpace` of its training data.
     """
     features, name = estimator._features, type(estimator).__name__
+    X = without_series(X)
     form = input_form(X)
     if isinstance(X, SequenceBatch):
         _refuse_segment_features(X, estimator)
@@ -226,7 +243,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
         _check_names(X.feature_names, features.names, name)
         if features.kinds != _kinds_of(X):
             raise ValueError(_other_segment_features(name))
-        _refuse_not_finite_batch(X)
+        refuse_infinite_values(X)
         return X, form
     if features.kinds is not None:
         raise ValueError(_other_segment_features(name))
@@ -247,7 +264,9 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
                 validate_data(estimator, sequence, reset=False, skip_check_array=True)
         matrix, offsets = stack_rows(X, estimator, features.n_features)
     refuse_not_finite(matrix, offsets)
-    return SequenceBatch.from_csr(matrix, offsets, features.names), form
+    batch = SequenceBatch.from_csr(matrix, offsets, features.names)
+    refuse_infinite_values(batch)
+    return batch, form
 
 
 def _check_fitted_table(estimator, X):
@@ -317,7 +336,7 @@ def _check_width(given, fitted, name, given_names=None, fitted_names=None):
     if given_names is not None and fitted_names is not None:
         pairs = enumerate(zip_longest(np.asarray(given_names), np.asarray(fitted_names)))
         i, (here, before) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-        in_x, in_fit = ("missing" if feature is None else repr(feature) for feature in (here, before))
+        in_x, in_fit = ("missing" if feature is None else short(feature) for feature in (here, before))
         message += f". The first that differs is feature {i}: it is {in_x}, in fit it was {in_fit}"
     raise ValueError(message)
 
@@ -331,11 +350,6 @@ def _check_names(given, fitted, name):
     if len(different):
         column = int(different[0])
         raise ValueError(
-            f"the features of X are not those {name} was fitted on: feature {column} is {given[column]!r}, in fit it "
-            f"was {fitted[column]!r}"
+            f"the features of X are not those {name} was fitted on: feature {column} is {short(given[column])}, in fit "
+            f"it was {short(fitted[column])}"
         )
-
-
-def _refuse_not_finite_batch(batch):
-    if batch.values is not None and not np.isfinite(batch.values).all():
-        refuse_not_finite(batch.tocsr(), batch.offsets)

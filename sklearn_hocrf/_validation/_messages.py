@@ -8,10 +8,18 @@ import numpy as np
 from scipy import sparse
 
 from .._data.batch import SequenceBatch
-from .._data.checks import short
+from .._data.checks import short, to_float
 from .._data.labels import place
 
-__all__ = ["feature_place", "not_finite", "refuse_masked", "refuse_non_sequence", "refuse_text"]
+__all__ = [
+    "feature_place",
+    "not_finite",
+    "refuse_broken",
+    "refuse_infinite_values",
+    "refuse_masked",
+    "refuse_non_sequence",
+    "refuse_text",
+]
 
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
@@ -38,12 +46,57 @@ def refuse_masked(array, *before) -> None:
 
 
 def refuse_text(array, *before) -> None:
-    """Raise if an array has text or dates, which numpy would convert; parameters are those of :func:`refuse_masked`."""
+    """Raise if an array has text or dates, which numpy would convert, or integers beyond floats.
+
+    Parameters are those of :func:`refuse_masked`.
+    """
     if array.dtype.kind in "OSUmM":
         for index, value in np.ndenumerate(array):
             if isinstance(value, _NO_NUMBERS):
                 where = feature_place(*before, *index)
                 raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number")
+            if isinstance(value, int) and np.isinf(to_float(value)):
+                raise ValueError(f"Input X contains inf: {feature_place(*before, *index)} is {short(value)}")
+
+
+def refuse_broken(matrix, before="X") -> None:
+    """Raise if a sparse matrix points outside of itself: scipy's conversions and products, in C, do not look.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array
+    before : str
+        What the matrix is, for the message.
+    """
+    if matrix.format == "coo":
+        for axis, (numbers, size) in enumerate(zip(matrix.coords, matrix.shape, strict=True)):
+            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
+                raise ValueError(
+                    f"{before} is a broken sparse matrix: a coordinate of axis {axis} is not in [0, {size})"
+                )
+    if matrix.format not in ("csr", "csc", "bsr"):
+        return
+    height, width = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+    n_rows, n_columns = matrix.shape[0] // height, matrix.shape[1] // width
+    n_major, n_minor = (n_columns, n_rows) if matrix.format == "csc" else (n_rows, n_columns)
+    indptr, indices = matrix.indptr, matrix.indices
+    fits = len(indptr) == n_major + 1 and indptr[0] == 0 and indptr[-1] <= min(len(indices), len(matrix.data))
+    if not fits or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(
+            f"{before} is a broken sparse matrix: indptr must have {n_major + 1} numbers that ascend from 0 to at most "
+            f"{len(indices)}"
+        )
+    used = indices[: indptr[-1]]
+    if len(used) and not 0 <= used.min() <= used.max() < n_minor:
+        raise ValueError(f"{before} is a broken sparse matrix: an index is not in [0, {n_minor})")
+
+
+def refuse_infinite_values(batch) -> None:
+    """Raise if a batch has values that are not finite: those of X, or sums of entries that X has twice."""
+    if batch.values is not None and not np.isfinite(batch.values).all():
+        entry = int(np.argmin(np.isfinite(batch.values)))
+        token = int(np.searchsorted(batch.indptr, entry, side="right")) - 1
+        raise not_finite(batch.values[entry], batch.offsets, token, int(batch.indices[entry]))
 
 
 def feature_place(*index) -> str:

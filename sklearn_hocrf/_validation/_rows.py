@@ -8,19 +8,23 @@ from sklearn.utils import check_array
 
 from .._data.arrays import offsets_of
 from .._data.checks import short
-from ._messages import feature_place, not_finite, refuse_masked, refuse_non_sequence, refuse_text
+from ._messages import feature_place, not_finite, refuse_broken, refuse_masked, refuse_non_sequence, refuse_text
 
 __all__ = ["check_table", "refuse_not_finite", "stack_grid", "stack_rows"]
+
+MAX_FEATURES = np.iinfo(np.int32).max  # numbers of features are int32
 
 
 def check_table(X, estimator, **options):
     """Return a plain 2-D X as float64 array or CSR matrix; nan and inf are left for :func:`refuse_not_finite`."""
     if isinstance(X, (list, tuple)):
         _refuse_ragged_table(X)
-    if not sparse.issparse(X):
+    if sparse.issparse(X):
+        refuse_broken(X)
+    else:
         refuse_masked(X)
         refuse_text(_as_objects_if_text(X))
-    return check_array(
+    matrix = check_array(
         X,
         accept_sparse="csr",
         dtype=np.float64,
@@ -29,6 +33,9 @@ def check_table(X, estimator, **options):
         estimator=estimator,
         **options,
     )
+    if matrix.shape[1] > MAX_FEATURES:
+        raise ValueError(f"X has {matrix.shape[1]} features, but at most {MAX_FEATURES} are possible")
+    return matrix
 
 
 def _as_objects_if_text(rows) -> np.ndarray:
@@ -88,6 +95,7 @@ def stack_rows(X, estimator, n_features):
 def _row_block(sequence, n):
     """Return one sequence as an array or sparse matrix of shape (T, n_features), or None if it has no tokens."""
     if sparse.issparse(sequence):
+        refuse_broken(sequence, f"sequence {n} of X")
         return sparse.csr_array(sequence)
     refuse_non_sequence(sequence, n)
     refuse_masked(sequence, n)

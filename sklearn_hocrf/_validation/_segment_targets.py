@@ -261,7 +261,7 @@ def _longest(max_segment_length, segments, labels, encoding):
         given = {label: given for label in names if encoding not in PREFIXES or label != OUTSIDE}
     for label, most in given.items():
         if label not in names:
-            raise ValueError(f"max_segment_length names the label {label!r}, which the training data do not have")
+            raise ValueError(f"max_segment_length names the label {short(label)}, which the training data do not have")
         if encoding in PREFIXES and label == OUTSIDE and most != 1:
             raise ValueError(f"max_segment_length['O'] is {most}, but every O token is a segment of length 1")
         longest[names.index(label)] = min(most, NO_LIMIT)
@@ -276,5 +276,5 @@ def _refuse_longer(segments, longest, labels, offsets, hint=""):
         segment = int(segments.start[i] - offsets[n]), int(segments.stop[i] - offsets[n]), label
         raise ValueError(
             f"segment {short(segment)} of sequence {n} of y has {segments.lengths[i]} tokens, but max_segment_length "
-            f"allows {longest[segments.codes[i]]} for the label {label!r}{hint}"
+            f"allows {longest[segments.codes[i]]} for the label {short(label)}{hint}"
         )

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenColumn
-from .._data.checks import is_missing, short
+from .._data.checks import is_missing, short, to_float
 from .._data.labels import place
 from .._validation import warn_user
 
@@ -194,7 +194,7 @@ def _kind_of_type(kind) -> str | None:
 
 
 def _cell_of(offsets, field):
-    return lambda t: f"{place(offsets, t)}: field {field!r}"
+    return lambda t: f"{place(offsets, t)}: field {short(field)}"
 
 
 def _check_width(widths, tokens, offsets) -> int:
@@ -281,12 +281,15 @@ def _text_column(cells) -> TokenColumn:
 
 
 def _number_column(cells, describe) -> TokenColumn | np.ndarray:
-    column = np.array(cells, dtype=np.float64)  # None becomes nan
+    try:
+        column = np.array(cells, dtype=np.float64)  # None becomes nan
+    except OverflowError:
+        column = np.array([None if cell is None else to_float(cell) for cell in cells], dtype=np.float64)
     if np.isnan(column).all():  # a column of text may look like that where all texts are missing
         return _text_column([None] * len(cells))
     for t in np.flatnonzero(~np.isfinite(column)).tolist():
         if cells[t] is not None:
-            raise ValueError(f"{describe(t)} is {cells[t]}; numbers must be finite")
+            raise ValueError(f"{describe(t)} is {short(cells[t])}; numbers must be finite")
     return freeze(column, np.float64)
 
 
@@ -296,7 +299,9 @@ def _read_batch(batch, fields) -> TokenTable:
     names = list(batch.columns) if fields is None else list(fields)
     for name in names:
         if name not in batch.columns:
-            raise ValueError(f"fields names {name!r}, but the SequenceBatch has the columns {list(batch.columns)!r}")
+            raise ValueError(
+                f"fields names {name!r}, but the SequenceBatch has the columns {short(list(batch.columns))}"
+            )
     kind = "batch" if batch.n_tokens else "empty"
     columns = {name: _batch_column(batch.columns[name], name) for name in names}
     return TokenTable(batch.offsets, columns, kind)

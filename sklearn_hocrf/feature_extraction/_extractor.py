@@ -14,8 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch, TokenColumn
+from .._data.checks import short
+from .._data.labels import place
 from .._data.segments import BAG, TokenBlock
 from .._persistence import VersionMixin
+from .._validation._messages import refuse_infinite_values
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._columns import TokenTable, apply_function, check_complete, complete_fields, is_text, read_tokens
 from ._hashing import HashedNames, hash_names
@@ -322,7 +325,8 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         self.templates_ = templates + [((name, 0),) for name in self.token_features_ if name not in used]
 
     def _known_fields(self):
-        return f"the tokens have the fields {self.fields_!r} and the token features {list(self.token_features_)!r}"
+        features = short(list(self.token_features_))
+        return f"the tokens have the fields {short(self.fields_)} and the token features {features}"
 
     def _like_fitted(self, X, table) -> TokenTable:
         """Return the table with exactly the fields of `fit`."""
@@ -332,7 +336,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         optional = table.kind == "empty" or table.kind == self._kind == "dict"
         if surplus or (lacking and not optional):
             raise ValueError(
-                f"the tokens have the fields {list(table.columns)!r}, but those in fit had {self.fields_!r}"
+                f"the tokens have the fields {short(list(table.columns))}, but those in fit had {short(self.fields_)}"
             )
         for field in table.columns.keys() & set(self.fields_):
             check_kind(table.columns[field], field in self._text_fields, field)
@@ -366,6 +370,9 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         attributes = []
         for vocabulary in vocabularies:
             parts, values = _multiply([shifted[pair] for pair in vocabulary.template])
+            if values is not None and not np.isfinite(values).all():
+                t = int(np.argmin(np.isfinite(values)))
+                raise ValueError(f"{place(offsets, t)}: the product of the template {vocabulary.template!r} is inf")
             if self.n_features is not None:
                 vocabulary.fit(parts)
                 hashes = np.append(hash_names(vocabulary.names(), self.n_features), np.int32(-1))
@@ -409,7 +416,9 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         if hashed:
             new.sum_duplicates()  # attributes of one hash
         if not isinstance(X, SequenceBatch):
-            return SequenceBatch.from_csr(new, table.offsets, None, table.columns)
+            batch = SequenceBatch.from_csr(new, table.offsets, None, table.columns)
+            refuse_infinite_values(batch)  # sums of attributes of one hash
+            return batch
         stacked = sparse.hstack([X.tocsr(), new], format="csr")
         batch = SequenceBatch.from_csr(stacked, X.offsets, self._attribute_names, X.columns)
         if X.blocks is None:
@@ -461,7 +470,8 @@ def _multiply(parts):
     factors = [part.numbers for part in parts if part.numbers is not None]
     if not factors:
         return parts, None
-    product = np.prod(factors, axis=0)
+    with np.errstate(over="ignore"):
+        product = np.prod(factors, axis=0)
     codes = np.where(product == 0, np.int32(-1), parts[0].codes)  # a product may underflow
     return [parts[0]._replace(codes=codes), *parts[1:]], product
 

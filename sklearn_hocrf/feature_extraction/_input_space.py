@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.batch import SequenceBatch, TokenColumn
+from .._data.checks import short
 from .._data.segments import blocks_of
 from ._columns import check_complete, complete_fields, is_text, read_tokens
 from ._names import InputFeatures
@@ -68,7 +69,9 @@ class InputSpace(NamedTuple):
 
     def _check_columns(self, columns):
         if not columns.keys() >= set(self.fields):
-            raise ValueError(f"the tokens have the fields {list(columns)!r}, but those in fit had {self.fields!r}")
+            raise ValueError(
+                f"the tokens have the fields {short(list(columns))}, but those in fit had {short(self.fields)}"
+            )
         for field in self.fields:
             check_kind(columns[field], field in self.text_fields, field)
 
@@ -113,7 +116,9 @@ def text_field(space: InputSpace, field, parameter) -> tuple:
     fields = (field,) if field in space.fields or not isinstance(field, (tuple, list)) else tuple(field)
     for name in fields:
         if name not in space.fields:
-            raise ValueError(f"{parameter} names the field {name!r}, but the tokens have the fields {space.fields!r}")
+            raise ValueError(
+                f"{parameter} names the field {short(name)}, but the tokens have the fields {short(space.fields)}"
+            )
     if not fields or len(set(fields)) < len(fields):
         raise ValueError(f"{parameter} must name different fields, at least one, got {field!r}")
     return fields

@@ -236,7 +236,8 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
             gold["label"] = np.zeros(batch.n_tokens, dtype=np.int32)
             gold["label"][segments.start] = segments.codes
         labels = self.labels_ if self.per_label else []
-        counts = StringCounts(codes, batch.offsets, gold, self.max_length_, self._token_codes.size, len(labels))
+        longest = min(self.max_length_, int(batch.lengths.max()))
+        counts = StringCounts(codes, batch.offsets, gold, longest, self._token_codes.size, len(labels))
         self._maker = LogOddsRows(counts, labels, kinds, float(self.smoothing))
         blocks = *kept_blocks(batch), RowBlock(self._maker, {})
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)

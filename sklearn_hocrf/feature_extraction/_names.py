@@ -18,6 +18,7 @@ import numpy as np
 
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.batch import SequenceBatch
+from .._data.checks import short
 from .._data.segments import TokenBlock
 
 __all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "escape", "names_of_blocks"]
@@ -182,4 +183,4 @@ def _check_names(given, fitted, what):
     different = np.flatnonzero(np.asarray(given) != np.asarray(fitted))
     if len(different):
         i = int(different[0])
-        raise ValueError(f"X comes with the {what} {given[i]!r}, where fit had {fitted[i]!r}")
+        raise ValueError(f"X comes with the {what} {short(given[i])}, where fit had {short(fitted[i])}")

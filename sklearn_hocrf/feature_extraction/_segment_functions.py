@@ -9,6 +9,7 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
+from .._data.checks import short, to_float
 from ._columns import is_text
 from ._names import escape
 from ._token_functions import warn_if_local
@@ -81,6 +82,10 @@ class FunctionRows:
             for function in self._functions:
                 for name, value in _call(function, tokens, n, first, last):
                     values[name] = values.get(name, 0.0) + value
+                    if np.isinf(values[name]):
+                        raise ValueError(
+                            f"sequence {n}, start {first}, stop {last}: values of {short(name)} add up to inf"
+                        )
             yield i, {name: value for name, value in values.items() if value}
 
     def _tokens(self, readers, first, last) -> list:
@@ -120,9 +125,8 @@ def _call(function, tokens, n, start, stop) -> Iterator[tuple[str, float]]:
         if isinstance(value, str):
             yield f"{escape(key, '=')}={value}", 1.0
         elif isinstance(value, (Real, np.bool_)):
-            value = float(value)
-            if not np.isfinite(value):
-                raise ValueError(f"{where}: {key!r} is {value}; numbers must be finite")
-            yield key, value
+            if not np.isfinite(to_float(value)):
+                raise ValueError(f"{where}: {key!r} is {short(value)}; numbers must be finite")
+            yield key, float(value)
         elif value is not None:
             raise TypeError(f"{where}: {key!r} is {value!r:.60}; values must be str, numbers, bools or None")

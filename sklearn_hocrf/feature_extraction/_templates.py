@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze_indices
+from .._data.checks import short
 from ._columns import is_text
 from ._names import escape
 
@@ -79,7 +80,7 @@ def check_kind(column, was_text, field):
     """Raise an error if a column is text where it was numbers in fit, or the reverse; an empty one is neither."""
     if is_text(column) != was_text and not (is_text(column) and len(column.values) == 0):
         was, now = ("text", "numbers") if was_text else ("numbers", "text")
-        raise ValueError(f"field {field!r} held {was} in fit, but holds {now} now")
+        raise ValueError(f"field {short(field)} held {was} in fit, but holds {now} now")
 
 
 class FieldTable:

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
+from .._data.checks import short, to_float
 from .._data.labels import place
 from .._persistence import VersionMixin
-from .._validation._messages import refuse_masked
+from .._validation._messages import refuse_broken, refuse_masked
 from .._validation._sklearn import HasMethods, fit_context
 
 __all__ = ["Tokenwise"]
@@ -242,6 +243,7 @@ def _stack(X):
 def _as_table(sequence, n):
     """Return one sequence as an array or sparse matrix of shape (T, n_columns)."""
     if sparse.issparse(sequence):
+        refuse_broken(sequence, f"sequence {n} of X")
         return sequence
     if isinstance(sequence, (str, bytes, Mapping)) or not isinstance(sequence, Iterable):
         raise TypeError(f"sequence {n} must be an array of shape (T, n_columns), got {type(sequence).__name__}")
@@ -256,6 +258,10 @@ def _as_table(sequence, n):
         raise ValueError(
             f"sequence {n}, position {t}: the row has {widths[t]} columns, but the first has {widths[0]}"
         ) from error
+    if table.dtype.kind == "O":
+        for (t, *_), value in np.ndenumerate(table) if table.ndim else ():
+            if isinstance(value, int) and np.isinf(to_float(value)):
+                raise ValueError(f"sequence {n}, position {t}: {short(value)} is beyond floating point numbers")
     if table.size == 0 and table.ndim == 1:
         return table.reshape(0, 0)
     if table.ndim != 2:

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
+from .._data.checks import short
 from .._data.labels import place
 from .._persistence import VersionMixin
 from .._validation._attributes import (
@@ -22,7 +23,7 @@ from .._validation._attributes import (
     read_known_attributes,
     sort_vocabulary,
 )
-from .._validation._inputs import input_form
+from .._validation._inputs import input_form, without_series
 from .._validation._sklearn import Interval, fit_context
 from ._columns import check_complete, column_of, complete_fields, is_text
 from ._templates import check_kind
@@ -217,18 +218,19 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
 
 
 def _column(tokens, key, offsets):
-    return column_of([token.get(key) for token in tokens], lambda t: f"{place(offsets, t)}: attribute {key!r}")
+    return column_of([token.get(key) for token in tokens], lambda t: f"{place(offsets, t)}: attribute {short(key)}")
 
 
 def _some_keys(X) -> str:
     keys = list(dict.fromkeys(chain.from_iterable(chain.from_iterable(X))))
-    return ", ".join([*map(repr, keys[:5]), *(["..."] if len(keys) > 5 else [])]) or "no keys"
+    return ", ".join([*map(short, keys[:5]), *(["..."] if len(keys) > 5 else [])]) or "no keys"
 
 
 def _check_sequences(X) -> list:
     """Return X as a list of sequences of dicts and lists of names."""
     if isinstance(X, SequenceBatch):
         raise TypeError("X is a SequenceBatch already, where feature dicts or lists of attribute names belong")
+    X = without_series(X)
     if input_form(X) != "sequences" or looks_like_rows(X, default=False):
         raise TypeError(
             "X has rows of numbers, which need no AttributeVectorizer; it is for feature dicts and lists of attribute "

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
-from .._data.checks import number_weights
+from .._data.checks import number_weights, refuse_infinite_sum
 from .._validation import warn_user
 from ._reading import LabelSequences, read_pair, refuse_other_number, sorted_union
 from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens, warn_of_bio
@@ -69,6 +69,7 @@ def _check_sample_weight(sample_weight: ArrayLike | None, n_sequences: int) -> n
         raise ValueError(f"sample_weight must be finite and not negative, but sequence {bad[0]} has {weight[bad[0]]}")
     if n_sequences and not weight.any():
         raise ValueError("sample_weight is 0 for all sequences")
+    refuse_infinite_sum(weight)
     return weight
 
 
