@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._settings import Settings
+
 __all__ = ["L2", "ElasticNet"]
 
 
-class _Penalty:
+class _Penalty(Settings):
     """A sum of ``precision * w**2 / 2``, and what follows from it.   K weights."""
 
     strength: np.ndarray | None

@@ -72,7 +72,27 @@ _WORTH_TYING = 0.9  # share of the weights that may be left
 
 
 def minimise(solver: Any, objective: Objective, penalty: Any, problem: Problem, start: np.ndarray) -> SolverReport:
-    """Minimise an objective of labelled data plus a penalty, by fewer variables where weights are bound to be equal.
+    """Minimise an objective of labelled data plus a penalty, and find out whether there is a minimum."""
+    report = _minimise(solver, objective, penalty, problem, start)
+    if _lacks_optimum(objective, penalty, problem, report.w):
+        remedy = (
+            "There is no optimum: the model separates the training data, and the larger its weights the better. Use a "
+            "penalty on all of them, as finite values of sigma_reg are"
+        )
+        return report._replace(converged=False, remedy=remedy)
+    return report
+
+
+def _lacks_optimum(objective: Objective, penalty: Any, problem: Problem, w: np.ndarray) -> bool:
+    """Tell whether weights without a penalty are known to get better for ever."""
+    if not (isinstance(objective, Objective) and isinstance(penalty, (L2, ElasticNet))):
+        return False
+    free = (penalty.precisions(len(w)) == 0) & (penalty.strengths(len(w)) == 0)
+    return bool(free.any()) and objective.bind(problem).separates(np.where(free, w, 0.0))
+
+
+def _minimise(solver: Any, objective: Objective, penalty: Any, problem: Problem, start: np.ndarray) -> SolverReport:
+    """Minimise by fewer variables where weights are bound to be equal.
 
     Only criteria, penalties and solvers of this package are known to give equal weights to attributes that always occur
     together (see ``_structure.tied_weights``); others see all weights. What a solver returns is checked.

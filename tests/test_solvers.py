@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize, rosen, rosen_der
 
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._solvers import LBFGS, OWLQN, check_needs, shortest_subgradient
@@ -209,6 +210,101 @@ def test_lbfgs_on_rows_of_any_scale(scale):
     scaled = Logistic(scale * objective.signed, np.ones(len(objective.signed)))
     found = LBFGS(tol=0, max_iter=5000).solve(scaled, L2(0.0), np.zeros(3))
     assert found.history[-1] == pytest.approx(expected, rel=1e-8)
+
+
+class Rosenbrock:
+    """A narrow curved valley with its minimum 0 at (1, ..., 1): not convex."""
+
+    is_convex = False
+
+    def value_gradient(self, w):
+        return float(rosen(w)), rosen_der(w)
+
+
+@pytest.mark.parametrize("n_weights", [2, 5, 20])
+@pytest.mark.parametrize("start", [-1.2, 0.0, 3.0])
+def test_lbfgs_in_the_valley_of_rosenbrock(n_weights, start):
+    w0 = np.where(np.arange(n_weights) % 2, 1.0, start)
+    report = LBFGS(tol=1e-8, max_iter=2000).solve(Rosenbrock(), L2(0.0), w0)
+    peer = minimize(rosen, w0, jac=rosen_der, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 0, "maxiter": 2000})
+    assert report.converged
+    assert (np.diff(report.history) < 0).all()
+    np.testing.assert_allclose(report.w, peer.x, rtol=0, atol=1e-5)  # there are two minima from 4 weights on
+    assert report.n_passes < 2 * peer.nfev
+
+
+@pytest.mark.parametrize("precision", [1e-3, 1.0])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_lbfgs_finds_the_minimum_of_scipy(seed, precision):
+    objective, penalty = logistic(seed), L2(precision)
+
+    def function(w):
+        (value, gradient), (more, slope) = objective.value_gradient(w), penalty.value_gradient(w)
+        return value + more, gradient + slope
+
+    peer = minimize(function, np.zeros(30), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 0})
+    report = LBFGS(tol=1e-8).solve(objective, penalty, np.zeros(30))
+    assert report.converged
+    assert report.history[-1] == pytest.approx(peer.fun, rel=1e-12)
+    np.testing.assert_allclose(report.w, peer.x, rtol=0, atol=1e-5)
+    assert report.n_passes < 1.5 * peer.nfev
+
+
+class Steep:
+    """Sum of ``exp(10000 w) - w``, which is flat below 0 and overflows from 0.071 on."""
+
+    def __init__(self):
+        self.n_overflows = 0
+
+    def value_gradient(self, w):
+        with np.errstate(over="ignore"):
+            steep = np.exp(1e4 * w)
+        self.n_overflows += not np.isfinite(steep).all()
+        return float((steep - w).sum()), 1e4 * steep - 1
+
+
+@pytest.mark.parametrize(("solver", "penalty"), [(LBFGS, L2(0.0)), (OWLQN, ElasticNet(0.0, 0.0))])
+def test_steps_that_overflow_are_shortened(solver, penalty):
+    objective = Steep()
+    report = solver(tol=1e-6).solve(objective, penalty, np.full(3, -1.0))
+    assert objective.n_overflows > 0
+    assert report.converged
+    np.testing.assert_allclose(report.w, -np.log(1e4) / 1e4, rtol=1e-6)
+
+
+class Picky:
+    """A function that is known at one point only."""
+
+    def value_gradient(self, w):
+        if w.any():
+            raise ValueError("w must be 0")
+        return 1.0, np.ones(len(w))
+
+
+@pytest.mark.parametrize(("solver", "penalty"), [(LBFGS, L2(1.0)), (OWLQN, ElasticNet(1.0, 0.1))])
+def test_errors_of_the_function_are_not_hidden(solver, penalty):
+    with pytest.raises(ValueError, match="w must be 0"):
+        solver().solve(Picky(), penalty, np.zeros(3))
+
+
+class Scripted:
+    """A function along one weight whose values and slopes are given by the order of the calls."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+
+    def value_gradient(self, w):
+        self.asked.append(float(w[0]))
+        value, slope = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        return value, np.array([slope])
+
+
+def test_the_lowest_point_with_sufficient_decrease_is_kept():
+    # the second point is low but steep; the third, flat enough to stop at, is higher
+    objective = Scripted((10.0, -1.0), (8.0, -0.95), (9.5, 0.1), (9.5, 0.1))
+    report = LBFGS(tol=0, max_iter=1).solve(objective, L2(0.0), np.zeros(1))
+    assert report.w.tolist() == [objective.asked[1]]
+    assert report.history.tolist() == [10.0, 8.0]
 
 
 def at(w, gradient):

@@ -383,6 +383,52 @@ def test_adagrad_makes_weights_zero_where_the_optimum_has_zeros():
 
 
 @pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_the_end_is_never_worse_than_the_start(solver):
+    """Far too long steps: the weights go to and fro."""
+    objective, penalty, start = rows(), L2(0.5), np.full(25, 1e-9)
+    objective.signed = 1e6 * objective.signed
+    report = solver(step_size=1e6, random_state=0).solve(objective, penalty, start)
+    value = objective.value(report.w) + penalty.value(report.w)
+    assert not report.converged
+    assert report.message == "no epoch made the function smaller"
+    assert "step_size" in report.remedy
+    np.testing.assert_array_equal(report.w, start)
+    np.testing.assert_array_equal(report.history, np.full(6, report.history[0]))
+    assert report.history[0] == pytest.approx(value, rel=1e-12)
+    held_out = solver(step_size=1e6, random_state=0, validation_fraction=0.3).solve(objective, penalty, start)
+    np.testing.assert_array_equal(held_out.w, start)
+    assert (held_out.n_iter, held_out.converged) == (0, False)
+
+
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_it_says_when_it_ends_far_from_the_minimum(solver):
+    objective = rows()
+    objective.signed = objective.signed @ sparse.diags_array(np.where(np.arange(25) % 2, 1e4, 1.0))
+    report = solver(tol=1e-2, random_state=0).solve(objective, L2(0.5), np.zeros(25))
+    assert not report.converged
+    assert report.gap > 10 * report.history[-1]
+    assert report.message == "the function no longer falls, but its gradient is large"
+
+
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_an_optimal_start_has_converged(solver):
+    objective, penalty = rows(), L2(0.5)
+    best = LBFGS(tol=1e-10).solve(objective, penalty, np.zeros(25))
+    report = solver(random_state=0).solve(objective, penalty, best.w)
+    assert report.converged
+    assert report.history[-1] <= best.history[-1] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+def test_overflow_at_the_start_is_refused_as_by_others(solver):
+    objective = rows()
+    objective.signed = objective.signed * 1e160
+    for refuses in solver(), LBFGS():
+        with pytest.raises(ValueError, match="the norm of its gradient inf, which floating point numbers cannot hold"):
+            refuses.solve(objective, L2(0.5), np.zeros(25))
+
+
+@pytest.mark.parametrize("solver", [SGD, AdaGrad])
 def test_same_seed_same_weights(solver):
     def weights(seed):
         return solver(max_iter=3, random_state=seed).solve(rows(), L2(0.5), np.zeros(25)).w
@@ -474,6 +520,12 @@ def test_passes_are_counted():
         ({"validation_fraction": 1.0}, r"validation_fraction must be a number in \[0, 1\)"),
         ({"n_iter_no_change": 0}, "n_iter_no_change"),
         ({"n_sequences": 0}, "n_sequences"),
+        ({"batch_size": 2.5}, "batch_size must be an integer >= 1, got 2.5"),
+        ({"step_size": "big"}, "step_size must be None or a number > 0, got 'big'"),
+        ({"validation_fraction": np.nan}, "validation_fraction"),
+        ({"tol": -1.0}, "tol must be a finite number >= 0, got -1.0"),
+        ({"max_iter": True}, "max_iter must be an integer >= 0, got True"),
+        ({"random_state": -1}, "random_state must be None, an integer"),
     ],
 )
 @pytest.mark.parametrize("solver", [SGD, AdaGrad])

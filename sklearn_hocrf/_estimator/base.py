@@ -138,7 +138,8 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If the solver stopped before the gradient was small enough.
+            If a solver stopped before the gradient was small enough, or could not make the function smaller; and where
+            there is no optimum, as without a penalty for data that the model separates.
         UserWarning
             If there are so many long label patterns (a million labels in total) that they take much time or memory. The
             warning precedes the work and estimates both.
@@ -158,13 +159,15 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         if self.penalty is None:
             penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
         with one_blas_thread():
-            report = self._minimise(solver, objective, penalty, problem, self._starting_weights(layout, data))
+            stages = self._minimise(solver, objective, penalty, problem, self._starting_weights(layout, data))
+        report = stages[-1]
         weights = report.w
         if getattr(penalty, "strength", None) is not None:
             layout, weights = layout.pruned(weights)
         self._keep(self._learned(data, layout, weights, report))
-        if not report.converged:
-            self._warn_not_converged(solver, report)
+        for stage in stages:
+            if not stage.converged:
+                self._warn_not_converged(solver, stage, is_last=stage is report)
         return self
 
     def _build_problem(self, data) -> Problem:
@@ -242,11 +245,12 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
     def _minimise(self, solver, objective, penalty, problem, start):
-        """Return the solver's report; where the objective starts from weights of another one, that comes first."""
-        first = getattr(objective, "starting_objective", lambda: None)()
+        """Return the solver's reports; where the objective starts from weights of another one, that comes first."""
+        first, stages = getattr(objective, "starting_objective", lambda: None)(), []
         if first is not None and not (self.warm_start and hasattr(self, "coef_")):
-            start = self._minimise(solver, first, penalty, problem, start).w
-        return minimise(solver, objective, penalty, problem, start)
+            stages = self._minimise(solver, first, penalty, problem, start)
+            start = stages[-1].w
+        return [*stages, minimise(solver, objective, penalty, problem, start)]
 
     def _write_progress(self, progress):
         known = [f"iteration {progress.n_iter}", f"objective {progress.value:.6f}"]
@@ -319,8 +323,9 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         check_is_fitted(copy)
         return copy
 
-    def _warn_not_converged(self, solver, report):
-        known = [f"{type(self).__name__} did not converge in {report.n_iter} iterations"]
+    def _warn_not_converged(self, solver, report, is_last):
+        trained = type(self).__name__ if is_last else f"{type(self).__name__}: training of the weights to start from"
+        known = [f"{trained} did not converge in {report.n_iter} iterations"]
         if np.isfinite(report.gradient_norm):
             known.append(f"the gradient norm is {report.gradient_norm:.3g}")
         if np.isfinite(report.gap):
@@ -329,7 +334,9 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         if report.n_iter < getattr(solver, "max_iter", np.inf):  # the line search found nothing better: rounding errors
             remedy = "It can get no closer to the optimum: increase tol"
             remedy += f" (now {solver.tol:g})" if hasattr(solver, "tol") else ""
-        if len(known) > 1:  # there is a minimum to come near to
+        if report.remedy:
+            remedy = report.remedy
+        elif len(known) > 1:  # there is a minimum to come near to
             remedy += ", scale numeric features, or choose a smaller sigma_reg"
         warn_user(f"{'; '.join(known)}. {remedy}. (Solver: {report.message})", ConvergenceWarning)
 

@@ -76,6 +76,11 @@ class PartialFitMixin:
         ValueError, TypeError
             For invalid data, and for labels that are not among the classes. The estimator is left unchanged.
 
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            If the first pass made things worse.
+
         Notes
         -----
         The penalty belongs to the stream as a whole; each sequence bears a share of 1 / N. N is ``n_sequences`` of the
@@ -121,6 +126,8 @@ class PartialFitMixin:
             report, state = solver.partial_solve(objective.bind(problem), penalty, w0, state)
         report = check_report(report, solver, layout.n_weights)
         self._keep(self._learned(data, layout, report.w, report, stream=(state, type(solver))))
+        if not report.converged:
+            self._warn_not_converged(solver, report, is_last=True)
         return self
 
     def _check_stream_parameters(self, patterns):

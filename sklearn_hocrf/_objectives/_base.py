@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 from typing import Self
 
+import numpy as np
+
+from .._settings import Settings
 from ._problem import Problem
 
 __all__ = ["Objective"]
 
 
-class Objective:
+class Objective(Settings):
     """A training criterion: a function of the weights, once it is bound to labelled data.
 
     Solvers ask for its methods by name (their ``needs``). It contains no penalty.
@@ -65,6 +68,14 @@ class Objective:
     def starting_objective(self) -> Objective | None:
         """Return the criterion whose trained weights this one starts from; None: it starts from 0."""
         return None
+
+    def separates(self, w: np.ndarray) -> bool:
+        """Tell whether the longer a multiple of ``w``, the smaller the objective, without end.
+
+        There is no optimum then, unless a penalty holds back these weights. Bound objectives are asked; the answer here
+        is that it is not known to be so.
+        """
+        return False
 
     def _prepare(self):
         """Compute what does not depend on the weights."""

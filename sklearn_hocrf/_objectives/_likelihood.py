@@ -26,7 +26,8 @@ class Minibatch(NamedTuple):
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the derivatives by the M weights; of ``w``, shape (K,), no other weights are read."""
-        return self.source.value_gradient(w, self.sequences, self.weights)
+        value, gradient = self.source.value_gradient(w, self.sequences, self.weights)
+        return max(value, 0.0), gradient
 
 
 class NegativeLogLikelihood(Objective):
@@ -73,6 +74,13 @@ class NegativeLogLikelihood(Objective):
         problem = self.problem
         return problem.model(w).expectation_slopes(problem.plan, v, problem.sequence_weight, problem.n_jobs)
 
+    def separates(self, w: np.ndarray) -> bool:
+        """Tell whether ``w`` makes the labels of each sequence more probable than all others together.
+
+        They have the highest score then, so their probabilities go to 1, and f to 0, as ``w`` gets longer.
+        """
+        return self.problem.separated_by(w)
+
     def part(self, sequences: np.ndarray) -> Self:
         """Return the objective of some sequences alone; ``sequences`` is an array of their numbers."""
         return self.bind(self.problem.part(sequences))
@@ -90,4 +98,5 @@ class NegativeLogLikelihood(Objective):
             yield Minibatch(source, sequences, source.weights(sequences))
 
     def _value(self, log_z, w):
-        return float(self.problem.sequence_weight @ log_z - self._empirical @ w)
+        # scores of huge weights round off by more than what is left of them
+        return max(float(self.problem.sequence_weight @ log_z - self._empirical @ w), 0.0)

@@ -43,3 +43,10 @@ class LocalFeatureMatching(Objective):
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient, by a plain forward and backward pass and one on dual numbers."""
         return self.problem.matching.value_gradient(w, self.problem.n_jobs)
+
+    def separates(self, w: np.ndarray) -> bool:
+        """Tell whether ``w`` makes the labels of each sequence more probable than all others together.
+
+        Expectations go to what the labels count then, and f to 0, as ``w`` gets longer.
+        """
+        return self.problem.separated_by(w)

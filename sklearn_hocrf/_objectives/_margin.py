@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._inference.loss_augmented import Oracle
+from .._settings import check, is_number
 from ._base import Objective
 
 __all__ = ["Hinge", "Perceptron"]
@@ -72,8 +73,7 @@ class Hinge(_MarginObjective):
     default_solver = "bcfw"
 
     def __init__(self, cost: float = 1.0) -> None:
-        if not 0 < cost < float("inf"):
-            raise ValueError(f"cost must be a finite number > 0, got {cost!r}")
+        check(is_number(cost) and 0 < cost < float("inf"), "cost", "a finite number > 0", cost)
         self.cost = cost
 
 

@@ -20,6 +20,8 @@ from .._inference.segment_feature_matching import SegmentMatching
 
 __all__ = ["ChainProblem", "Problem", "SegmentProblem"]
 
+_LARGE = 1e6  # size of scores beyond which rounding errors would tell labellings apart
+
 
 class Problem(metaclass=ABCMeta):
     """Labelled training data and the weights that a model of them has.
@@ -75,6 +77,21 @@ class Problem(metaclass=ABCMeta):
     def minibatches(self) -> Minibatches:
         """What gives values and gradients of a few sequences."""
         return self._minibatches_class(self.plan, self.batch, self.truth, self.sequence_weight)
+
+    def separated_by(self, w: np.ndarray) -> bool:
+        """Tell whether ``w`` gives the labelling of each sequence of positive weight more than half of the probability.
+
+        Weights of 0 do so only where one labelling is all there is: such data no weights separate.
+        """
+        log_z = np.abs(self.model(w).log_partition(self.batch, self.n_jobs, plan=self.plan))
+        longest = log_z.max(initial=_LARGE)
+        return self._gives_most_to_truth(w * (_LARGE / longest)) and not self._gives_most_to_truth(np.zeros(len(w)))
+
+    def _gives_most_to_truth(self, w: np.ndarray) -> bool:
+        model = self.model(w)
+        log_z = model.log_partition(self.batch, self.n_jobs, plan=self.plan)
+        log_probability = (model.log_score(self.batch, self.truth) - log_z)[self.sequence_weight > 0]
+        return bool((log_probability > -np.log(2)).all())
 
     def part(self, sequences: np.ndarray) -> Problem:
         """Return the problem of some of the sequences."""

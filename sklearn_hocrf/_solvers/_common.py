@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Progress", "SolverReport", "add_values", "check_needs", "check_report", "gap_above_minimum", "generator"]
+from .._settings import Settings, check, is_integer, is_number
+
+__all__ = [
+    "Progress",
+    "RandomSolver",
+    "Solver",
+    "SolverReport",
+    "add_values",
+    "check_finite",
+    "check_needs",
+    "check_report",
+    "gap_above_minimum",
+    "generator",
+]
 
 
 class Progress(NamedTuple):
-    """What a callback is told after each iteration."""
+    """What a callback is told after each iteration; of the best weights so far where iterations may make them worse."""
 
     n_iter: int
     value: float  # objective plus penalty
@@ -24,12 +38,59 @@ class SolverReport(NamedTuple):
 
     w: np.ndarray  # (K,)
     n_iter: int
-    history: np.ndarray  # (n_iter + 1,)   objective plus penalty, from the start to w
+    history: np.ndarray  # (n_iter + 1,)   as the value in Progress, from the start to w
     gradient_norm: float  # as in Progress, at w
     gap: float  # bound on the last value - minimum
     converged: bool
     message: str
     n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
+    remedy: str = ""  # what helps if it has not converged, as a sentence without a full stop; empty: more iterations
+
+
+class Solver(Settings):
+    """Base of the solvers: the settings that all of them have, checked.
+
+    Parameters
+    ----------
+    tol : float
+        When to stop, as the solver says; at least 0.
+    max_iter : int
+        Most iterations, at least 0.
+    callback : callable or None
+        Called with a :class:`Progress` after each iteration.
+
+    Raises
+    ------
+    ValueError
+        For settings that are out of range.
+    """
+
+    def __init__(
+        self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], None] | None = None
+    ) -> None:
+        check(is_number(tol) and 0 <= tol < np.inf, "tol", "a finite number >= 0", tol)
+        check(is_integer(max_iter) and max_iter >= 0, "max_iter", "an integer >= 0", max_iter)
+        check(callback is None or callable(callback), "callback", "None or a callable", callback)
+        self.tol, self.max_iter, self.callback = tol, max_iter, callback
+
+
+class RandomSolver(Solver):
+    """Base of the solvers that draw random numbers: ``random_state`` is an int, a RandomState or None."""
+
+    def __init__(
+        self,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        callback: Callable[[Progress], None] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(tol, max_iter, callback)
+        is_seed = (
+            isinstance(random_state, Integral) and not isinstance(random_state, bool) and 0 <= random_state < 2**32
+        )
+        valid = random_state is None or is_seed or isinstance(random_state, np.random.RandomState)
+        check(valid, "random_state", "None, an integer from 0 to 2**32 - 1 or a numpy RandomState", random_state)
+        self.random_state = random_state
 
 
 def check_needs(solver, objective: Any, penalty: Any):
@@ -65,14 +126,15 @@ def check_report(report, solver, n_weights) -> SolverReport:
         If there are too few or too many weights or values, or some are not finite.
     """
     name = type(solver).__name__
-    missing = [part for part in SolverReport._fields[:-1] if not hasattr(report, part)]
+    needed = [part for part in SolverReport._fields if part not in SolverReport._field_defaults]
+    missing = [part for part in needed if not hasattr(report, part)]
     if missing:
         raise TypeError(
             f"the solver {name} must return a SolverReport, but what it returned, a {type(report).__name__}, has no "
             f"{', '.join(missing)}"
         )
     parts = {part: getattr(report, part) for part in SolverReport._fields if hasattr(report, part)}
-    report = SolverReport(**parts)  # n_passes may not be there
+    report = SolverReport(**parts)  # those with defaults may not be there
     if not isinstance(report.n_iter, Integral) or isinstance(report.n_iter, bool) or report.n_iter < 0:
         raise TypeError(f"n_iter of the solver {name} must be an integer >= 0, got {report.n_iter!r:.60}")
     for part in ("gradient_norm", "gap", "n_passes"):
@@ -110,6 +172,12 @@ def _is_plain(penalty):
 def add_values(one, other):
     """Return the sum of two pairs (value, gradient)."""
     value, gradient = one[0] + other[0], one[1] + other[1]
+    check_finite(value, gradient)
+    return value, gradient
+
+
+def check_finite(value, gradient=()):
+    """Raise a ValueError unless a value and the norm of a gradient are finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         norm = np.linalg.norm(gradient)
     if not np.isfinite(value) or not np.isfinite(norm):
@@ -117,7 +185,6 @@ def add_values(one, other):
             f"the minimised function is {value:g} and the norm of its gradient {norm:g}, which floating point numbers "
             "cannot hold: rescale numeric features, sample weights or the penalty"
         )
-    return value, gradient
 
 
 def gap_above_minimum(objective: Any, penalty: Any, gradient_norm) -> float:

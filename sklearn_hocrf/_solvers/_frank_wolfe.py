@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._kernels import frank_wolfe
-from ._common import Progress, SolverReport, generator
+from ._common import Progress, RandomSolver, SolverReport, check_finite, generator
 
 __all__ = ["FrankWolfe"]
 
 
-class FrankWolfe:
+class FrankWolfe(RandomSolver):
     """Block-coordinate Frank-Wolfe on the dual problem, for sums of maxima of linear functions with an L2 penalty.
 
     The objective is a sum of terms max_y [ cost_n(y) - w . d_n(y) ], one a sequence, and the penalty is the sum of
@@ -24,7 +23,8 @@ class FrankWolfe:
     shares between the corners there are, which reads no data. A corner without a share is forgotten.
 
     The minimised function, less the dual one, is the duality gap, which bounds the distance from the minimum. It is
-    computed after each pass.
+    computed after each pass. A pass makes the dual function larger, and may make the minimised one larger, too: the
+    weights are those of the pass after which it was lowest.
 
     The dual variables that belong to given weights are not known, so it always starts from 0. A step takes time in
     proportion to the weights in which the corners of its term differ from the truth, not to the number of weights. What
@@ -67,15 +67,6 @@ class FrankWolfe:
     n_rounds = 50  # most passes over the corners after each over the data
     worth = 0.5  # they end with one that gains at most this share of what the pass over the data has gained
 
-    def __init__(
-        self,
-        tol: float = 1e-4,
-        max_iter: int = 500,
-        callback: Callable[[Progress], None] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.tol, self.max_iter, self.callback, self.random_state = tol, max_iter, callback, random_state
-
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty``; of ``w0`` only the length counts.
 
@@ -89,25 +80,32 @@ class FrankWolfe:
             raise ValueError(
                 "FrankWolfe needs a penalty on every weight: use finite values of sigma_reg, or objective='likelihood'"
             )
-        random, dual, history = generator(self.random_state), _Dual(objective, precision, self.n_steps), []
-        while True:
-            history.append(objective.value(dual.w) + penalty.value(dual.w))
+        random, dual, message = generator(self.random_state), _Dual(objective, precision, self.n_steps), ""
+        best, history = dual.w.copy(), list[float]()
+        while not message:
+            value = objective.value(dual.w) + penalty.value(dual.w)
+            check_finite(value)
+            if not history or value < history[-1]:
+                best = dual.w.copy()
+            history.append(min(value, history[-1]) if history else value)
             gap = max(history[-1] - dual.value(), 0.0)
             if len(history) > 1 and self.callback is not None:
                 self.callback(Progress(len(history) - 1, history[-1], np.nan, gap))
             converged = bool(gap <= 100 * self.tol * history[-1])
-            if converged or len(history) > self.max_iter:
-                break
-            self._pass(dual, random)
+            if converged:
+                message = "converged"
+            elif len(history) > self.max_iter:
+                message = "the number of iterations has reached its limit"
+            elif not self._pass(dual, random):
+                message = "no step makes the dual function larger"
         n_iter = len(history) - 1
-        message = "converged" if converged else "the number of iterations has reached its limit"
-        return SolverReport(dual.w.copy(), n_iter, np.array(history), np.nan, gap, converged, message, 2 * n_iter + 1)
+        return SolverReport(best, n_iter, np.array(history), np.nan, gap, converged, message, 2 * n_iter + 1)
 
     def _pass(self, dual, random):
-        """Go through all terms once with data, and then without."""
+        """Go through all terms once with data, and then without; return whether any weight moved."""
         group = max(min(self.group, dual.n_terms // 10), 1)
         order = random.permutation(dual.n_terms)
-        before = dual.value()
+        before, n_moves = dual.value(), dual.n_moves
         for first in range(0, dual.n_terms, group):
             dual.ask(order[first : first + group])
         value = dual.value()
@@ -120,6 +118,7 @@ class FrankWolfe:
             if value - before <= least:
                 break
         dual.forget()
+        return dual.n_moves > n_moves
 
 
 class _Dual:
@@ -131,7 +130,7 @@ class _Dual:
         self._oracle = objective.oracle(np.zeros(n_weights))
         self._precision, self._variance, self._n_steps = precision, 1.0 / precision, n_steps
         self._terms = [_Term() for _ in range(self.n_terms)]
-        self._cost, self._scaled = 0.0, np.zeros(n_weights)
+        self._cost, self._scaled, self.n_moves = 0.0, np.zeros(n_weights), 0
 
     @property
     def w(self):
@@ -156,6 +155,7 @@ class _Dual:
             known = term.indices, term.values, term.starts, term.costs, term.products, term.shares
             moved, cost = frank_wolfe.exchange_shares(*known, self.w, self._variance, self._n_steps, steps)
             if moved:
+                self.n_moves += 1
                 self._cost += cost
                 self._oracle.move(term.indices, steps)
 

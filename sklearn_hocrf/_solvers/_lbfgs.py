@@ -13,9 +13,9 @@ __all__ = ["LBFGS"]
 class LBFGS(QuasiNewton):
     """Limited-memory BFGS.
 
-    Steps meet the strong Wolfe conditions; sufficient c1 alone will do where that takes too long. Where values
-    agree to so many digits that their difference is made of
-    rounding errors, the slopes at both ends tell it.
+    Steps meet the strong Wolfe conditions; sufficient c1 alone will do where that takes too long. Of the points
+    with sufficient c1 that were tried, the lowest is taken. Where values agree to so many digits that their
+    difference is made of rounding errors, the slopes at both ends tell it. Where numbers overflow, a step is too long.
 
     Parameters
     ----------
@@ -56,33 +56,39 @@ class LBFGS(QuasiNewton):
 
         return evaluate
 
-    def _search(self, evaluate, point, curvature, penalty):
+    def _search(self, attempt, point, curvature, penalty):
         direction = curvature.solve(point.gradient)
         slope = -float(point.gradient @ direction)
         if not slope < 0 or np.linalg.norm(direction) <= np.finfo(float).eps * np.linalg.norm(point.w):
             return None
         step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(point.gradient)
-        best, low, high = None, (0.0, slope), None  # the step wanted lies between low, which is too short, and high
+        best, lowest = None, np.inf
+        low, high = (0.0, slope), None  # the step wanted lies between low, which is too short, and high
         too_long, in_a_row = None, 0
         for _ in range(self.most_steps):
             end = point.w - step * direction
             if np.array_equal(end, point.w):
                 break
-            new = evaluate(end)
-            new_slope = -float(new.gradient @ direction)
-            change = new.value - point.value
-            if abs(change) <= self.rounding * abs(point.value):
-                change = 0.5 * step * (slope + new_slope)
+            new = attempt(end)
+            new_slope, change = np.inf, np.inf
+            if new is not None:
+                new_slope = -float(new.gradient @ direction)
+                change = self._change(point, new, 0.5 * step * (slope + new_slope))
             decreases = change <= self.c1 * step * slope
-            if decreases:
-                best = new
-                if abs(new_slope) <= -self.c2 * slope:
-                    break
+            if decreases and change < lowest:
+                best, lowest = new, change
+            if decreases and abs(new_slope) <= -self.c2 * slope:
+                break
             before, too_long = too_long, not decreases or new_slope > 0
             in_a_row = in_a_row + 1 if too_long == before else 0
             low, high = (low, (step, new_slope)) if too_long else ((step, new_slope), high)
             step = _between(low, high, too_long, in_a_row)
         return best
+
+    def _change(self, point, new, by_slopes):
+        """Return by how much a point is above another one; where rounding errors hide it, what the slopes say."""
+        change = new.value - point.value
+        return by_slopes if abs(change) <= self.rounding * abs(point.value) else change
 
 
 def _between(low, high, too_long, in_a_row):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from ._common import Progress, SolverReport, add_values, gap_above_minimum
+from ._common import Progress, Solver, SolverReport, add_values, gap_above_minimum
 
 __all__ = ["NewtonCG"]
 
 
-class NewtonCG:
+class NewtonCG(Solver):
     """Newton's method, its steps found by conjugate gradients (scipy's Newton-CG).
 
     Each iteration solves for the step of Newton's method, the more precisely the smaller the gradient, by products of
@@ -48,18 +47,13 @@ class NewtonCG:
 
     progress = 0.5  # share of the gradient's norm to which another call must bring it to be worth one more
 
-    def __init__(
-        self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], None] | None = None
-    ) -> None:
-        self.tol, self.max_iter, self.callback = tol, max_iter, callback
-
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
 
         Raises
         ------
         ValueError
-            If values or gradients are so large that their squares overflow.
+            If values or gradients are so large that their squares overflow, or if second derivatives overflow.
         """
         w = np.array(w0, dtype=np.float64)
         function = _PenalisedObjective(objective, penalty)
@@ -124,7 +118,14 @@ class _PenalisedObjective:
 
     def hessp(self, w, v):
         self.n_passes += 1
-        return self._objective.hessp(w, v) + self._penalty.hessp(w, v)
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = self._objective.hessp(w, v) + self._penalty.hessp(w, v)
+        if not np.isfinite(product).all():
+            raise ValueError(
+                "floating point numbers cannot hold the second derivatives of the minimised function: rescale numeric "
+                "features, sample weights or the penalty"
+            )
+        return product
 
 
 class _Change:

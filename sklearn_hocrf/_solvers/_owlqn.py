@@ -53,7 +53,7 @@ class OWLQN(QuasiNewton):
 
         return evaluate
 
-    def _search(self, evaluate, point, curvature, penalty):
+    def _search(self, attempt, point, curvature, penalty):
         w, value, _, steepest = point
         strength = penalty.strengths(len(w))
         direction = -curvature.solve(steepest)
@@ -64,13 +64,15 @@ class OWLQN(QuasiNewton):
         for _ in range(self.most_steps):
             end = w + step * direction
             end[end * orthant < 0] = 0.0
-            new = evaluate(end)
+            new = attempt(end)
+            step /= 2
+            if new is None:
+                continue
             if new.value <= value + self.c1 * float(steepest @ (end - w)) and new.value < value:
                 return new
             close = new.value <= value + self.rounding * abs(value)  # too close to tell by values: by gradients, then
             if close and np.linalg.norm(new.steepest) < 0.9 * np.linalg.norm(steepest):
                 return new
-            step /= 2
         return None
 
 

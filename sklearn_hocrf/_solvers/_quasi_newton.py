@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from ._common import Progress, SolverReport, gap_above_minimum
+from ._common import Progress, Solver, SolverReport, gap_above_minimum
 
 __all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
 
@@ -24,7 +24,7 @@ class Point(NamedTuple):
     steepest: np.ndarray  # (K,)   the gradient, or the shortest subgradient where there is none
 
 
-class QuasiNewton(metaclass=ABCMeta):
+class QuasiNewton(Solver, metaclass=ABCMeta):
     """A minimiser that steps along the steepest descent, corrected by what it knows of the curvature.
 
     Parameters
@@ -39,20 +39,15 @@ class QuasiNewton(metaclass=ABCMeta):
 
     pairs = 10, 100  # fewest and most correction pairs: many save iterations, as long as
     pair_bytes = 1 << 27  # they need no more memory than that
-    c1 = 1e-4  # share of the linear c1 that a step must reach
-
-    def __init__(
-        self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], None] | None = None
-    ) -> None:
-        self.tol, self.max_iter, self.callback = tol, max_iter, callback
+    c1 = 1e-4  # share of the linear decrease that a step must reach
 
     @abstractmethod
     def _function(self, objective, penalty, n_weights) -> Callable:
         """Return a function that makes a :class:`Point` of weights."""
 
     @abstractmethod
-    def _search(self, evaluate, point, curvature, penalty) -> Point | None:
-        """Return a better point, or None."""
+    def _search(self, attempt, point, curvature, penalty) -> Point | None:
+        """Return a better point, or None; ``attempt`` makes a point of weights, or None where numbers overflow."""
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
@@ -60,13 +55,23 @@ class QuasiNewton(metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If values or gradients are so large that their squares overflow.
+            If values or gradients are so large that their squares overflow, at the start or all along a step.
         """
-        function, passes = self._function(objective, penalty, len(w0)), count()
+        function, passes, refusal = self._function(objective, penalty, len(w0)), count(), None
 
         def evaluate(w):
             next(passes)
             return function(w)
+
+        def attempt(w):
+            nonlocal refusal
+            refusal = None
+            try:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    return evaluate(w)
+            except ValueError as error:
+                refusal = error
+                return None
 
         n_pairs = np.clip(self.pair_bytes // (16 * max(len(w0), 1)), *self.pairs)
         curvature = LBFGSMemory(int(n_pairs), len(w0))
@@ -83,10 +88,12 @@ class QuasiNewton(metaclass=ABCMeta):
                 message = "converged"
             if converged or len(history) > self.max_iter:
                 break
-            found = self._search(evaluate, point, curvature, penalty)
+            found = self._search(attempt, point, curvature, penalty)
             if found is None and len(curvature):  # what is known of the curvature may mislead
                 curvature.clear()
-                found = self._search(evaluate, point, curvature, penalty)
+                found = self._search(attempt, point, curvature, penalty)
+            if found is None and refusal is not None:  # the shortest step is too long
+                raise refusal
             if found is None:
                 message = "no step makes the function smaller"
                 break

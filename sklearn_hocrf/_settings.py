@@ -1,0 +1,67 @@
+"""What objectives, penalties and solvers share: how their settings are checked, and how they look when printed."""
+
+from __future__ import annotations
+
+from inspect import Parameter, signature
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Settings", "check", "is_integer", "is_number"]
+
+_LONGEST = 80  # characters of a value in a message
+_MANY = 8  # numbers of an array that are printed in full
+
+
+class Settings:
+    """Base of objects that are made of settings: each is an argument of ``__init__`` and an attribute of that name.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.training import L2, SGD
+    >>> SGD(), SGD(1e-3, batch_size=4), L2([0.5, 2.0])
+    (SGD(), SGD(tol=0.001, batch_size=4), L2(precision=array([0.5, 2. ])))
+    """
+
+    def __repr__(self) -> str:
+        """Return the call that makes this object, without the settings that are the defaults."""
+        shown = []
+        for name, parameter in signature(type(self)).parameters.items():
+            named = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+            if named and hasattr(self, name):
+                value, default = _plain(getattr(self, name)), _plain(parameter.default)
+                if type(value) is not type(default) or not np.array_equal(value, default):
+                    shown.append(f"{name}={_text(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a setting is a real number; nan is none."""
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and value == value
+
+
+def is_integer(value: Any) -> bool:
+    """Tell whether a setting is an integer."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check(valid: bool, name: str, expected: str, value: Any) -> None:
+    """Raise a ValueError about a setting unless it is valid."""
+    if not valid:
+        text = repr(value)
+        text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+        raise ValueError(f"{name} must be {expected}, got {text}")
+
+
+def _plain(value: Any) -> Any:
+    """Return numpy's numbers as Python's."""
+    single = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.shape == (1,))
+    return value.item() if single else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"array({np.array2string(value, separator=', ', threshold=_MANY)})"
+    # the repr of a method or a partial may hold whatever it is bound to
+    return getattr(value, "__qualname__", None) or repr(value)

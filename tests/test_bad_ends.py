@@ -1,0 +1,162 @@
+"""Training that cannot end well says so: features of all scales, weights without a penalty, stages that stop early."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.training import L2, NegativeLogLikelihood
+
+OBJECTIVES = {"bcfw": "hinge", "perceptron": "perceptron"}
+SOLVERS = ["sgd", "adagrad", "lbfgs", "owlqn", "newton-cg", "bcfw", "perceptron"]
+
+
+def noisy(scale, seed=0, n=8):
+    """Return sequences of rows whose first number tells the label, as a rule, and labels."""
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(length, 3)) for length in rng.integers(1, 6, n)]
+    return [scale * rows for rows in X], [(rows[:, 0] + rng.normal(size=len(rows)) > 0).astype(int) for rows in X]
+
+
+def separable():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(length, 3)) for length in rng.integers(1, 6, 12)]
+    return X, [(rows[:, 0] > 0).astype(int) for rows in X]
+
+
+def fit(X, y, estimator=HighOrderCRF, **parameters):
+    """Return the fitted estimator, and what it warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        crf = estimator(**{"random_state": 0, "max_iter": 60, **parameters}).fit(X, y)
+    assert {warning.category for warning in caught} <= {ConvergenceWarning}
+    return crf, [str(warning.message) for warning in caught]
+
+
+# --- features of all scales -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@settings(max_examples=10)
+@given(exponent=st.floats(-3, 150), seed=st.integers(0, 99), sigma_reg=st.sampled_from([0.1, 1.0, 30.0]))
+def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, sigma_reg):
+    X, y = noisy(10.0**exponent, seed)
+    if len(np.unique(np.concatenate(y))) < 2:
+        return
+    objective, max_iter = OBJECTIVES.get(solver, "likelihood"), 10 if solver == "newton-cg" else 60
+    try:
+        crf, messages = fit(X, y, solver=solver, objective=objective, sigma_reg=sigma_reg, max_iter=max_iter)
+    except ValueError as error:
+        if "floating point numbers" not in str(error):
+            raise
+        return
+    history, gap = crf.objective_history_, crf.optimality_gap_
+    assert np.isfinite(crf._weights).all()
+    assert np.isfinite(history).all()
+    assert len(history) == crf.n_iter_ + 1
+    assert gap >= 0
+    if solver == "perceptron":  # its criterion is smallest at the start, where all weights are 0
+        assert messages or crf.score(X, y) == 1.0
+        return
+    assert (history >= 0).all()
+    assert history[-1] <= history[0]
+    # of values that differ by less than 1e-9 gradients are to tell the lower one, which round off, too
+    assert history[-1] <= (1 + 1e-8) * history.min()
+    if gap > 10 * history[-1] or crf.n_iter_ and history[-1] == history[0]:
+        assert len(messages) == 1
+
+
+@pytest.mark.parametrize("scale", [100.0, 1e8, 1e150])
+@pytest.mark.parametrize("solver", ["sgd", "adagrad"])
+def test_stochastic_solvers_on_large_features(solver, scale):
+    crf, messages = fit(*noisy(scale, n=20), solver=solver, max_iter=100)
+    assert crf.objective_history_[-1] <= crf.objective_history_[0]
+    assert len(messages) == 1
+    assert "above the optimum" in messages[0]
+    if crf.n_iter_ < 100:
+        assert "Give a smaller step_size, or rescale numeric features" in messages[0]
+
+
+@pytest.mark.parametrize("solver", SOLVERS[:5])
+def test_numbers_that_overflow_are_refused_by_all(solver):
+    with pytest.raises(ValueError, match="the norm of its gradient inf, which floating point numbers cannot hold"):
+        fit(*noisy(1e160), solver=solver)
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adagrad"])
+def test_the_first_pass_of_a_stream_warns(solver):
+    X, y = noisy(1e100)
+    with pytest.warns(ConvergenceWarning, match="the first pass made the function larger"):
+        HighOrderCRF(solver=solver, random_state=0).partial_fit(X, y)
+    with pytest.raises(ValueError, match="floating point numbers"):
+        HighOrderCRF(solver=solver, random_state=0).partial_fit([1e200 * rows for rows in X], y)
+
+
+# --- no optimum -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+@pytest.mark.parametrize("solver", ["lbfgs", "owlqn", "newton-cg", "adagrad"])
+def test_separable_data_without_a_penalty_have_no_optimum(estimator, solver):
+    X, y = separable()
+    crf, messages = fit(X, y, estimator, solver=solver, sigma_reg=np.inf)
+    assert len(messages) == 1
+    assert "There is no optimum: the model separates the training data" in messages[0]
+    assert (crf.objective_history_ >= 0).all()
+    crf, messages = fit(X, y, estimator, solver=solver, sigma_reg=10.0, max_iter=500)
+    assert not messages
+
+
+def test_weights_without_a_penalty_that_do_not_separate_have_one():
+    assert not fit(*noisy(1.0), sigma_reg=np.inf, max_iter=500)[1]
+    alternating = [[["a"]] * 4] * 3, [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1]]
+    assert not fit(*alternating, sigma_reg=np.inf, max_order=0)[1]
+
+
+def test_penalties_on_other_weights_are_no_help():
+    X, y = separable()
+    order = HighOrderCRF(max_iter=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        order.fit(X, y)
+    precision = np.where(order._layout.order_of_weight == 0, 0.0, 1.0)
+    assert "no optimum" in fit(X, y, penalty=L2(precision))[1][0]
+    assert not fit(X, y, penalty=L2(1 - precision), max_iter=500, max_order=1)[1]
+
+
+def test_the_first_and_the_last_stage_warn():
+    X, y = separable()
+    messages = fit(X, y, objective="local_feature_matching", sigma_reg=np.inf)[1]
+    assert ["no optimum" in message for message in messages] == [True, True]
+
+
+def test_a_negative_log_likelihood_is_never_below_0():
+    X, y = separable()
+    crf, _ = fit(X, y)
+    objective = NegativeLogLikelihood().bind(crf._build_problem(_data(crf, X, y)))
+    for factor in 1.0, 1e8, 1e16, 1e28:
+        w = factor * crf._weights
+        assert objective.value(w) >= 0
+        assert objective.value_gradient(w)[0] >= 0
+        for minibatch in objective.minibatches(4, np.random.RandomState(0)):
+            assert minibatch.value_gradient(w)[0] >= 0
+
+
+def _data(crf, X, y):
+    from sklearn_hocrf._validation import check_training_data
+
+    return check_training_data(crf, X, y, None, crf._read_training_targets)
+
+
+def test_a_first_stage_that_stops_early_is_warned_about():
+    X, y = noisy(1.0)
+    messages = fit(X, y, objective="local_feature_matching", max_iter=2)[1]
+    assert len(messages) == 2
+    assert messages[0].startswith(
+        "HighOrderCRF: training of the weights to start from did not converge in 2 iterations"
+    )
+    assert messages[1].startswith("HighOrderCRF did not converge in 2 iterations")
