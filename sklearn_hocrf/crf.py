@@ -234,8 +234,9 @@ class HighOrderCRF(BaseSequenceLabeler):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _read_training_targets(self, y, lengths, form, name, kept, known=None):
-        return read_token_targets(y, lengths, form, name, kept, known)
+    def _read_training_targets(self, y, sequences, known=None):
+        name = type(self).__name__
+        return read_token_targets(y, sequences.batch.lengths, sequences.form, name, sequences.is_used, known)
 
     def _check_classes(self, classes):
         return check_classes(classes)

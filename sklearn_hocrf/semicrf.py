@@ -247,13 +247,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         super()._check_parameters()
         check_max_segment_length(self.max_segment_length)
 
-    def _read_training_targets(self, y, lengths, form, name, kept, known=None):
+    def _read_training_targets(self, y, sequences, known=None):
         return read_segment_targets(
             y,
-            lengths,
-            form,
-            name,
-            kept,
+            sequences.batch.lengths,
+            sequences.form,
+            type(self).__name__,
+            sequences.is_used,
             encoding=self.encoding,
             max_segment_length=self.max_segment_length,
             known=known,

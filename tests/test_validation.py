@@ -14,13 +14,13 @@ from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, place, sorted_labels
 from sklearn_hocrf._validation import (
     FeatureSpace,
-    check_more_data,
     check_sequence_weight,
-    check_training_data,
+    read_more_sequences,
     read_segment_targets,
     read_segments,
     read_sequences,
     read_token_targets,
+    read_training_sequences,
 )
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
@@ -44,6 +44,20 @@ class HighOrderStub:
 STUB = HighOrderStub()
 DENSE = [np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]), np.array([[0.0, 0.0, 4.0]])]
 Y = [["A", "B"], ["B"]]
+
+
+def check_training_data(estimator, X, y, sample_weight=None):
+    """Return the training data of an estimator whose targets are labels of tokens."""
+    return with_targets(read_training_sequences(estimator, X, sample_weight), y)
+
+
+def check_more_data(estimator, X, y, known):
+    return with_targets(read_more_sequences(estimator, X), y, np.array(known))
+
+
+def with_targets(sequences, y, known=None):
+    lengths, name = sequences.batch.lengths, "HighOrderStub"
+    return sequences.with_targets(read_token_targets(y, lengths, sequences.form, name, sequences.is_used, known))
 
 
 def stacked(X, y=Y):
@@ -800,15 +814,11 @@ def test_attributes_of_which_none_is_known():
             read_sequences(fitted, X)
 
 
-def read_codes(*given):
-    return read_token_targets(*given, known=np.array(["A", "B"]))
-
-
 def test_keys_of_a_stream_are_those_of_all_its_parts():
     fitted = fitted_on([[{"word": "a", "pos": "N"}], [{"word": "b", "pos": "V"}]])
-    more = check_more_data(fitted, [[{"word": "c", "title": True}]], [["A"]], None, read_codes)
+    more = check_more_data(fitted, [[{"word": "c", "title": True}]], [["A"]], ["A", "B"])
     assert more.features.vocabulary.complete == ("word",)
-    again = check_more_data(HighOrderStub(more.features), [[["x"]]], [["A"]], None, read_codes)
+    again = check_more_data(HighOrderStub(more.features), [[["x"]]], [["A"]], ["A", "B"])
     assert again.features.vocabulary.complete == ()
     assert pickle.loads(pickle.dumps(fitted._features)).vocabulary.complete == ("pos", "word")
 

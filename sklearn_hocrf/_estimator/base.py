@@ -28,7 +28,7 @@ from .._objectives import Problem
 from .._penalties import L2, ElasticNet
 from .._persistence import VersionMixin
 from .._solvers import OWLQN, check_needs, one_blas_thread
-from .._validation import check_class_weight, check_sequence_weight, check_training_data, read_sequences, warn_user
+from .._validation import check_class_weight, check_sequence_weight, read_sequences, read_training_sequences, warn_user
 from .._validation._sklearn import fit_context
 from ..training import OBJECTIVES, SOLVERS, minimise
 from .fitted import Fitted
@@ -52,8 +52,11 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
     # --- hooks --------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _read_training_targets(self, y, lengths, form, name, kept, known=None):
-        """Return the targets of fit, with ``labels`` and ``as_lists``; see :func:`read_token_targets`."""
+    def _read_training_targets(self, y, sequences, known=None):
+        """Return the targets of training sequences, with ``labels`` and ``as_lists``.
+
+        ``known`` is as for :func:`read_token_targets`.
+        """
 
     @abstractmethod
     def _check_classes(self, classes):
@@ -153,7 +156,8 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
         """
         objective, penalty, solver = self._choose_training()
-        data = check_training_data(self, X, y, sample_weight, self._read_training_targets)
+        sequences = read_training_sequences(self, X, sample_weight)
+        data = sequences.with_targets(self._read_training_targets(y, sequences))
         problem = self._build_problem(data)
         layout = problem.layout
         if self.penalty is None:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from .._solvers import check_report, one_blas_thread
-from .._validation import check_more_data, check_training_data
+from .._validation import read_more_sequences, read_training_sequences
 from .._validation._sklearn import fit_context
 from ..training import OBJECTIVES, SOLVERS
 from .parameters import check_patterns
@@ -146,11 +146,8 @@ class PartialFitMixin:
     def _read_first(self, X, y, classes, sample_weight):
         """Return the training data of the first call."""
         known = None if classes is None else self._check_classes(classes)
-
-        def read_targets(*given):
-            return self._read_training_targets(*given, known=known)
-
-        return check_training_data(self, X, y, sample_weight, read_targets)
+        sequences = read_training_sequences(self, X, sample_weight)
+        return sequences.with_targets(self._read_training_targets(y, sequences, known))
 
     def _read_next(self, X, y, classes, patterns, sample_weight):
         """Return the training data of a later call, their layout, and the places of the weights known, or None."""
@@ -158,11 +155,8 @@ class PartialFitMixin:
             raise ValueError(
                 f"classes are not those of the first call, {self._labels.tolist()!r}: they are fixed from then on"
             )
-
-        def read_targets(*given):
-            return self._read_training_targets(*given, known=self._fitted.targets)
-
-        data = check_more_data(self, X, y, sample_weight, read_targets)
+        sequences = read_more_sequences(self, X, sample_weight)
+        data = sequences.with_targets(self._read_training_targets(y, sequences, self._fitted.targets))
         if patterns is not None and not isinstance(patterns, str):
             singles = {(label,) for label in self._labels.tolist()}
             if {tuple(pattern) for pattern in patterns} | singles != set(self.patterns_):

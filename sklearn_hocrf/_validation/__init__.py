@@ -13,10 +13,11 @@ from ._class_weight import check_class_weight
 from ._inputs import (
     FeatureSpace,
     TrainingData,
-    check_more_data,
+    TrainingSequences,
     check_sequence_weight,
-    check_training_data,
+    read_more_sequences,
     read_sequences,
+    read_training_sequences,
 )
 from ._segment_targets import SegmentTargets, check_segment_classes, read_segment_targets, read_segments
 from ._targets import TokenTargets, check_classes, read_label_codes, read_token_targets
@@ -27,16 +28,17 @@ __all__ = [
     "SegmentTargets",
     "TokenTargets",
     "TrainingData",
+    "TrainingSequences",
     "check_class_weight",
     "check_classes",
-    "check_more_data",
     "check_segment_classes",
     "check_sequence_weight",
-    "check_training_data",
     "read_label_codes",
+    "read_more_sequences",
     "read_segment_targets",
     "read_segments",
     "read_sequences",
     "read_token_targets",
+    "read_training_sequences",
     "warn_user",
 ]

@@ -24,17 +24,17 @@ from ._attributes import (
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._rows import check_table, refuse_not_finite, stack_grid, stack_rows
 from ._sklearn import check_sample_weight, get_feature_names
-from ._targets import read_token_targets
 from ._warnings import warn_user
 
 __all__ = [
     "FeatureSpace",
     "TrainingData",
-    "check_more_data",
+    "TrainingSequences",
     "check_sequence_weight",
-    "check_training_data",
     "input_form",
+    "read_more_sequences",
     "read_sequences",
+    "read_training_sequences",
 ]
 
 
@@ -63,51 +63,65 @@ class TrainingData(NamedTuple):
     """What fit works with. Sequences of weight 0 are out."""
 
     batch: SequenceBatch
-    targets: Any  # what ``read_targets`` returned: its ``labels`` are those of the label patterns
+    targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
     features: FeatureSpace
 
 
-def check_training_data(estimator, X, y, sample_weight=None, read_targets=read_token_targets) -> TrainingData:
-    """Return validated training data, or raise an error that names sequence, position and value.
+class TrainingSequences(NamedTuple):
+    """Validated training sequences, whose targets are still to be read."""
+
+    batch: SequenceBatch  # sequences of weight 0 included
+    form: str  # of X
+    features: FeatureSpace  # of earlier training data, if there are any
+    sequence_weight: np.ndarray | None  # (n_sequences,) float64; None: all 1
+    is_used: np.ndarray | None  # (n_sequences,) bool: weights are positive; None: all are
+    vocabulary: Vocabulary | None = None  # of attribute names, which are not in ``features`` yet
+
+    def with_targets(self, targets) -> TrainingData:
+        """Return the training data with targets of the sequences that are used."""
+        batch, weight, features = self.batch, self.sequence_weight, self.features
+        if self.is_used is not None:
+            batch, weight = batch[self.is_used], weight[self.is_used]
+        if self.vocabulary is not None:
+            batch, vocabulary = sort_vocabulary(batch, self.vocabulary)
+            if features.vocabulary is not None:
+                batch, vocabulary = extend_vocabulary(batch, vocabulary, features.vocabulary, features.names)
+            features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
+        return TrainingData(batch, targets, weight, features)
+
+
+def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
+    """Return validated training sequences, or raise an error that names sequence, position and value.
 
     Parameters
     ----------
     estimator : estimator
         For its name in messages; ``_takes_segment_features`` says whether X may have them.
-    X, y : sequences and their labels
+    X : sequences
         In one of the forms of the package's docstring.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight a sequence.
-    read_targets : callable
-        ``read_targets(y, lengths, form, name, kept)`` returns the targets of the sequences that are kept.
     """
     X = without_series(X)
     form = input_form(X)
     batch, features = _read_training_sequences(estimator, X, form)
-    weight, kept = _check_training_batch(batch, sample_weight)
-    targets = read_targets(y, batch.lengths, form, type(estimator).__name__, kept)
-    batch, weight = (batch, weight) if kept is None else (batch[kept], weight[kept])
-    if features.vocabulary is not None:
-        batch, vocabulary = sort_vocabulary(batch, features.vocabulary)
-        features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
-    return TrainingData(batch, targets, weight, features)
+    weight, is_used = _check_training_batch(batch, sample_weight)
+    return TrainingSequences(
+        batch, form, features._replace(vocabulary=None), weight, is_used, vocabulary=features.vocabulary
+    )
 
 
-def check_more_data(estimator, X, y, sample_weight, read_targets) -> TrainingData:
-    """Return validated training data for an estimator that has been fitted on other such data.
+def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
+    """Return validated training sequences for an estimator that has been fitted on other such sequences.
 
-    Attribute names that are new get the numbers after those that are known.
-
-    Parameters
-    ----------
-    estimator, X, y, sample_weight, read_targets
-        As in :func:`check_training_data`.
+    Attribute names that are new get the numbers after those that are known. Parameters are those of
+    :func:`read_training_sequences`.
     """
     X = without_series(X)
     form, features = input_form(X), estimator._features
-    named = form == "sequences" and features.vocabulary is not None and not isinstance(X, SequenceBatch)
-    if named:
+    vocabulary = None
+    if form == "sequences" and features.vocabulary is not None and not isinstance(X, SequenceBatch):
         X = list(X)
         _check_kind(looks_like_rows(X, default=False), features, type(estimator).__name__)
         vocabulary = Vocabulary()
@@ -116,13 +130,8 @@ def check_more_data(estimator, X, y, sample_weight, read_targets) -> TrainingDat
         batch, form = read_sequences(estimator, X)
     if not len(batch):
         raise ValueError("X has no sequences: partial_fit needs at least one")
-    weight, kept = _check_training_batch(batch, sample_weight)
-    targets = read_targets(y, batch.lengths, form, type(estimator).__name__, kept)
-    batch, weight = (batch, weight) if kept is None else (batch[kept], weight[kept])
-    if named:
-        batch, vocabulary = extend_vocabulary(*sort_vocabulary(batch, vocabulary), features.vocabulary, features.names)
-        features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
-    return TrainingData(batch, targets, weight, features)
+    weight, is_used = _check_training_batch(batch, sample_weight)
+    return TrainingSequences(batch, form, features, weight, is_used, vocabulary)
 
 
 def _check_training_batch(batch, sample_weight):
