@@ -1,8 +1,8 @@
 """High-order conditional random fields for scikit-learn users.
 
 :class:`HighOrderCRF` gives each token of a sequence a label, :class:`HighOrderSemiCRF` cuts sequences into labelled
-segments. ``feature_extraction`` makes their features, ``metrics`` says how good their predictions are, ``inspection``
-how sure they are, ``datasets`` reads and generates data.
+segments. ``feature_extraction`` turns tokens into features, ``metrics`` evaluates predictions, ``inspection`` computes
+standard errors, ``datasets`` reads and generates data.
 """
 
 from importlib import import_module
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """Import a subpackage when it is first asked for: all of them take as long as the estimators alone."""
+        """Import a subpackage at its first use: together they take as long to import as the estimators."""
         if name in __all__:
             return import_module(f".{name}", __name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Show what high-order label patterns are good for: ``python -m sklearn_hocrf``.
+"""Show the gain of high-order label patterns on an embedded example: ``python -m sklearn_hocrf``.
 
 Train on words of noisy handwritten digits that follow a Markov chain of order 3, once for each order of label patterns.
 """

@@ -1,4 +1,4 @@
-"""From any form of X and y that users have to one SequenceBatch and label codes; every trap is an error here.
+"""Turn any form of X and y into one SequenceBatch and label codes, and report bad input.
 
     form         X                                                              y
     "table"      plain 2-D array, data frame or sparse matrix                   1-D: n sequences of length 1
@@ -6,7 +6,8 @@
     "sequences"  list of sequences, or a SequenceBatch                          list of label sequences
 
 A sequence is a list of feature dicts or of attribute-name lists (``_attributes``), or a 2-D array or sparse matrix
-(``_rows``). Nothing here changes an estimator: what fit learns about X is a :class:`FeatureSpace`.
+(``_rows``). No function of this package changes an estimator: fit keeps its description of X as a
+:class:`FeatureSpace`.
 """
 
 from ._class_weight import check_class_weight

@@ -1,9 +1,9 @@
 """Data for examples, tests and comparisons with published results.
 
-Generators (``make_*``) need nothing but a random state. Loaders (``load_*``) read local copies, plain or gzipped, of
-public data sets: nothing is downloaded. Observations come as a list of sequences: lists of strings or of dicts where
-tokens are text, arrays of shape (T, n_features) where they are numbers. Labels come as a list of lists of strings, or
-of integer arrays of shape (T,); where segments are given, as a list of lists of (start, stop, label).
+Generators (``make_*``) need only a random state. Loaders (``load_*``) read local copies, plain or gzipped, of public
+data sets; nothing is downloaded. Observations come as a list of sequences: lists of strings or of dicts if tokens are
+text, arrays of shape (T, n_features) if they are numbers. Labels come as a list of lists of strings, as a list of
+integer arrays of shape (T,), or, for segments, as a list of lists of (start, stop, label).
 """
 
 from ._chinese import load_ud_chinese

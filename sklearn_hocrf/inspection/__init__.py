@@ -1,4 +1,4 @@
-"""How sure a fitted model is of its weights and of its predictions.
+"""Uncertainty of the weights and of the predictions of a fitted model.
 
 Standard errors by the Laplace approximation: near the optimum the posterior of the weights is about a Gaussian, whose
 precision is the Hessian of the training objective plus that of the penalty.

@@ -1,20 +1,20 @@
-"""How good label sequences and segments are, and whether one system is better than another.
+"""Scores of label sequences and of segments, and a significance test for the difference between two systems.
 
-Labels come as lists of sequences (lists or arrays), as ``predict`` returns them; segments are found in runs of equal
-labels, in BIO and BIOES tags, or given as (start, stop, label). Scores of tokens and segments follow scikit-learn's
-conventions for averages and for divisions by zero; scores of BIO and BIOES segments equal those of seqeval. Tags that
-break the rules are read as conlleval and the estimators read them, unless ``strict=True``.
+Labels come as lists of sequences (lists or arrays), as ``predict`` returns them. Segments are read from runs of equal
+labels or from BIO and BIOES tags, or are given as (start, stop, label). Scores of tokens and segments follow
+scikit-learn's conventions for averages and for divisions by zero. Scores of BIO and BIOES segments equal the scores of
+seqeval. Tags that break the rules are read as in conlleval and in the estimators, unless ``strict=True``.
 
 The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
 
 * ``token_accuracy_scorer``, ``token_f1_scorer`` (macro average), ``sequence_accuracy_scorer``;
-* ``segment_f1_scorer``, ``segment_precision_scorer``, ``segment_recall_scorer``: exact runs of equal labels, "O" among
-  them, micro average;
+* ``segment_f1_scorer``, ``segment_precision_scorer``, ``segment_recall_scorer``: exact runs of equal labels, including
+  runs of "O", micro average;
 * ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, micro average;
 * ``segments_f1_scorer``: exact segments of lists of (start, stop, label), micro average.
 
-Choose by the form of y. The scorers of runs do not look into labels: runs of "B-PER", of "I-PER" and of "O" would be
-segments of three labels. In lists of segments "O" is a label as any other. For other parameters there is
+Choose by the form of y. The scorers of runs give no meaning to the text of a label: runs of "B-PER", of "I-PER" and of
+"O" would be segments of three labels. In lists of segments "O" is an ordinary label. For other parameters use
 ``make_scorer``, as in ``make_scorer(segment_f1_score, encoding="segments", ignore=["O"])``.
 
 Examples
