@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, place, sorted_labels
+from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._validation import (
     FeatureSpace,
     check_sequence_weight,
@@ -277,8 +277,8 @@ def test_label_arrays_keep_their_dtype_and_mixed_kinds_stay_apart():
 
 
 def test_place_skips_empty_sequences():
-    assert place([0, 0, 2, 2, 3], 0) == "sequence 1, position 0"
-    assert place([0, 0, 2, 2, 3], 2) == "sequence 3, position 0"
+    assert position_name([0, 0, 2, 2, 3], 0) == "sequence 1, position 0"
+    assert position_name([0, 0, 2, 2, 3], 2) == "sequence 3, position 0"
 
 
 @pytest.mark.parametrize(

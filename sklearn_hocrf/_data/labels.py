@@ -21,7 +21,7 @@ __all__ = [
     "encode_labels",
     "flatten_labels",
     "label_codes",
-    "place",
+    "position_name",
     "sorted_labels",
 ]
 
@@ -31,13 +31,13 @@ LONGEST_TEXT = 1000  # an array of fixed width has room for the longest text in 
 _NATIVE = {"b": (bool, np.bool_), "iu": (int, np.integer), "f": (float, np.floating), "U": (str, np.str_)}
 
 
-def place(offsets, token) -> str:
+def position_name(offsets, token) -> str:
     """Return where a token of a flat run is: its sequence and its position there.
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.labels import place
-    >>> place([0, 3, 3, 5], 4)
+    >>> from sklearn_hocrf._data.labels import position_name
+    >>> position_name([0, 3, 3, 5], 4)
     'sequence 2, position 1'
     """
     sequence = int(np.searchsorted(offsets, token, side="right")) - 1
@@ -102,15 +102,15 @@ def _sorted_objects(labels, offsets):
     distinct = set(check_hashable(labels, offsets))
     if any(map(is_missing, distinct)):
         t = next(t for t, label in enumerate(labels) if is_missing(label))
-        raise missing_label(labels[t], place(offsets, t))
+        raise missing_label(labels[t], position_name(offsets, t))
     try:
         classes = sorted(distinct)
     except TypeError as error:
         first = labels[0]
         other = next((t for t, label in enumerate(labels) if type(label) is not type(first)), 0)
         raise TypeError(
-            f"labels must be sortable together, but {short(labels[other])} ({place(offsets, other)}) and "
-            f"{short(first)} ({place(offsets, 0)}) are not: {error}"
+            f"labels must be sortable together, but {short(labels[other])} ({position_name(offsets, other)}) and "
+            f"{short(first)} ({position_name(offsets, 0)}) are not: {error}"
         ) from error
     for kinds, (kind, scalar) in _NATIVE.items():
         if all(type(label) is kind or isinstance(label, scalar) for label in classes):
@@ -130,10 +130,10 @@ def _refuse_missing(labels, classes, offsets):
     kind = classes.dtype.kind
     if kind in "mM" and np.isnat(classes).any():
         t = int(np.argmax(np.isnat(labels)))
-        raise missing_label(labels[t], place(offsets, t))
+        raise missing_label(labels[t], position_name(offsets, t))
     if kind == "i" and len(classes) and classes[0] == IGNORED and (classes[1:] >= 0).all():
         t = int(np.argmax(np.asarray(labels) == IGNORED))
-        raise missing_label(IGNORED, place(offsets, t))
+        raise missing_label(IGNORED, position_name(offsets, t))
 
 
 def _refuse_real_numbers(labels, classes, offsets):
@@ -145,10 +145,11 @@ def _refuse_real_numbers(labels, classes, offsets):
         values = np.asarray(labels)
         t = int(np.flatnonzero(np.isin(values, bad) | np.isnan(values))[0])
         if np.isnan(values[t]):
-            raise missing_label(values[t], place(offsets, t))
+            raise missing_label(values[t], position_name(offsets, t))
         what = "y contains inf" if np.isinf(values[t]) else "Unknown label"
         raise ValueError(
-            f"{what}: {values[t]} ({place(offsets, t)}); labels are discrete, real numbers are a regression target"
+            f"{what}: {values[t]} ({position_name(offsets, t)}); labels are discrete, real numbers are a regression "
+            "target"
         )
 
 
@@ -159,7 +160,8 @@ def check_hashable(labels, offsets):
             hash(label)
         except TypeError:
             raise TypeError(
-                f"a label must be hashable, but {short(label)} ({place(offsets, t)}) is a {type(label).__name__}"
+                f"a label must be hashable, but {short(label)} ({position_name(offsets, t)}) is a "
+                f"{type(label).__name__}"
             ) from None
     return labels
 
@@ -210,9 +212,9 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> n
         raise
     for t in np.flatnonzero(codes < 0).tolist():
         if is_missing(flat[t]) or (isinstance(flat[t], Integral) and flat[t] == IGNORED):
-            raise missing_label(flat[t], place(offsets, t))
+            raise missing_label(flat[t], position_name(offsets, t))
         if unknown == "raise":
-            raise ValueError(f"unknown label {short(flat[t])} ({place(offsets, t)}): it is not among {known}")
+            raise ValueError(f"unknown label {short(flat[t])} ({position_name(offsets, t)}): it is not among {known}")
     return codes
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
-from .._data.labels import place
+from .._data.labels import position_name
 
 __all__ = [
     "feature_place",
@@ -27,7 +27,7 @@ _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 def not_finite(value, offsets, token, feature) -> ValueError:
     """Return the error for a value that is nan or infinite; scikit-learn's checks look for its first words."""
     what = "NaN" if np.isnan(value) else "inf"
-    return ValueError(f"Input X contains {what}: {place(offsets, token)}, feature {feature} is {value}")
+    return ValueError(f"Input X contains {what}: {position_name(offsets, token)}, feature {feature} is {value}")
 
 
 def refuse_masked(array, *before) -> None:

@@ -24,7 +24,7 @@ from .._data.encodings import (
     split_tag,
     token_labels,
 )
-from .._data.labels import SEEN, check_hashable, encode_labels, place, sorted_labels
+from .._data.labels import SEEN, check_hashable, encode_labels, position_name, sorted_labels
 from .._data.segments import NO_LIMIT, Segments
 from ._targets import KNOWN, check_classes, check_known_labels, leave_out, read_labels, read_target_sequences
 from ._warnings import warn_user
@@ -174,7 +174,7 @@ def _split_tags(tags, offsets, encoding):
     parts = {tag: split_tag(tag, encoding) for tag in dict.fromkeys(tags)}
     for tag, part in parts.items():
         if part is None or (part[1] == OUTSIDE and part[0] != O):
-            where = place(offsets, tags.index(tag))
+            where = position_name(offsets, tags.index(tag))
             if part is not None:
                 raise ValueError(f"y has the tag {short(tag)} ({where}), but the label 'O' is that of the tag 'O'")
             expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)

@@ -7,7 +7,7 @@ from os import PathLike
 from sklearn.utils import Bunch
 
 from .._validation._messages import short
-from ._files import read_sequences
+from ._files import read_columns
 from ._lines import MAX_LINE
 
 ID, FORM, UPOS, N_COLUMNS = 0, 1, 3, 10
@@ -82,7 +82,7 @@ def load_ud_chinese(
     """
     if encoding not in ("segments", "bio"):
         raise ValueError(f"encoding must be 'segments' or 'bio', got {encoding!r}")
-    sentences = read_sequences(
+    sentences = read_columns(
         path,
         N_COLUMNS,
         separator="\t",

@@ -25,7 +25,7 @@ OCR_LINE = re.compile(
 )
 
 
-def read_sequences(
+def read_columns(
     path: str | PathLike,
     n_columns: int | None = None,
     *,
@@ -130,7 +130,7 @@ def load_conll(
     if isinstance(columns, str):
         raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {short(columns)}")
     n_columns = None if columns is None else len(columns)
-    sequences = read_sequences(
+    sequences = read_columns(
         path, n_columns, separator=separator, comment=comment, encoding=encoding, max_bytes=max_bytes, max_line=max_line
     )
     if columns is None:
@@ -153,8 +153,8 @@ def load_conll(
 
 
 def read_words(path: str | PathLike, **parameters: Any) -> tuple[list[list[str]], list[list[str]]]:
-    """Return words and labels of a file of two columns; ``parameters`` are those of :func:`read_sequences`."""
-    sequences = read_sequences(path, 2, **parameters)
+    """Return words and labels of a file of two columns; ``parameters`` are those of :func:`read_columns`."""
+    sequences = read_columns(path, 2, **parameters)
     words = [[word for word, _ in tokens] for tokens in sequences]
     return words, [[label for _, label in tokens] for tokens in sequences]
 

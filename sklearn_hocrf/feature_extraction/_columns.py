@@ -20,7 +20,7 @@ from scipy import sparse
 from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenColumn
 from .._data.checks import is_missing, short, to_float
-from .._data.labels import place
+from .._data.labels import position_name
 from .._validation import warn_user
 
 __all__ = ["TokenTable", "apply_function", "check_complete", "complete_fields", "is_text", "read_tokens"]
@@ -68,8 +68,8 @@ def check_complete(columns, offsets, complete) -> None:
     for field, lacks in lacking.items():
         if lacks.all():
             raise ValueError(
-                f"{place(offsets, 0)}: the field {short(field)} is missing, which every training token had (fields: "
-                f"{short(list(complete))[1:-1]}); no token of X has it"
+                f"{position_name(offsets, 0)}: the field {short(field)} is missing, which every training token had "
+                f"(fields: {short(list(complete))[1:-1]}); no token of X has it"
             )
     if lacking:
         lacks = np.any(list(lacking.values()), axis=0)
@@ -77,7 +77,7 @@ def check_complete(columns, offsets, complete) -> None:
         field = next(field for field, lacks in lacking.items() if lacks[t])
         warn_user(
             f"{lacks.sum()} of {len(lacks)} tokens lack a field that every training token had: first "
-            f"{place(offsets, t)}, the field {short(field)}"
+            f"{position_name(offsets, t)}, the field {short(field)}"
         )
 
 
@@ -166,14 +166,14 @@ def _token_kind(tokens, offsets):
         if name is None:
             t = next(t for t, token in enumerate(tokens) if type(token) is kind)
             raise TypeError(
-                f"{place(offsets, t)}: a token must be a str, a tuple, a dict, a row of numbers or a number, "
+                f"{position_name(offsets, t)}: a token must be a str, a tuple, a dict, a row of numbers or a number, "
                 f"got {short(tokens[t])} of type {kind.__name__}"
             )
     first = kinds[type(tokens[0])]
     if len(set(kinds.values())) > 1:
         t = next(t for t, token in enumerate(tokens) if kinds[type(token)] != first)
         raise ValueError(
-            f"{place(offsets, t)}: the token {short(tokens[t])} is a {type(tokens[t]).__name__}, "
+            f"{position_name(offsets, t)}: the token {short(tokens[t])} is a {type(tokens[t]).__name__}, "
             f"but the first token {short(tokens[0])} is a {type(tokens[0]).__name__}; all tokens must be of one form"
         )
     if any(issubclass(kind, np.ndarray) for kind in kinds):
@@ -194,18 +194,18 @@ def _kind_of_type(kind) -> str | None:
 
 
 def _cell_of(offsets, field):
-    return lambda t: f"{place(offsets, t)}: field {short(field)}"
+    return lambda t: f"{position_name(offsets, t)}: field {short(field)}"
 
 
 def _check_width(widths, tokens, offsets) -> int:
     if len(set(widths)) > 1:
         t = next(t for t, width in enumerate(widths) if width != widths[0])
         raise ValueError(
-            f"{place(offsets, t)}: the token {short(tokens[t])} has {widths[t]} columns, "
+            f"{position_name(offsets, t)}: the token {short(tokens[t])} has {widths[t]} columns, "
             f"but the first token has {widths[0]}; for lists of attribute names there is AttributeVectorizer"
         )
     if widths[0] == 0:
-        raise ValueError(f"{place(offsets, 0)}: the token {short(tokens[0])} has no columns")
+        raise ValueError(f"{position_name(offsets, 0)}: the token {short(tokens[0])} has no columns")
     return widths[0]
 
 
@@ -229,7 +229,7 @@ def _array_columns(sequences, offsets, fields):
     stacked = np.concatenate(sequences).astype(np.float64, copy=False)
     if not np.isfinite(stacked).all():
         t, j = np.argwhere(~np.isfinite(stacked))[0].tolist()
-        raise ValueError(f"{place(offsets, t)}: column {j} holds {stacked[t, j]}; numbers must be finite")
+        raise ValueError(f"{position_name(offsets, t)}: column {j} holds {stacked[t, j]}; numbers must be finite")
     return {f: freeze(stacked[:, j], np.float64) for j, f in enumerate(_column_names(fields, stacked.shape[1]))}
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch, TokenColumn
 from .._data.checks import short
-from .._data.labels import place
+from .._data.labels import position_name
 from .._data.segments import BAG, TokenBlock
 from .._persistence import VersionMixin
 from .._validation._messages import refuse_infinite_values
@@ -23,7 +23,7 @@ from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._columns import TokenTable, apply_function, check_complete, complete_fields, is_text, read_tokens
 from ._hashing import HashedNames, hash_names
 from ._names import ConstantNames, FeatureNames, InputFeatures
-from ._templates import BEGIN, END, FieldTable, TemplateVocabulary, Window, check_kind, check_templates
+from ._templates import BOS, EOS, FieldTable, TemplateVocabulary, Window, check_kind, check_templates
 from ._token_functions import is_token_function, named_functions, token_function, warn_if_local
 
 __all__ = ["SequenceFeatureExtractor"]
@@ -372,7 +372,9 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
             parts, values = _multiply([shifted[pair] for pair in vocabulary.template])
             if values is not None and not np.isfinite(values).all():
                 t = int(np.argmin(np.isfinite(values)))
-                raise ValueError(f"{place(offsets, t)}: the product of the template {vocabulary.template!r} is inf")
+                raise ValueError(
+                    f"{position_name(offsets, t)}: the product of the template {vocabulary.template!r} is inf"
+                )
             if self.n_features is not None:
                 vocabulary.fit(parts)
                 hashes = np.append(hash_names(vocabulary.names(), self.n_features), np.int32(-1))
@@ -391,7 +393,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         return present if window.mark else [*present, window.from_begin == 0, window.to_end == 0]
 
     def _names_of_always(self):
-        return (["bias"] if self.bias else []) + ([BEGIN, END] if self.padding == "drop" else [])
+        return (["bias"] if self.bias else []) + ([BOS, EOS] if self.padding == "drop" else [])
 
     def _name_features(self):
         new = [*self._vocabularies, ConstantNames(np.array(self._names_of_always(), dtype=object))]

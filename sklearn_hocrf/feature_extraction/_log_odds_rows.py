@@ -19,7 +19,7 @@ __all__ = ["KINDS", "LogOddsRows", "StringCounts"]
 KINDS = ("log_odds", "log_probability")
 
 
-class Counts(NamedTuple):
+class OccurrenceCounts(NamedTuple):
     """How often the strings of candidates occur."""
 
     occurrences: np.ndarray  # (M,)   anywhere
@@ -72,20 +72,22 @@ class StringCounts:
         if (self._segments < 0).any() or (self._occurrences[:, None] < self._segments[self._row]).any():
             raise ValueError("strings cannot be segments more often than they occur")
 
-    def find(self, codes, start, stop) -> Counts:
+    def find(self, codes, start, stop) -> OccurrenceCounts:
         """Return the counts for candidate segments; strings that were never seen have counts of 0."""
         return self._of_nodes(self._trie.find(codes, start, stop))
 
     def _of_nodes(self, nodes):
-        return Counts(self._occurrences[nodes], self._segments[self._row[nodes]])
+        return OccurrenceCounts(self._occurrences[nodes], self._segments[self._row[nodes]])
 
-    def find_elsewhere(self, codes, offsets, gold, start, stop) -> Counts:
+    def find_elsewhere(self, codes, offsets, gold, start, stop) -> OccurrenceCounts:
         """Return the counts for candidates of training sequences without those of the candidate's own sequence.
 
         ``gold`` is that of the sequences given, like ``codes`` and ``offsets``.
         """
         nodes = np.zeros(len(start), dtype=np.int64)
-        own = Counts(np.zeros(len(start), dtype=np.int32), np.zeros((len(start), 1 + self.n_labels), dtype=np.int32))
+        own = OccurrenceCounts(
+            np.zeros(len(start), dtype=np.int32), np.zeros((len(start), 1 + self.n_labels), dtype=np.int32)
+        )
         if not len(start):
             return own
         candidate_sequence = np.searchsorted(offsets, start, side="right") - 1
@@ -108,7 +110,7 @@ class StringCounts:
             segments = _count_segments(group[is_segment], first_tokens, len(sizes), gold, self.n_labels)
             own.segments[candidates] = segments[group[at]]
         everywhere = self._of_nodes(nodes)
-        return Counts(everywhere.occurrences - own.occurrences, everywhere.segments - own.segments)
+        return OccurrenceCounts(everywhere.occurrences - own.occurrences, everywhere.segments - own.segments)
 
 
 def _joined(arrays) -> np.ndarray:

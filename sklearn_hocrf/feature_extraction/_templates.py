@@ -21,8 +21,8 @@ from ._columns import is_text
 from ._names import escape
 
 __all__ = [
-    "BEGIN",
-    "END",
+    "BOS",
+    "EOS",
     "CodedField",
     "FieldTable",
     "TemplateVocabulary",
@@ -31,7 +31,7 @@ __all__ = [
     "check_templates",
 ]
 
-BEGIN, END = "__BOS__", "__EOS__"
+BOS, EOS = "__BOS__", "__EOS__"
 MAX_KEY = 2**62
 TABLE_FACTOR = 4  # keys are looked up in a table, not by sorting, if the table has at most so many cells a token
 
@@ -107,10 +107,10 @@ class FieldTable:
         Texts that are to be ``joined`` by bars are escaped, and in any case those that look like the marks outside.
         """
         if self.labels is None:
-            return np.array([None, BEGIN, END], dtype=object)
+            return np.array([None, BOS, EOS], dtype=object)
         labels = [escape(label, "|") for label in self.labels] if joined else self.labels
-        labels = [f"\\{label}" if label.lstrip("\\") in (BEGIN, END) else label for label in labels]
-        return np.array([*labels, BEGIN, END], dtype=object)
+        labels = [f"\\{label}" if label.lstrip("\\") in (BOS, EOS) else label for label in labels]
+        return np.array([*labels, BOS, EOS], dtype=object)
 
     def encode(self, column, field) -> CodedField:
         """Return the codes of a column; values that were not seen in training get -1."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
-from .._data.labels import place
+from .._data.labels import position_name
 from .._persistence import VersionMixin
 from .._validation._messages import refuse_broken, refuse_masked
 from .._validation._sklearn import HasMethods, fit_context
@@ -210,7 +210,7 @@ def _call(method, offsets, table, *labels):
         if values.dtype.kind != "f" or np.isfinite(values).all():
             raise
         t, j = np.argwhere(~np.isfinite(values))[0].tolist()
-        raise ValueError(f"{place(offsets, t)}: column {j} holds {values[t, j]}; {error}") from error
+        raise ValueError(f"{position_name(offsets, t)}: column {j} holds {values[t, j]}; {error}") from error
 
 
 def _stack(X):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.labels import place
+from .._data.labels import position_name
 from .._persistence import VersionMixin
 from .._validation._attributes import (
     Vocabulary,
@@ -205,7 +205,7 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         for t, token in enumerate(tokens):
             if not isinstance(token, Mapping):
                 raise TypeError(
-                    f"{place(offsets, t)}: columns={self.columns!r} names keys of dicts, but the token is a "
+                    f"{position_name(offsets, t)}: columns={self.columns!r} names keys of dicts, but the token is a "
                     f"{type(token).__name__}"
                 )
         return {key: _column(tokens, key, offsets) for key in keys}
@@ -218,7 +218,9 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
 
 
 def _column(tokens, key, offsets):
-    return column_of([token.get(key) for token in tokens], lambda t: f"{place(offsets, t)}: attribute {short(key)}")
+    return column_of(
+        [token.get(key) for token in tokens], lambda t: f"{position_name(offsets, t)}: attribute {short(key)}"
+    )
 
 
 def _some_keys(X) -> str:

@@ -22,7 +22,7 @@ from ._counts import (
     count_tokens_as_items,
     ratio,
 )
-from ._reading import LabelSequences, read_sequences, refuse_other_number, sorted_union
+from ._reading import LabelSequences, list_sequences, refuse_other_number, sorted_union
 
 __all__ = ["RandomizationTest", "randomization_test"]
 
@@ -209,8 +209,8 @@ def _mix_outputs(
     metric_params: dict[str, Any],
 ) -> tuple[int, Callable[[np.ndarray], Any]]:
     """Return the number of sequences, and a function from swaps to scores that calls the metric."""
-    y_true = read_sequences(y_true, "y_true")
-    a, b = read_sequences(y_pred_a, "y_pred_a"), read_sequences(y_pred_b, "y_pred_b")
+    y_true = list_sequences(y_true, "y_true")
+    a, b = list_sequences(y_pred_a, "y_pred_a"), list_sequences(y_pred_b, "y_pred_b")
     refuse_other_number(len(y_true), len(a))
     refuse_other_number(len(y_true), len(b))
 

@@ -13,14 +13,14 @@ import numpy as np
 from .._data.arrays import offsets_of
 from .._data.checks import IGNORED, is_missing, missing_label, unmasked
 from .._data.encodings import looks_like_segments
-from .._data.labels import flatten_labels, place
+from .._data.labels import flatten_labels, position_name
 
 __all__ = [
     "CodedLabels",
     "code_values",
     "read_pair",
-    "read_sequences",
-    "read_tokens",
+    "list_sequences",
+    "code_tokens",
     "refuse_other_number",
     "sorted_union",
 ]
@@ -42,7 +42,7 @@ class CodedLabels(NamedTuple):
         return np.diff(self.offsets)
 
 
-def read_sequences(y: LabelSequences, name: str, items: str = "labels") -> list:
+def list_sequences(y: LabelSequences, name: str, items: str = "labels") -> list:
     """Return y as a list of sequences; ``name`` and ``items`` are for error messages."""
     if hasattr(y, "__array__"):
         y = unmasked(y)
@@ -68,9 +68,9 @@ def _is_ordered_collection(value: Any) -> bool:
     return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
 
 
-def read_tokens(y: LabelSequences, name: str) -> CodedLabels:
+def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
     """Read one label for each token."""
-    sequences = read_sequences(y, name)
+    sequences = list_sequences(y, name)
     if looks_like_segments(sequences):
         raise ValueError(
             f'{name} holds segments (start, stop, label), where one label a token belongs: encoding="segments"? '
@@ -82,13 +82,13 @@ def read_tokens(y: LabelSequences, name: str) -> CodedLabels:
                 f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token"
             )
     offsets = offsets_of([len(labels) for labels in sequences])
-    codes, labels = code_values(flatten_labels(sequences), name, lambda t: place(offsets, t))
+    codes, labels = code_values(flatten_labels(sequences), name, lambda t: position_name(offsets, t))
     return CodedLabels(codes, labels, offsets)
 
 
 def read_pair(y_true: LabelSequences, y_pred: LabelSequences) -> tuple[CodedLabels, CodedLabels]:
     """Read two labellings of the same tokens."""
-    true, predicted = read_tokens(y_true, "y_true"), read_tokens(y_pred, "y_pred")
+    true, predicted = code_tokens(y_true, "y_true"), code_tokens(y_pred, "y_pred")
     refuse_other_number(len(true.lengths), len(predicted.lengths))
     different = np.flatnonzero(true.lengths != predicted.lengths)
     if len(different):

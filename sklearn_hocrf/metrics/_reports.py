@@ -1,4 +1,4 @@
-"""Workspace of precision, recall and F1 by label, laid out as scikit-learn's ``classification_report``."""
+"""Tables of precision, recall and F1 by label, laid out as scikit-learn's ``classification_report``."""
 
 from __future__ import annotations
 

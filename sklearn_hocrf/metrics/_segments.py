@@ -24,10 +24,10 @@ from .._data.encodings import (
     segments_of_tags,
     split_tag,
 )
-from .._data.labels import place
+from .._data.labels import position_name
 from .._data.segments import Segments
 from .._validation import warn_user
-from ._reading import CodedLabels, LabelSequences, code_values, read_sequences, read_tokens
+from ._reading import CodedLabels, LabelSequences, code_tokens, code_values, list_sequences
 
 __all__ = ["SegmentTable", "check_encoding", "extract_segments", "read_segments", "segments_of_tokens", "warn_of_bio"]
 
@@ -112,7 +112,7 @@ def extract_segments(
     if encoding == "segments":
         table = read_segments(y, "y")
     else:
-        tokens = read_tokens(y, "y")
+        tokens = code_tokens(y, "y")
         warn_of_bio(tokens.labels, encoding)
         table = segments_of_tokens(tokens, encoding, strict, "y")
     segments: list[list[tuple[int, int, Any]]] = [[] for _ in range(table.n_sequences)]
@@ -174,7 +174,8 @@ def _split_tags(tokens: CodedLabels, encoding: str, name: str) -> tuple[np.ndarr
             t = int(np.argmax(tokens.codes == code))
             expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != "O")
             raise ValueError(
-                f"{short(tag)} of {name} ({place(tokens.offsets, t)}) is no tag of this encoding: 'O', {expected}"
+                f"{short(tag)} of {name} ({position_name(tokens.offsets, t)}) is no tag of this encoding: 'O', "
+                f"{expected}"
             )
         split.append(parts)
     labels = sorted({label for _, label in split})
@@ -189,14 +190,14 @@ def _split_tags(tokens: CodedLabels, encoding: str, name: str) -> tuple[np.ndarr
 
 def read_segments(y: LabelSequences, name: str) -> SegmentTable:
     """Read lists of (start, stop, label)."""
-    sequences = read_sequences(y, name, "segments")
+    sequences = list_sequences(y, name, "segments")
     rows = [
         (n, *read_segment(segment, f"sequence {n}, position {i}", name))
         for n, segments in enumerate(sequences)
         for i, segment in enumerate(segments)
     ]
     offsets = offsets_of([len(segments) for segments in sequences])
-    label, labels = code_values([row[3] for row in rows], name, lambda i: place(offsets, i))
+    label, labels = code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))
     _refuse_repeated(rows, offsets, name)
     numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
     sequence, start, stop = numbers.T
@@ -207,5 +208,5 @@ def _refuse_repeated(rows: list[tuple], offsets: np.ndarray, name: str) -> None:
     seen = set()
     for i, row in enumerate(rows):
         if row in seen:
-            raise ValueError(f"{name} has the segment {row[1:]!r:.60} twice ({place(offsets, i)})")
+            raise ValueError(f"{name} has the segment {row[1:]!r:.60} twice ({position_name(offsets, i)})")
         seen.add(row)
