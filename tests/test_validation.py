@@ -1,5 +1,6 @@
 """Every form of X and y becomes the right batch, and every trap is an error that says where."""
 
+import math
 import pickle
 import warnings
 
@@ -10,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._validation import (
@@ -872,3 +874,22 @@ def test_inputs_are_left_as_they_were():
         np.testing.assert_array_equal(after, before)
     assert y == Y
     assert weight.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("weight", ["x" * 1000, b"x", 10**400, -(10**400), math.inf, math.nan])
+def test_one_sample_weight_for_all_is_a_finite_number(weight):
+    with pytest.raises((TypeError, ValueError), match="^sample_weight ") as caught:
+        HighOrderCRF().fit([[["a"]], [["b"]]], [["A"], ["B"]], sample_weight=weight)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("value", [np.datetime64("2000-01-01"), np.float64(3.0), np.array("text")])
+def test_a_single_value_is_no_X(value):
+    with pytest.raises(ValueError, match="^Expected 2D array, got scalar array instead: X is the single value"):
+        HighOrderCRF().fit(value, ["A"])
+
+
+@pytest.mark.parametrize("first", [-1, math.nan, 0.5])
+def test_rows_of_one_length_that_hold_rows_are_named(first):
+    with pytest.raises(TypeError, match=r"^sequence 1, position 0, feature 0 of X is \[\] \(list\), where a number"):
+        HighOrderCRF().fit([[first], [[]], [[]]], [["A"], ["B"], ["A"]])

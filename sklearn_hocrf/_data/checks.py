@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -95,6 +95,10 @@ def number_weights(sample_weight):
                 )
             if isinstance(weight, int) and not np.isfinite(to_float(weight)):
                 raise ValueError(f"sample_weight[{n}] (sequence {n}) is {short(weight)}, beyond floating point numbers")
+    elif isinstance(sample_weight, (str, bytes)):
+        raise TypeError(f"sample_weight must be one number a sequence, got the text {short(sample_weight)}")
+    elif isinstance(sample_weight, Real) and not np.isfinite(to_float(sample_weight)):  # one for all sequences
+        raise ValueError(f"sample_weight is {short(sample_weight)}, which is not a finite number")
     return sample_weight
 
 

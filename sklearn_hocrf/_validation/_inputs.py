@@ -178,6 +178,8 @@ def input_form(X) -> str:
     n_axes = len(X.shape) if hasattr(X, "shape") else np.asarray(X).ndim if hasattr(X, "__array__") else None
     if n_axes is None or (n_axes == 1 and X.dtype.kind in "OSU"):
         return _form_of_list(X)
+    if n_axes == 0:
+        raise ValueError(f"Expected 2D array, got scalar array instead: X is the single value {short(X)}")
     if n_axes > 3:
         raise ValueError(f"X has {n_axes} dimensions, at most 3 are possible: sequence, position, feature")
     return "grid" if n_axes == 3 else "table"

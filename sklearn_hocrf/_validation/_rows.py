@@ -23,7 +23,12 @@ def check_table(X, estimator, **options):
         refuse_broken(X)
     else:
         refuse_masked(X)
-        refuse_text(_as_objects_if_text(X))
+        try:
+            array = _as_objects_if_text(X)
+        except ValueError:  # rows of one length that hold more than numbers
+            _refuse_nested_table(X)
+            raise
+        refuse_text(array)
     matrix = check_array(
         X,
         accept_sparse="csr",
@@ -54,6 +59,14 @@ def _refuse_ragged_table(X):
             f"ragged rows: row {n} of X is {short(X[n])}, row 0 is {short(X[0])}. Rows of numbers must have one "
             "length; in a list of sequences every token is a row: `[[[x] for x in sequence] for sequence in X]`"
         )
+
+
+def _refuse_nested_table(X):
+    for n, row in enumerate(X):
+        for feature, value in enumerate(row):
+            if hasattr(value, "__len__"):
+                where = feature_place(n, feature)
+                raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), where a number belongs")
 
 
 def stack_grid(X, estimator):
