@@ -2,9 +2,8 @@
 
     [["in", "the"], ["a"]]   ->   offsets [0, 2, 3],  {"w": TokenColumn(codes [0, 1, 2], values ["in", "the", "a"])}
 
-This is the only place that looks at each token as a Python object, and it does so in one pass per column. A column is
-either text (a :class:`TokenColumn`) or numeric (float64 of shape (N,), bools as 0 and 1, nan where the token has no
-such field).
+Only this module handles each token as a Python object, in one pass per column. A column is either text (a
+:class:`TokenColumn`) or numeric (float64 of shape (N,), bools as 0 and 1, nan where the token lacks the field).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def _lacks_value(column) -> np.ndarray:
 
 
 def complete_fields(columns, fields) -> list:
-    """Return those of the fields that every token has."""
+    """Return the fields that every token has."""
     return [field for field in fields if not _lacks_value(columns[field]).any()]
 
 

@@ -38,39 +38,41 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
     ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` makes one attribute for every pair of neighbouring words seen
     in training, for instance ``w[-1]|w[0]=in|the``. Text becomes indicators. Numbers and bools become real values
     (``True`` is 1, and 0 is the same as no attribute); in a template of several pairs the values are multiplied.
-    ``None`` and keys that a dict lacks are missing values, as are masked entries and, in data frames, nan among texts
-    and pandas' NA and NaT: templates that meet one make nothing. Attributes that did not occur in training are ignored.
+    Missing values are ``None``, absent keys of a dict, masked entries and, in data frames, nan among texts and pandas'
+    NA and NaT. A template with a missing value makes no attribute. Attributes that did not occur in training are
+    ignored.
 
     Parameters
     ----------
     templates : iterable of tuples of (field, offset) pairs, or None, default=None
         A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
-        plain numbers, or the name of a token feature. Offsets are integers, 0 is the token itself. None means: of the
-        first text field the five tokens around and the two pairs with a neighbour; of other text fields also the other
-        pairs and the triples within the same five; numeric fields at the token itself.
+        plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None stands for
+        default templates. For the first text field these are the five tokens around and the two pairs with a neighbour.
+        For other text fields they also include the other pairs and the triples within the same five tokens. Numeric
+        fields are taken at the token itself.
     token_features : "auto", None, list or dict, default="auto"
-        Functions of the value of a field, usable in templates under their names. Those that no template uses are taken
-        at offset 0. In a list, an element is the name of a function (see Notes), a callable, or a pair of a field and
-        one of them; without a field the first text field is meant. The name is that of the function, ``"shape"``, or
-        ``"shape(pos)"`` if the element is a pair. A dict ``{name: element}`` gives other names. A function is
-        called once for every distinct value and returns a text, a number, a bool, or None for no attribute. "auto"
-        means no functions if there are templates or no text, otherwise ``["lower", "prefix2", "prefix3", "suffix2",
-        "suffix3", "shape"]`` without those that change no value or are the name of a field, and the shape is used in
-        the same templates as the text.
+        Functions of the value of a field. Templates refer to them by name; a function that no template uses is taken
+        at offset 0. An element of a list is the name of a function (see Notes), a callable, or a pair of a field and a
+        function; without a field, the function applies to the first text field. A token feature is named after its
+        function, ``"shape"``, or ``"shape(pos)"`` if the element is a pair. A dict ``{name: element}`` gives other
+        names. A function is called once for every distinct value and returns a text, a number, a bool, or None for no
+        attribute. "auto" means no functions if templates are given or if there is no text. Otherwise it means
+        ``["lower", "prefix2", "prefix3", "suffix2", "suffix3", "shape"]``, without functions that change no value and
+        without names that are fields; the shape is then used in the same templates as the text.
     fields : sequence of str or None, default=None
-        Names for the columns of tuples and rows, or for the one column of plain texts or numbers, to be used in
-        templates instead of the default ones. For dicts and batches: the keys to read, in this order.
+        Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
+        instead of the default names. For dicts and batches: the keys to read, in this order.
     padding : {"mark", "drop"}, default="mark"
-        What a template sees outside the sequence. "mark": the values ``__BOS__`` and ``__EOS__``. "drop": templates
+        Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
         that reach outside make nothing; the first token has the attribute ``__BOS__``, the last ``__EOS__``, as in
         CRFsuite.
     min_count : int, default=1
-        Attributes that fewer training tokens have are left out.
+        Attributes of fewer training tokens than this are left out.
     bias : bool, default=False
         Whether every token has the attribute ``bias``.
     n_features : int or None, default=None
-        With a number, attributes are hashed to so many features, and no vocabulary is learned: attributes that training
-        did not have are features, too, and memory does not grow with the data. See Notes.
+        If a number, attributes are hashed to this many features and no vocabulary is learned. Attributes that did not
+        occur in training then become features, too, and memory does not grow with the data. See Notes.
 
     Attributes
     ----------
@@ -82,9 +84,9 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         ``{name: (field, function)}`` of the token features in use.
     complete_fields_ : list
         The raw fields in use that every training token had. `transform` warns of tokens that lack one of them, and
-        refuses X if none has it.
+        refuses X if all tokens lack it.
     n_features_out_ : int
-        Number of features, including those of a `SequenceBatch` that they are appended to.
+        Number of features, including the earlier features of a `SequenceBatch`.
 
     See Also
     --------
@@ -98,18 +100,19 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
     ``has_hyphen``; ``length``.
 
     With ``n_features`` the feature of an attribute is the hash of its name, by
-    :class:`~sklearn.feature_extraction.FeatureHasher` without signs. Attributes of one hash share a feature, and their
-    values are added; 2**18 to 2**22 features are usual. Nothing depends on the data but ``templates=None``, which goes
-    by the fields, and ``token_features="auto"`` stands for all of its functions. So :meth:`transform` works without
-    :meth:`fit`, batch by batch of a stream; after it, the fields must be those of ``fit``. ``min_count`` must be 1. The
-    batches have no names of features, as nothing says what was hashed; :meth:`get_feature_names_out` gives
-    ``hash[0]``, ``hash[1]`` and so on.
+    :class:`~sklearn.feature_extraction.FeatureHasher` without signs. Attributes with equal hashes share a feature, and
+    their values are added; 2**18 to 2**22 features are usual. ``templates=None`` depends on the fields of the data, and
+    ``token_features="auto"`` stands for all of its functions; nothing else depends on the data. So :meth:`transform`
+    works without :meth:`fit`, batch by batch of a stream. After :meth:`fit`, the fields must stay the same.
+    ``min_count`` must be 1. The batches have no feature names, because the hashed names are not stored;
+    :meth:`get_feature_names_out` returns ``hash[0]``, ``hash[1]`` and so on.
 
-    Names are unique. Where several values are joined, "|" and the backslash within them have a backslash before them; a
-    feature whose name the given batch has already gets a number, as in ``w[0]=the#2``.
+    Names are unique. Where several values are joined, each "|" and each backslash within a value is preceded by a
+    backslash. If the given batch already has a feature of the same name, the new one gets a number, as in
+    ``w[0]=the#2``.
 
-    Given a `SequenceBatch`, the raw token columns of which it keeps, the new features are appended to those it has. If
-    that has features of segments, the new ones are counted at all tokens of a segment.
+    If X is a `SequenceBatch`, the new features are appended to its features, and its raw token columns are kept. If it
+    has features of segments, the new features are counted at all tokens of a segment.
 
     Examples
     --------
@@ -183,7 +186,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         Warns
         -----
         UserWarning
-            If a token feature is a lambda or a local function, with which the transformer cannot be pickled.
+            If a token feature is a lambda or a local function: the transformer cannot be pickled then.
         """
         self._learn(X)
         return self
@@ -214,8 +217,8 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         Raises
         ------
         ValueError
-            If the fields are not those of `fit`, if no token has a field that every training token had, or if a field
-            holds numbers where it held text.
+            If the fields differ from those in `fit`, if no token has a field that every training token had, or if a
+            field holds numbers but held text in `fit`.
         sklearn.exceptions.NotFittedError
             If `fit` was not called, unless ``n_features`` is given.
 
@@ -237,7 +240,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         Parameters
         ----------
         input_features : None
-            Ignored: raw tokens have no feature names, and those of a `SequenceBatch` are known from `fit`.
+            Ignored: raw tokens have no feature names, and `fit` keeps the names of a `SequenceBatch`.
 
         Returns
         -------

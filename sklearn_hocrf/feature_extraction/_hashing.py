@@ -17,7 +17,7 @@ def hash_names(names, n_features) -> np.ndarray:
 
 
 class HashedNames:
-    """The names of hashed features, a part of ``FeatureNames``: what was hashed is not known."""
+    """The names of hashed features, a part of ``FeatureNames``; the hashed names are not stored."""
 
     def __init__(self, n_features):
         self._n_features = n_features

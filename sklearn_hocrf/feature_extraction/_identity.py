@@ -1,4 +1,4 @@
-"""Features that say which string of tokens a segment is."""
+"""Indicators of the text of a segment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["IdentityRows"]
 
 
 class IdentityRows:
-    """One indicator for each string that some training segments are.   See RowBlock.
+    """One indicator for each text of training segments.   See RowBlock.
 
     Parameters
     ----------
@@ -22,14 +22,14 @@ class IdentityRows:
     start, stop : ndarray of shape (M,)
         Training segments.
     token_codes : TokenCodes
-        What the codes stand for.
+        The texts of the codes.
     min_count : int
-        Strings that fewer segments are have no feature.
+        Texts of fewer segments than this have no feature.
     """
 
     def __init__(self, codes, start, stop, token_codes, min_count):
-        known = offsets_of(codes >= 0)
-        complete = known[stop] - known[start] == stop - start  # segments without missing values
+        n_present = offsets_of(codes >= 0)  # tokens with a value, before each token
+        complete = n_present[stop] - n_present[start] == stop - start  # segments without missing values
         start, stop = start[complete], stop[complete]
         trie, _ = Trie.of(codes, start, stop - start, token_codes.size)
         nodes = trie.find(codes, start, stop)

@@ -1,4 +1,4 @@
-"""What the transformers that make features of whole segments do with X: any form of it to a SequenceBatch."""
+"""Reading of X for the transformers that make features of whole segments: any form to a SequenceBatch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN_FEATURES_FIRST = (
 
 
 class InputSpace(NamedTuple):
-    """What fit learned about X; later X are held against it."""
+    """The form of X in fit; later X are compared with it."""
 
     features: InputFeatures
     kind: str  # of the tokens: "text", "number", "tuple", "dict", or "batch"
@@ -33,7 +33,7 @@ class InputSpace(NamedTuple):
 
     @classmethod
     def of(cls, X) -> tuple[InputSpace, SequenceBatch]:
-        """Return it, and X as a batch; raw sequences have no token features."""
+        """Return the form of X, and X as a batch; raw sequences have no token features."""
         if isinstance(X, SequenceBatch):
             batch, kind = X, "batch"
         else:
@@ -46,7 +46,7 @@ class InputSpace(NamedTuple):
         return cls(InputFeatures.of(X), kind, list(batch.columns), text_fields, complete), batch
 
     def read(self, X, used) -> SequenceBatch:
-        """Return a later X as a batch with the columns of fit, or raise; the fields ``used`` must not be lost."""
+        """Return a later X as a batch with the columns of fit, or raise; no field ``used`` may be missing."""
         batch = self._read(X)
         check_complete(batch.columns, batch.offsets, [field for field in self.complete if field in used])
         return batch
@@ -77,7 +77,7 @@ class InputSpace(NamedTuple):
 
 
 def token_form(X) -> str | None:
-    """Return what tokens are where an estimator would take them for token features; None for raw texts and tuples."""
+    """Return the form of tokens that an estimator would read as token features; None for raw texts and tuples."""
     for sequence in X:
         if hasattr(sequence, "columns"):
             return "rows of a data frame"
@@ -99,7 +99,7 @@ def _raw_batch(offsets, columns) -> SequenceBatch:
 
 
 def kept_blocks(batch) -> tuple:
-    """Return the blocks that a batch comes with: its token features, if it has no blocks yet."""
+    """Return the blocks of a batch: its token features, if it has no blocks yet."""
     return tuple(block for block in blocks_of(batch) if batch.blocks is not None or block.n_features)
 
 

@@ -26,41 +26,41 @@ __all__ = ["LogOddsSegments"]
 
 
 class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Tell how likely the text of a segment is to be a segment, judged by the training segmentation itself.
+    """Measure how often the text of a candidate segment was a segment in training, as log-odds.
 
-    For a string of tokens let w be the number of training segments with this text and n the number of its other
-    occurrences in the training sequences, overlapping ones included. With the smoothing s the feature ``log_odds`` is
-    ``log((w + s) / (n + s))``, and ``log_probability``, for comparison, ``log((w + s) / (w + n + 2 s))``. One
-    real-valued feature can so replace or support one indicator for each string, and tells a string that is never a
-    segment from one that was never seen.
+    For a string of tokens let w be the number of training segments with this text, and n the number of its other
+    occurrences in the training sequences, including overlapping ones. With the smoothing s the feature ``log_odds`` is
+    ``log((w + s) / (n + s))``; ``log_probability``, for comparison, is ``log((w + s) / (w + n + 2 s))``. One
+    real-valued feature can thus replace or support one indicator for each string. It also distinguishes a string that
+    is never a segment from a string that never occurs in training.
 
     .. warning::
 
         ``fit_transform(X, y)`` is not ``fit(X, y).transform(X)``. In `fit_transform` the counts for a sequence leave
-        out that sequence itself (*leave-one-out*): all of its own segments and occurrences. In `transform` all counts
-        are used. The segmentation of a training sequence is part of the counts: with all counts every training segment
-        would look as if it had been seen before, and the model would trust the feature more than it deserves on new
-        sequences. So train on what `fit_transform` returns and predict on what `transform` returns, as a
-        :class:`~sklearn.pipeline.Pipeline` does by itself, in each fold of a cross-validation, too. (For the same
-        reason `TargetEncoder` of scikit-learn has such a difference.)
+        out this sequence with all of its segments and occurrences (*leave-one-out*). In `transform` all counts are
+        used. The segmentation of a training sequence contributes to the counts. With all counts, every training segment
+        would be evidence for itself, and the model would trust the feature too much on new sequences. So train on the
+        result of `fit_transform` and predict on the result of `transform`. A :class:`~sklearn.pipeline.Pipeline` does
+        this by itself, also in each fold of a cross-validation. scikit-learn's `TargetEncoder` makes the same
+        difference for the same reason.
 
     Parameters
     ----------
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How y says where the segments are, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
+        Form in which y gives the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
         "bioes" are segments of one token with the label "O".
     per_label : bool, default=False
-        Whether there are also features for each label, ``log_odds=<label>``: w counts the segments of that label, n all
+        Whether to add a feature for each label, ``log_odds=<label>``: w counts the segments with this label, n all
         other occurrences.
     smoothing : float, default=1.0
         The s in the formulas, greater than 0.
     kind : {"log_odds", "log_probability"} or tuple of both, default="log_odds"
-        The features.
+        The features to make.
     field : field, tuple of fields or None, default=None
-        Raw columns of the tokens that make the string. None means the first text field (the first field if none is
-        text).
+        Raw columns of the tokens whose values form the string. None means the first text field (the first field if none
+        is text).
     max_length : int or None, default=None
-        Longer strings are not counted. None means the longest training segment.
+        Longer strings are not counted. None means the length of the longest training segment.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
     max_length_ : int
         Length of the longest strings that are counted.
     n_features_out_ : int
-        Number of features, including those of a `SequenceBatch` that they are appended to.
+        Number of features, including the earlier features of a `SequenceBatch`.
 
     See Also
     --------
@@ -77,9 +77,8 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
 
     Notes
     -----
-    Strings that were never seen, longer ones than `max_length_` and those with missing values have w = n = 0: log odds
-    of 0, which is the same as no feature, and a log probability of log(1/2), which every candidate segment has that
-    says nothing.
+    Strings that do not occur in training, strings longer than `max_length_` and strings with missing values have
+    w = n = 0. Their log-odds are 0, which is the same as no feature; their log probability is log(1/2).
 
     References
     ----------
@@ -133,9 +132,9 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         Parameters
         ----------
         X : SequenceBatch with raw token columns, or list of sequences of tokens
-            Raw tokens, as :class:`SequenceFeatureExtractor` takes them, have no token features.
+            Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features.
         y : list of sequences
-            Where the segments are, in the form that `encoding` says.
+            The segments, in the form given by `encoding`.
 
         Returns
         -------
@@ -144,8 +143,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         Raises
         ------
         ValueError
-            For parameters that do not go with X, and for a y that does not go with X; the message names sequence and
-            position.
+            If a parameter or y does not fit X; the message names sequence and position.
         TypeError
             If a token or a part of y is of a wrong type.
         """
@@ -155,7 +153,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
     def fit_transform(self, X: Any, y: Any) -> SequenceBatch:
         """Count strings and segments, and return the training sequences with **leave-one-out** features.
 
-        This differs from ``fit(X, y).transform(X)``: the features of each sequence go by the counts of all others.
+        This differs from ``fit(X, y).transform(X)``: the features of a sequence use the counts of all other sequences.
         Parameters and errors are those of `fit`.
 
         Returns
@@ -165,9 +163,9 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         return self._to_batch(*self._learn(X, y))
 
     def transform(self, X: Any) -> SequenceBatch:
-        """Return sequences with features that go by **all** training counts.
+        """Return sequences with features from **all** training counts.
 
-        For training sequences this is not what `fit_transform` returns.
+        For training sequences the result differs from that of `fit_transform`.
 
         Parameters
         ----------
@@ -181,7 +179,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         Raises
         ------
         ValueError
-            If X does not have the features and fields of `fit`.
+            If X does not have the same features and fields as in `fit`.
         sklearn.exceptions.NotFittedError
             If `fit` was not called.
         """
@@ -195,7 +193,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         Parameters
         ----------
         input_features : None
-            Ignored: those of a `SequenceBatch` are known from `fit`.
+            Ignored: `fit` keeps the names of a `SequenceBatch`.
 
         Returns
         -------
@@ -217,7 +215,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
 
     @fit_context(prefer_skip_nested_validation=True)
     def _learn(self, X, y):
-        """Set the fitted attributes; return X as a batch, the codes of its tokens, and where its segments are."""
+        """Set the fitted attributes; return X as a batch, the codes of its tokens, and its segments by first token."""
         kinds = _check_kinds(self.kind)
         space, batch = InputSpace.of(X)
         fields = text_field(space, self.field, "field")

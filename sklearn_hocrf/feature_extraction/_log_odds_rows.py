@@ -1,7 +1,7 @@
-"""Counts of all strings of training sequences, and the log odds that they are segments.
+"""Counts of all strings of training sequences, and the log-odds that they are segments.
 
-V strings (nodes of a trie), N tokens, M candidate segments, C columns of counts: of all segments, and of those of each
-label where labels are told apart.
+V strings (nodes of a trie), N tokens, M candidate segments, C columns of counts: all segments, and, if labels are
+distinguished, the segments of each label.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class StringCounts:
     offsets : ndarray of shape (n_sequences + 1,)
         Token range of each sequence.
     gold : dict of ndarrays of shape (N,)
-        "length" of the segment that begins at a token, 0 if none does; "label" of that segment, if labels are told
-        apart.
+        "length" of the segment that begins at a token, 0 if none does; "label" of this segment, if labels are
+        distinguished.
     max_length : int
         Longest strings to count.
     n_codes : int
     n_labels : int
-        Number of labels that are told apart.
+        Number of labels that are distinguished.
     """
 
     def __init__(self, codes, offsets, gold, max_length, n_codes, n_labels):
@@ -73,16 +73,16 @@ class StringCounts:
             raise ValueError("strings cannot be segments more often than they occur")
 
     def find(self, codes, start, stop) -> OccurrenceCounts:
-        """Return the counts for candidate segments; strings that were never seen have counts of 0."""
+        """Return the counts for candidate segments; strings that do not occur in training have counts of 0."""
         return self._of_nodes(self._trie.find(codes, start, stop))
 
     def _of_nodes(self, nodes):
         return OccurrenceCounts(self._occurrences[nodes], self._segments[self._row[nodes]])
 
     def find_elsewhere(self, codes, offsets, gold, start, stop) -> OccurrenceCounts:
-        """Return the counts for candidates of training sequences without those of the candidate's own sequence.
+        """Return the counts for candidates of training sequences, without counts from the candidate's own sequence.
 
-        ``gold`` is that of the sequences given, like ``codes`` and ``offsets``.
+        ``codes``, ``offsets`` and ``gold`` describe the given sequences.
         """
         nodes = np.zeros(len(start), dtype=np.int64)
         own = OccurrenceCounts(
@@ -94,16 +94,16 @@ class StringCounts:
         tokens, sequence, left = _tokens_of(offsets, candidate_sequence.min(), candidate_sequence.max() + 1)
         order, bounds = by_length(stop - start, self._trie.depth)
         position = np.empty(len(tokens), dtype=np.int64)
-        for d, chosen, found in self._trie.walk(codes, tokens, np.minimum(left, (stop - start).max())):
+        for d, chosen, string_nodes in self._trie.walk(codes, tokens, np.minimum(left, (stop - start).max())):
             # occurrences of one string in one sequence are a group
-            key = (sequence[chosen] - sequence[0]) * self._trie.n_nodes + found
+            key = (sequence[chosen] - sequence[0]) * self._trie.n_nodes + string_nodes
             _, group, sizes = np.unique(key, return_inverse=True, return_counts=True)
             position[:] = -1
             position[chosen] = np.arange(len(chosen))
             candidates = order[bounds[d - 1] : bounds[d]]
             at = position[start[candidates] - tokens[0]]
             candidates, at = candidates[at >= 0], at[at >= 0]
-            nodes[candidates] = found[at]
+            nodes[candidates] = string_nodes[at]
             own.occurrences[candidates] = sizes[group[at]]
             is_segment = gold["length"][tokens[chosen]] == d
             first_tokens = tokens[chosen[is_segment]]
@@ -137,14 +137,14 @@ def _count_segments(row, first_tokens, n_rows, gold, n_labels) -> np.ndarray:
 class LogOddsRows:
     """Log odds and log probabilities of candidate segments.   See RowBlock.
 
-    Candidates whose ``token_data`` have the training segmentation ("length", and "label" if labels are told apart) get
-    leave-one-out values.
+    Candidates get leave-one-out values if ``token_data`` has the training segmentation: "length", and "label" if labels
+    are distinguished.
 
     Parameters
     ----------
     counts : StringCounts
     labels : list
-        The labels that are told apart.
+        The labels that are distinguished.
     kinds : tuple of str
     smoothing : float
     """
@@ -170,6 +170,6 @@ class LogOddsRows:
 
     def _values(self, kind, occurrences, segments):
         if kind == "log_odds":
-            others = occurrences[:, None] - segments
-            return np.log((segments + self._smoothing) / (others + self._smoothing))
+            not_segments = occurrences[:, None] - segments
+            return np.log((segments + self._smoothing) / (not_segments + self._smoothing))
         return np.log((segments + self._smoothing) / (occurrences[:, None] + 2 * self._smoothing))

@@ -1,11 +1,11 @@
-"""Names of features, made when somebody asks for them.
+"""Names of features, made at the first request.
 
-A transformer makes one :class:`FeatureNames` in fit and gives it to all its batches. An estimator sees by its identity
-that a batch has the features it was fitted on.
+A transformer makes one :class:`FeatureNames` in fit and gives it to all its batches. If a batch holds the same object
+as the training batch, an estimator need not compare the names.
 
-No two features have one name, so that weights can be looked up by name. Where texts are joined, those that could be
-mistaken are escaped by a backslash ("a|b" and "c" make ``a\\|b|c``); where two transformers make equal names, the later
-ones get a number (``w[0]=the#2``).
+Names of features are unique, so that weights can be looked up by name. Where texts are joined, ambiguous characters are
+escaped by a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers make equal names, the later ones get a
+number (``w[0]=the#2``).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PrefixedNames:
 
 
 class FeatureNames(Sequence):
-    """Names of features, made when they are asked for.
+    """Names of features, made at the first request.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class FeatureNames(Sequence):
 
 
 def _number_repeated(names) -> np.ndarray:
-    """Return names of which those that were there before have "#2", "#3" ... after them."""
+    """Return the names, with "#2", "#3" ... after those that have occurred before."""
     taken = set(names.tolist())
     if len(taken) == len(names):
         return names
@@ -127,7 +127,7 @@ def _number_repeated(names) -> np.ndarray:
 
 
 def names_of_blocks(blocks, attribute_names) -> FeatureNames:
-    """Return the names of the features of blocks; they hold on to nothing of a batch."""
+    """Return the names of the features of blocks; they keep no reference to a batch."""
     return FeatureNames(
         [
             PrefixedNames(attribute_names, block.attributes, block.prefix)
@@ -139,7 +139,7 @@ def names_of_blocks(blocks, attribute_names) -> FeatureNames:
 
 
 class InputFeatures(NamedTuple):
-    """The features that X has already; a transformer that appends to them holds later X against those of fit."""
+    """The features that X has already; a transformer that appends to them compares later X with the X of fit."""
 
     attribute_names: Sequence | np.ndarray  # "x0", "x1" .. where the batch has none
     feature_names: Sequence | np.ndarray  # the same object where there are no blocks
@@ -147,7 +147,7 @@ class InputFeatures(NamedTuple):
 
     @classmethod
     def of(cls, X) -> InputFeatures:
-        """Return those of a SequenceBatch; raw sequences have none."""
+        """Return the features of a SequenceBatch; raw sequences have none."""
         if not isinstance(X, SequenceBatch):
             empty = np.empty(0, dtype=object)
             return cls(empty, empty, False)

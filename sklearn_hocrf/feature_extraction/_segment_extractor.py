@@ -31,12 +31,13 @@ LENGTH_KINDS = ("indicator", "capped", "log")
 
 
 class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Say which features segments have: which token features count where, and what is computed of the whole segment.
+    """Make features of segments from token features, lengths, texts and functions.
 
-    A segment [start, stop) has as features: token features at all of its tokens (*bag*), at its first and last token,
-    at those inside, or where its token tags have a certain n-gram (which makes a hybrid of a Markov and a semi-Markov
-    model); its length; its text; and whatever a function makes of it. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns
-    weights for them; without this transformer it takes the token features as a bag.
+    The features of a segment [start, stop) are its length, its text, the values of your own functions, and token
+    features. Token features count at all of its tokens (*bag*), at its first token, at its last token, at the tokens
+    inside, or at the last token of an n-gram of token tags. Features of tags make a hybrid of a Markov and a
+    semi-Markov model. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns weights for all these features; without this
+    transformer it uses the token features as a bag.
 
     The parameters `bag`, `begin`, `end`, `inside` and the values of `tags` choose token features by the beginning of
     their names: a str, or a tuple of them; ``True`` stands for all and ``()`` for none.
@@ -44,42 +45,42 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
     Parameters
     ----------
     bag : None, str or tuple of str, default=None
-        Token features that count at every token of a segment; their names stay as they are. None means all. If X has
-        features of segments already, these are kept, and `bag` must be None. ``()`` also says that dicts, lists or rows
-        of numbers, of which an estimator would make token features, are meant as raw tokens.
+        Token features that count at every token of a segment; their names do not change. None means all. If X already
+        has features of segments, these are kept, and `bag` must be None. An estimator would turn dicts, lists or rows
+        of numbers into token features; ``()`` also declares that they are meant as raw tokens.
     begin, end, inside : str, tuple of str or True, default=()
-        Token features that count at the first token, at the last, at all tokens but the first. Their names begin with
-        ``"begin:"``, ``"end:"`` and ``"inside:"``. For a feature that is always on, choose ``"bias"`` of
+        Token features that count at the first token, at the last token, and at all tokens but the first. Their names
+        begin with ``"begin:"``, ``"end:"`` and ``"inside:"``. For a feature that is always on, choose ``"bias"`` of
         ``SequenceFeatureExtractor(bias=True)``.
     tags : None, "unigrams", "bigrams" or dict, default=None
-        ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags, in the
-        `tag_encoding`, inside a segment ("B", "I", "BI", "II", "BII" ...). "B|" and "I|" are the bigrams across a
-        border: the last tag of a segment, and the token features of the first token after it. The names of features
-        begin with n-gram and colon, as in ``"BI:"``. "unigrams" stands for all tags with all token features, "bigrams"
-        for all n-grams of one and two tags.
+        ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
+        segment ("B", "I", "BI", "II", "BII" ...). The tags are those of `tag_encoding`. "B|" and "I|" are the bigrams
+        across a border: they combine the last tag of a segment with the token features of the first token after it.
+        The names of features begin with the n-gram and a colon, as in ``"BI:"``. "unigrams" stands for all tags with
+        all token features, "bigrams" for all n-grams of one and two tags.
     tag_encoding : {"bio", "bioes"}, default="bio"
         The tags of the tokens of a segment: B I I I or B I I E, and B or S for a segment of one token.
     length : None, "indicator", "capped", "log" or tuple of them, default=None
-        Features of the length d: "indicator" is ``length=1`` to ``length=max_length``, and nothing for longer segments;
-        "capped" the same, but the last one, with a plus sign, means this length or more; "log" is ``log_length``, the
-        natural logarithm of d.
+        Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have none.
+        "capped" is the same, but the last indicator, with a plus sign, means this length or more. "log" is
+        ``log_length``, the natural logarithm of d.
     max_length : int or None, default=None
-        Longest segment that has a length indicator of its own; None means the longest training segment. An error
-        without `length`.
+        Longest segment that has a length indicator of its own; None means the longest training segment. Without
+        `length`, a number is an error.
     identity : bool, field, tuple of fields or None, default=False
-        Whether the text of a segment makes an indicator, ``identity=<text>``; for the texts of training segments only.
-        True means the first text field of the raw tokens (the first field if none is text), None the same as False.
+        Whether the text of a segment makes an indicator, ``identity=<text>``. Only texts of training segments have one.
+        True means the first text field of the raw tokens (the first field if none is text); None is the same as False.
     functions : callable or sequence of callables, default=()
-        ``function(tokens, start, stop)`` returns a dict of named values of the segment ``[start, stop)`` of a sequence:
-        a str makes an indicator ``name=value``, numbers and bools are real values, None makes nothing. What training
-        segments do not have is ignored. `tokens` are the raw tokens of the sequence: texts or numbers if they have one
-        column, otherwise tuples, or dicts where the columns have names. The functions are called for every candidate
-        segment, so they are by far the slowest kind of features. Define them in a module that can be
-        imported: with lambdas, the fitted transformer cannot be pickled.
+        ``function(tokens, start, stop)`` returns a dict of named values of the segment ``[start, stop)`` of a sequence.
+        A str makes an indicator ``name=value``, numbers and bools are real values, None makes nothing. Features that no
+        training segment has are ignored. `tokens` are the raw tokens of the sequence: texts or numbers if they have one
+        column, otherwise tuples, or dicts if the columns have names. The functions are called for every candidate
+        segment, so they are by far the slowest kind of features. Define them in a module that can be imported: with
+        lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
-        Texts (`identity`) and features of functions that fewer training segments have are left out.
+        Texts (`identity`) and features of functions that occur in fewer training segments are left out.
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How y says where the segments are, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
+        Form in which y gives the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
         `identity`, for `functions`, and for indicators of lengths without `max_length`.
 
     Attributes
@@ -87,7 +88,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
     max_length_ : int or None
         The longest segment that has a length indicator of its own; None if no length has.
     n_features_out_ : int
-        Number of features of segments, including those of a `SequenceBatch` that they are appended to.
+        Number of features of segments, including the earlier features of a `SequenceBatch`.
 
     See Also
     --------
@@ -96,8 +97,8 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
 
     Notes
     -----
-    Identity and functions are computed when the estimator asks for candidate segments, not in `transform`. The token
-    features of a `SequenceBatch` are shared, not copied, whatever the number of places they count at.
+    Texts and functions are evaluated when the estimator scores candidate segments, not in `transform`. The token
+    features of a `SequenceBatch` are shared, not copied, however many places they count at.
 
     References
     ----------
@@ -168,12 +169,12 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            Raw tokens, as :class:`SequenceFeatureExtractor` takes them, have no token features, only texts and numbers
-            for `identity` and `functions`. So have feature dicts, lists of attribute names and numeric arrays, unless
-            they go through an :class:`AttributeVectorizer`, or a :class:`SequenceFeatureExtractor` or
-            :class:`Tokenwise`, before.
+            Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features, only texts and numbers for
+            `identity` and `functions`. The same holds for feature dicts, lists of attribute names and numeric arrays,
+            unless they have passed through an :class:`AttributeVectorizer`, a :class:`SequenceFeatureExtractor` or
+            :class:`Tokenwise`.
         y : list of sequences, or None, default=None
-            Where the training segments are, in the form that `encoding` says. Only some features need it.
+            The training segments, in the form given by `encoding`. Only some features need it.
 
         Returns
         -------
@@ -182,16 +183,16 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         Raises
         ------
         ValueError
-            For parameters that do not go with X, and for a y that is needed and missing or does not go with X; the
-            message names sequence and position.
+            If a parameter does not fit X, or if y is needed and is missing or does not fit X; the message names
+            sequence and position.
         TypeError
-            If a parameter, a token or what a function returns is of a wrong type.
+            If a parameter, a token or the result of a function is of a wrong type.
 
         Warns
         -----
         UserWarning
-            If no token feature has a name with the beginning that a parameter asks for; if tokens that look like
-            token features are read as raw tokens, and `bag` does not say so.
+            If no token feature has a name that begins as a parameter says; if tokens that look like token features are
+            read as raw tokens and `bag` is not ``()``.
         """
         self._learn(X, y)
         return self
@@ -208,7 +209,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         return self._to_batch(self._learn(X, y))
 
     def transform(self, X: Any) -> SequenceBatch:
-        """Return sequences with the features of segments that `fit` has learned.
+        """Return sequences with the features of segments learned in `fit`.
 
         Parameters
         ----------
@@ -222,7 +223,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         Raises
         ------
         ValueError
-            If X does not have the features and fields of `fit`.
+            If X does not have the same features and fields as in `fit`.
         sklearn.exceptions.NotFittedError
             If `fit` was not called.
         """
@@ -235,7 +236,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         Parameters
         ----------
         input_features : None
-            Ignored: those of a `SequenceBatch` are known from `fit`.
+            Ignored: `fit` keeps the names of a `SequenceBatch`.
 
         Returns
         -------
@@ -295,7 +296,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         ).segments
 
     def _learn_rows(self, batch, segments, fields, functions):
-        """Learn what is computed of each candidate segment: its text and the values of functions."""
+        """Learn the features computed for each candidate segment: its text and the values of functions."""
         self._token_codes = TokenCodes(batch.columns, fields) if fields else None
         self._makers = []
         if fields:
@@ -327,7 +328,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         return [block for block in chosen if block.n_features] or list(empty)
 
     def _first_blocks(self, batch) -> tuple:
-        """Return the blocks of the features that X comes with."""
+        """Return the blocks of the features that X has already."""
         return kept_blocks(batch) if self.bag is None else ()
 
     def _to_batch(self, batch) -> SequenceBatch:
@@ -375,9 +376,9 @@ def _choose(names, prefixes, parameter) -> np.ndarray:
         return np.arange(len(names), dtype=np.int32)
     chosen = np.zeros(len(names), dtype=bool)
     for prefix in prefixes:
-        found = np.fromiter((str(name).startswith(prefix) for name in np.asarray(names)), bool, len(names))
-        if not found.any():
+        matches = np.fromiter((str(name).startswith(prefix) for name in np.asarray(names)), bool, len(names))
+        if not matches.any():
             hint = "; SequenceFeatureExtractor(bias=True) makes one" if prefix == "bias" else ""
             warn_user(f"{parameter}: no token feature has a name that begins with {prefix!r}{hint}")
-        chosen |= found
+        chosen |= matches
     return np.flatnonzero(chosen).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Features that the user's functions make of segments."""
+"""Features of segments computed by the user's functions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FunctionRows:
     start, stop : ndarray of shape (M,)
         Training segments.
     min_count : int
-        Features that fewer segments have are left out.
+        Features of fewer segments than this are left out.
     """
 
     def __init__(self, functions, fields, columns, offsets, start, stop, min_count):
@@ -58,13 +58,13 @@ class FunctionRows:
         self._number = {name: i for i, name in enumerate(names)}
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
-        """Return the features of candidate segments that training segments had, too."""
+        """Return the features of candidate segments, without features that no training segment had."""
         rows, indices, data = [], [], []
         for i, values in self._values(columns, offsets, start, stop):
-            known = [(self._number[name], value) for name, value in values.items() if name in self._number]
-            rows += [i] * len(known)
-            indices += [number for number, _ in known]
-            data += [value for _, value in known]
+            learned = [(self._number[name], value) for name, value in values.items() if name in self._number]
+            rows += [i] * len(learned)
+            indices += [number for number, _ in learned]
+            data += [value for _, value in learned]
         shape = len(start), self.n_features
         return sparse.csr_array((np.array(data, dtype=np.float64), (rows, indices)), shape=shape)
 

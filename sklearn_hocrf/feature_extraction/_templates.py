@@ -3,8 +3,8 @@
     template ((w, -1), (w, 0))   ->   one attribute for each pair of neighbouring words seen, "w[-1]|w[0]=in|the"
 
 A field is an array of integer codes. A template shifts the arrays of its fields and joins them to one int64 key per
-token, in mixed radix; its vocabulary is the sorted array of the keys seen in training. Names are made from the keys
-when somebody asks for them: a third of a million strings cost more time than all the rest.
+token, in mixed radix; its vocabulary is the sorted array of the training keys. Names are made from the keys at the
+first request: a third of a million strings take more time than all other steps.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class FieldTable:
     def texts(self, joined) -> np.ndarray:
         """Return the text of each code; None for a number, which has no text.
 
-        Texts that are to be ``joined`` by bars are escaped, and in any case those that look like the marks outside.
+        Texts to be ``joined`` by bars are escaped. Texts that look like the marks outside are always escaped.
         """
         if self.labels is None:
             return np.array([None, BOS, EOS], dtype=object)
@@ -127,7 +127,7 @@ class FieldTable:
 class Window:
     """Look-up of neighbouring tokens in the same sequence.
 
-    Outside the sequence a field has the two codes after its last value if ``mark``, otherwise -1.
+    With ``mark``, the two codes after a field's last value stand for positions outside the sequence; otherwise -1 does.
     """
 
     def __init__(self, offsets, mark: bool):
@@ -139,7 +139,7 @@ class Window:
         self._outside: dict[int, np.ndarray] = {}
 
     def shift(self, field: CodedField, size: int, offset: int) -> CodedField:
-        """Return what each token has at ``offset`` from it; ``size`` is the number of values of the field."""
+        """Return the field at ``offset`` from each token; ``size`` is the number of values of the field."""
         if offset == 0:
             return field
         if offset not in self._outside:

@@ -84,8 +84,8 @@ def token_function(name: str) -> Callable:
     """Return the picklable function called ``name``; ``prefix4`` and the like carry their length in the name."""
     affix = _AFFIX.fullmatch(name) if isinstance(name, str) else None
     if affix is None and not is_token_function(name):
-        known = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
-        raise ValueError(f"token_features: there is no token function {name!r}; use one of {known}, or a callable")
+        names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
+        raise ValueError(f"token_features: there is no token function {name!r}; use one of {names}, or a callable")
     if affix is None:
         return FUNCTIONS[name]
     kind, length = affix.groups()
@@ -93,7 +93,7 @@ def token_function(name: str) -> Callable:
 
 
 def warn_if_local(function, what) -> None:
-    """Warn of a user's function that pickle cannot find again; ``what`` says where it comes from."""
+    """Warn of a user's function that cannot be pickled; ``what`` names the parameter that holds it."""
     function = getattr(function, "func", function)  # of a functools.partial
     if "<" in getattr(function, "__qualname__", ""):  # <lambda>, <locals>
         warn_user(

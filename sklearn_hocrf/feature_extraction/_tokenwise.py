@@ -31,7 +31,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
     Parameters
     ----------
     transformer : transformer
-        Any scikit-learn transformer of tables, also a pipeline of them: `StandardScaler`, `PCA`, `Nystroem`,
+        Any scikit-learn transformer of tables, or a pipeline of transformers: `StandardScaler`, `PCA`, `Nystroem`,
         `OneHotEncoder`, ... It is cloned, not changed.
 
     Attributes
@@ -41,7 +41,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
     n_features_in_ : int
         Number of columns of a token.
     n_features_out_ : int
-        Number of columns that the transformer makes of them.
+        Number of columns that the transformer returns.
 
     See Also
     --------
@@ -49,8 +49,8 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
 
     Notes
     -----
-    The features of a `SequenceBatch` are replaced, its raw token columns are kept. They reach the transformer as a
-    dense array if at least half of the training entries are stored, otherwise as a sparse matrix.
+    The features of a `SequenceBatch` are replaced; its raw token columns are kept. The transformer gets the features as
+    a dense array if at least half of the training entries are stored, otherwise as a sparse matrix.
 
     Examples
     --------
@@ -87,14 +87,14 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
         Raises
         ------
         ValueError
-            If the rows differ in length, if y has other lengths than X, if X has features of segments already, or if
-            the transformer rejects the table.
+            If the rows differ in length, if the sequences of y and X differ in length, if X already has features of
+            segments, or if the transformer rejects the table.
         """
         self._fit(X, y, "fit")
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Fit the transformer to the stacked tokens and return what its ``fit_transform`` makes of them.
+        """Fit the transformer to the stacked tokens and return the result of its ``fit_transform``.
 
         Parameters and errors are those of `fit`.
 
@@ -113,7 +113,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
         Parameters
         ----------
         X : list of arrays, array of shape (n_sequences, T, n_columns), or SequenceBatch
-            Sequences with the columns of `fit`; empty ones are allowed.
+            Sequences with the same columns as in `fit`; empty sequences are allowed.
 
         Returns
         -------
@@ -122,7 +122,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
         Raises
         ------
         ValueError
-            If the rows do not have the columns of `fit`, or if the transformer rejects the table.
+            If the rows do not have the same columns as in `fit`, or if the transformer rejects the table.
         sklearn.exceptions.NotFittedError
             If `fit` was not called.
         """

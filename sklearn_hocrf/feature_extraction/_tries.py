@@ -156,8 +156,8 @@ class Trie:
             first, last = self._level_starts[d - 1], self._level_starts[d]
             key = nodes * self._n_codes + code
             position = np.minimum(np.searchsorted(self._keys[first:last], key) + first, last - 1)
-            found = (self._keys[position] == key) & (code >= 0)
-            chosen, nodes = chosen[found], position[found] + 1
+            has_edge = (self._keys[position] == key) & (code >= 0)
+            chosen, nodes = chosen[has_edge], position[has_edge] + 1
             if not len(chosen):
                 return
             yield d, chosen, nodes
@@ -174,12 +174,12 @@ class Trie:
         np.maximum.at(longest, start - first, stop - start)
         origins = np.arange(first, first + len(longest))
         order, bounds = by_length(stop - start, self.depth)
-        here = np.empty(len(longest), dtype=np.int64)
+        node_of_origin = np.empty(len(longest), dtype=np.int64)
         for d, chosen, chosen_nodes in self.walk(codes, origins, longest):
             strings = order[bounds[d - 1] : bounds[d]]
-            here[:] = 0
-            here[chosen] = chosen_nodes
-            nodes[strings] = here[start[strings] - first]
+            node_of_origin[:] = 0
+            node_of_origin[chosen] = chosen_nodes
+            nodes[strings] = node_of_origin[start[strings] - first]
         return nodes
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:

@@ -32,19 +32,19 @@ __all__ = ["AttributeVectorizer"]
 
 
 class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Turn sequences of feature dicts or attribute-name lists into a batch that other transformers can add to.
+    """Turn sequences of feature dicts or attribute-name lists into a batch that other transformers can extend.
 
-    The estimators read these forms, which are python-crfsuite's, themselves. This transformer is for those who have
-    features of tokens in one of them and want features of segments, too: it makes the same token features, under the
-    same names, and :class:`SegmentFeatureExtractor` or :class:`LogOddsSegments` go after it.
+    These are the forms of python-crfsuite, and the estimators read them directly. This transformer is for users who
+    have token features in one of these forms and want features of segments, too. It makes the same token features
+    under the same names; :class:`SegmentFeatureExtractor` or :class:`LogOddsSegments` follows it in the pipeline.
 
     Parameters
     ----------
     min_count : int, default=1
-        Attributes that fewer training tokens have are left out.
+        Attributes of fewer training tokens than this are left out.
     columns : str or sequence of str, default=()
-        Keys of feature dicts whose values, texts or numbers, are also kept as raw columns of the tokens, as the other
-        transformers need them for the text of a segment.
+        Keys of feature dicts whose values (texts or numbers) are also kept as raw columns of the tokens. The other
+        transformers need raw columns for the text of a segment.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
     See Also
     --------
     SequenceFeatureExtractor : Features from raw tokens.
-    SegmentFeatureExtractor : Features of segments from those of tokens.
+    SegmentFeatureExtractor : Features of segments from features of tokens.
 
     Notes
     -----
-    A token is a dict whose values are str (``{"w": "in"}`` is the attribute ``w:in``), numbers, bools, lists of str or
-    dicts of these; or a list of attribute names. Equal names within a token add up. Attributes that did not occur in
-    training are ignored.
+    A token is a list of attribute names, or a dict whose values are str, numbers, bools, lists of str or dicts of
+    these; ``{"w": "in"}`` is the attribute ``w:in``. The values of equal names within a token are added. Attributes
+    that did not occur in training are ignored.
 
     Examples
     --------
@@ -102,10 +102,11 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         Raises
         ------
         ValueError
-            If X holds no tokens, if none has one of the `columns`, or if a number is not finite; the message names
+            If X holds no tokens, if no token has one of the `columns`, or if a number is not finite; the message names
             sequence and position.
         TypeError
-            If a token is none, an attribute name is no str, or a value is of a type that makes no attributes.
+            If a token is neither a dict nor a list, an attribute name is not a str, or a value is of a type that makes
+            no attributes.
         """
         self._learn(X)
         return self
@@ -135,7 +136,7 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         Raises
         ------
         ValueError, TypeError
-            As for `fit`; also if one of `columns` holds numbers where it held text in `fit`.
+            As for `fit`; also if one of `columns` holds numbers but held text in `fit`.
         sklearn.exceptions.NotFittedError
             If `fit` was not called.
         """

@@ -88,10 +88,10 @@ def _codes_in(labels: list, old_labels: list) -> np.ndarray:
     return np.array([number.get(label, -1) for label in old_labels], dtype=np.int64)
 
 
-def _scored_labels(labels: Iterable[Hashable] | None, ignore: Iterable[Hashable], *found: list) -> list:
-    """Return the labels that take part: those given, else all that were found, without those to be ignored."""
+def _scored_labels(labels: Iterable[Hashable] | None, ignore: Iterable[Hashable], *labels_in_data: list) -> list:
+    """Return the labels to score: the given labels, else all labels in the data, without the ignored labels."""
     ignore = _check_labels("ignore", ignore)
-    union = sorted_union(*found) if labels is None else _check_labels("labels", labels)
+    union = sorted_union(*labels_in_data) if labels is None else _check_labels("labels", labels)
     if labels is not None and not union:
         raise ValueError("labels must have at least one label")
     return [label for label in union if label not in ignore]

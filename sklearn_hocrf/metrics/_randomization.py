@@ -26,7 +26,7 @@ from ._reading import LabelSequences, list_sequences, refuse_other_number, sorte
 
 __all__ = ["RandomizationTest", "randomization_test"]
 
-# metric -> what it counts, and which ratio of the counts it is
+# metric -> the function that counts its items, and the ratio of the counts
 COUNTED: dict[Callable, tuple[Callable, str]] = {
     _token_scores.token_accuracy_score: (count_tokens_as_items, "precision"),
     _token_scores.sequence_accuracy_score: (count_sequences_as_items, "precision"),
@@ -38,7 +38,7 @@ COUNTED: dict[Callable, tuple[Callable, str]] = {
     _segment_scores.segment_f1_score: (count_segments, "f1"),
 }
 BLOCK = 1 << 22  # swaps drawn at a time, to bound memory
-ROUNDING = 1e-12  # relative; differences that are equal must not be told apart by their rounding
+ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
 
 
 class RandomizationTest(NamedTuple):
@@ -62,9 +62,9 @@ def randomization_test(
 ) -> RandomizationTest:
     """Test whether two systems differ, by swapping their outputs at random.
 
-    If the systems were equally good, it would make no difference which of them gave which output. Each trial swaps the
-    two outputs for every sequence with probability 1/2. With n_c the number of trials in which the absolute difference
-    of the metric is at least the observed one, the p value is (n_c + 1) / (n_trials + 1) [1]_ [2]_.
+    If both systems were equally good, their outputs could be exchanged. Each trial swaps the two outputs for every
+    sequence with probability 1/2. Let n_c be the number of trials in which the absolute difference of the metric is at
+    least the observed difference. The p value is (n_c + 1) / (n_trials + 1) [1]_ [2]_.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ def randomization_test(
     y_pred_a, y_pred_b : list of sequences
         Predictions of the two systems for the same sequences.
     metric : callable
-        ``metric(y_true, y_pred, **metric_params)`` returns a number. With the scores of this module labels are looked
-        at just once and trials are matrix products; any other function is called ``2 * n_trials`` times.
+        ``metric(y_true, y_pred, **metric_params)`` returns a number. For the scores of this module labels are read only
+        once and trials are matrix products; any other function is called ``2 * n_trials`` times.
     n_trials : int, default=999
-        Number of trials; 1 / (n_trials + 1) is the smallest p value there can be.
+        Number of trials; 1 / (n_trials + 1) is the smallest possible p value.
     random_state : int, RandomState instance or None, default=None
-        Decides on the swaps. They do not depend on the metric.
+        Determines the swaps. They do not depend on the metric.
     **metric_params
         Parameters of the metric, such as ``encoding="bio"`` or ``ignore=["O"]``; not ``sample_weight``.
 
@@ -90,9 +90,9 @@ def randomization_test(
     Raises
     ------
     TypeError
-        For parameters that the metric does not have.
+        If the metric lacks one of the parameters.
     ValueError
-        If lengths differ, if the metric is nan, or if it gives more than one number (``average=None``).
+        If lengths differ, if the metric is nan, or if it returns more than one number (``average=None``).
 
     References
     ----------
@@ -161,7 +161,7 @@ def _mix_counts(
     a, b = a.with_labels(labels), b.with_labels(labels)
     n_sequences, n_labels = a.true.shape
     totals_a, totals_b = a.totals(), b.totals()
-    # what a swap adds to the counts of a, and takes from those of b; the true items are the same
+    # a swap adds this to the counts of a and takes it from the counts of b; the true items are the same
     change = sparse.hstack([b.correct - a.correct, b.predicted - a.predicted], format="csr")
 
     def score(swapped: np.ndarray) -> list[np.ndarray]:
@@ -190,15 +190,15 @@ def _named(
 
 def _bound_params(metric: Callable[..., float], metric_params: dict[str, Any]) -> dict[str, Any]:
     """Return the values of all parameters of one of our metrics."""
-    known = {
+    allowed = {
         name: parameter.default
         for name, parameter in signature(metric).parameters.items()
         if parameter.kind is Parameter.KEYWORD_ONLY and name != "sample_weight"
     }
     for name in metric_params:
-        if name not in known:
-            raise TypeError(f"{metric.__name__} has no parameter {name!r}; it has {', '.join(known)}")
-    return known | metric_params
+        if name not in allowed:
+            raise TypeError(f"{metric.__name__} has no parameter {name!r}; it has {', '.join(allowed)}")
+    return allowed | metric_params
 
 
 def _mix_outputs(

@@ -1,4 +1,4 @@
-"""Label sequences as users have them, read into flat arrays of codes."""
+"""Label sequences of any accepted form, read into flat arrays of codes."""
 
 from __future__ import annotations
 

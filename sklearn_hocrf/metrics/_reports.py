@@ -1,4 +1,4 @@
-"""Tables of precision, recall and F1 by label, laid out as scikit-learn's ``classification_report``."""
+"""Tables of precision, recall and F1 by label, in the layout of scikit-learn's ``classification_report``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def token_classification_report(
     y_true, y_pred : list of sequences
         True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
     labels, ignore : list of labels
-        The labels to score (None: all that occur), and labels not to score.
+        The labels to score (None: all labels in the data), and the labels not to score.
     digits : int, default=2
         Number of decimals of the text.
     output_dict : bool, default=False
@@ -99,7 +99,7 @@ def segment_classification_report(
     y_true, y_pred : list of sequences
         Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels say where segments are, see :func:`extract_segments`.
+        How labels encode segments, see :func:`extract_segments`.
     strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels, ignore : list of labels

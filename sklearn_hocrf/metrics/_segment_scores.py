@@ -1,4 +1,4 @@
-"""Scores over exact segments: one counts as right if start, stop and label are."""
+"""Scores of exact segments: a segment is right if its start, stop and label are right."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def segment_precision_recall_f1(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels (lists or arrays of shape (n_tokens,)), or with ``encoding="segments"`` lists of
+        Token labels (lists or arrays of shape (n_tokens,)), or, with ``encoding="segments"``, lists of
         (start, stop, label). Sequences may be empty.
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
-        tags such as "B-PER" say "bio" or "bioes".
+        How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
+        for tags such as "B-PER" choose "bio" or "bioes".
     strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels : list of labels, default=None
-        The labels of segments to score ("PER", not "B-PER"), in this order; None: all that occur in ``y_true`` or
+        The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
     ignore : list of labels, default=()
-        Labels of segments not to score: runs of "O", say.
+        Labels of segments not to score, such as ``["O"]`` for runs of "O".
     average : {"micro", "macro", "weighted"} or None, default=None
-        None: one value for each label. "micro": ratios of counts summed over labels. "macro": mean over labels.
-        "weighted": mean over labels weighted by their support.
+        None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
+        "weighted": the mean over labels, weighted by their support.
     zero_division : {"warn", 0, 1, nan}, default="warn"
         Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Means leave
-        nan out.
+        out nan.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
@@ -61,9 +61,9 @@ def segment_precision_recall_f1(
     Raises
     ------
     ValueError
-        If lengths differ, for tags and segments that are none, and if a parameter has no such value.
+        If lengths differ, if a tag or a segment is invalid, or if a parameter has an invalid value.
     TypeError
-        For what are no sequences of labels or segments, and for labels that cannot be sorted together.
+        If y is not a list of sequences of labels or segments, or if labels cannot be sorted together.
 
     Examples
     --------
@@ -98,14 +98,15 @@ def segment_precision_score(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
+        Token labels, or, with ``encoding="segments"``, lists of (start, stop, label).
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
-        tags such as "B-PER" say "bio" or "bioes".
+        How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
+        for tags such as "B-PER" choose "bio" or "bioes".
     strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels, ignore : list of labels
-        The labels to score (None: all that occur), and labels not to score. They are labels of segments: "PER".
+        The labels to score (None: all labels in the data), and the labels not to score. They are labels of segments,
+        such as "PER", not tags.
     average : {"micro", "macro", "weighted"} or None, default="micro"
         As for :func:`segment_precision_recall_f1`.
     zero_division : {"warn", 0, 1, nan}, default="warn"
@@ -153,14 +154,15 @@ def segment_recall_score(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
+        Token labels, or, with ``encoding="segments"``, lists of (start, stop, label).
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
-        tags such as "B-PER" say "bio" or "bioes".
+        How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
+        for tags such as "B-PER" choose "bio" or "bioes".
     strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels, ignore : list of labels
-        The labels to score (None: all that occur), and labels not to score. They are labels of segments: "PER".
+        The labels to score (None: all labels in the data), and the labels not to score. They are labels of segments,
+        such as "PER", not tags.
     average : {"micro", "macro", "weighted"} or None, default="micro"
         As for :func:`segment_precision_recall_f1`.
     zero_division : {"warn", 0, 1, nan}, default="warn"
@@ -208,14 +210,15 @@ def segment_f1_score(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
+        Token labels, or, with ``encoding="segments"``, lists of (start, stop, label).
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels say where segments are, see :func:`extract_segments`. The default does not look into labels: for
-        tags such as "B-PER" say "bio" or "bioes".
+        How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
+        for tags such as "B-PER" choose "bio" or "bioes".
     strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     labels, ignore : list of labels
-        The labels to score (None: all that occur), and labels not to score. They are labels of segments: "PER".
+        The labels to score (None: all labels in the data), and the labels not to score. They are labels of segments,
+        such as "PER", not tags.
     average : {"micro", "macro", "weighted"} or None, default="micro"
         As for :func:`segment_precision_recall_f1`.
     zero_division : {"warn", 0, 1, nan}, default="warn"

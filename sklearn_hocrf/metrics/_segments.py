@@ -1,4 +1,4 @@
-"""Segments, found in token labels or given."""
+"""Segments, read from token labels or given explicitly."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SegmentTable(NamedTuple):
 
 
 def check_encoding(encoding: str, strict: bool) -> None:
-    """Raise unless the two parameters have values that exist."""
+    """Raise unless both parameters have valid values."""
     if encoding not in ENCODINGS:
         raise ValueError(f"encoding must be one of {', '.join(map(repr, ENCODINGS))}, got {encoding!r}")
     if not isinstance(strict, (bool, np.bool_)):
@@ -61,21 +61,21 @@ def extract_segments(
     y : list of sequences
         Label sequences of any lengths: lists, tuples or arrays of shape (n_tokens,).
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels say where segments are:
+        How labels encode segments:
 
         * "runs": a segment is a maximal run of equal labels;
-        * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and goes on with I of the same label;
-        * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" are
-          other letters for the same;
-        * "iob1": a segment begins with I, and with B right after another one of its label;
+        * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and continues with I of the same label;
+        * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
+          other letters for the same tags;
+        * "iob1": a segment begins with I, but with B directly after a segment of the same label;
         * "segments": y holds segments already, as (start, stop, label) with ``stop`` excluded; they are only checked.
 
         A tag without a label ("B", "I") stands for the label "_".
     strict : bool, default=False
-        Whether tags that break the rules make no segment (an I of "bio" after an O, a B of "bioes" without an E), as
-        seqeval's ``mode="strict"`` has it. If False, every run of tags other than O belongs to some segment and a new
-        one begins at B, S, after E, and where the label changes: the rules of conlleval, of seqeval's default mode and
-        of :class:`~sklearn_hocrf.HighOrderSemiCRF`.
+        Whether tags that break the rules make no segment, as with ``mode="strict"`` in seqeval. Examples are an I of
+        "bio" after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new
+        segment begins at B, at S, after E, and where the label changes. These are the rules of conlleval, of seqeval's
+        default mode and of :class:`~sklearn_hocrf.HighOrderSemiCRF`.
 
             tags (bio)           strict=False            strict=True
             O    I-PER           [1, 2) PER              none
@@ -90,7 +90,7 @@ def extract_segments(
     Raises
     ------
     TypeError, ValueError
-        For tags and segments that are none; the message names sequence and position.
+        If a tag or a segment is invalid; the message names sequence and position.
 
     Warns
     -----

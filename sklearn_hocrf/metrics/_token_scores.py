@@ -1,4 +1,4 @@
-"""Scores over tokens and over whole sequences."""
+"""Scores of tokens and of whole sequences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PrecisionRecallF1(NamedTuple):
     recall: float | np.ndarray  # correct / true
     f1: float | np.ndarray  # 2 correct / (predicted + true)
     support: int | float | np.ndarray  # number of true items, weighted if there are weights
-    labels: list  # (L,)   the labels that take part
+    labels: list  # (L,)   the scored labels
 
 
 def one_score(
@@ -51,7 +51,7 @@ def one_score(
     sample_weight: ArrayLike | None,
     items: str,
 ) -> float | np.ndarray:
-    """Return what a public score function returns, and warn on its behalf."""
+    """Return the value of a public score function, and warn on its behalf."""
     check_average(average)
     undefined = check_zero_division(zero_division)
     totals = counts.totals(sample_weight)
@@ -90,7 +90,7 @@ def token_accuracy_score(
 ) -> float:
     """Return the share of tokens with the right label.
 
-    For the accuracy of tokens whose true label is not, say, "O", take the recall:
+    To leave out tokens whose true label is, for example, "O", use the recall:
     ``token_recall_score(y_true, y_pred, average="micro", ignore=["O"])``.
 
     Parameters
@@ -133,7 +133,7 @@ def sequence_accuracy_score(
     y_true, y_pred : list of sequences
         True and predicted labels, or segments. Empty sequences are right.
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"} or None, default=None
-        None: all labels must be right. Otherwise all segments must be, as :func:`extract_segments` finds them.
+        None: all labels must be right. Otherwise all segments must be right, as read by :func:`extract_segments`.
     strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
     sample_weight : array-like of shape (n_sequences,), default=None
@@ -175,15 +175,15 @@ def token_precision_recall_f1(
     y_true, y_pred : list of sequences
         True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
     labels : list of labels, default=None
-        The labels to score, in this order; None: all that occur in ``y_true`` or ``y_pred``, sorted.
+        The labels to score, in this order. None: all labels in ``y_true`` or ``y_pred``, sorted.
     ignore : list of labels, default=()
-        Labels not to score, as ``["O"]``.
+        Labels not to score, such as ``["O"]``.
     average : {"micro", "macro", "weighted"} or None, default=None
-        None: one value for each label. "micro": ratios of counts summed over labels. "macro": mean over labels.
-        "weighted": mean over labels weighted by their support.
+        None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
+        "weighted": the mean over labels, weighted by their support.
     zero_division : {"warn", 0, 1, nan}, default="warn"
         Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Means leave
-        nan out.
+        out nan.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its tokens.
 
@@ -196,9 +196,9 @@ def token_precision_recall_f1(
     Raises
     ------
     ValueError
-        If lengths differ or a parameter has no such value.
+        If lengths differ, or if a parameter has an invalid value.
     TypeError
-        For what are no sequences of labels, and for labels that cannot be sorted together.
+        If y is not a list of label sequences, or if labels cannot be sorted together.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def token_precision_score(
     y_true, y_pred : list of sequences
         True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
     labels, ignore : list of labels
-        The labels to score (None: all that occur), and labels not to score.
+        The labels to score (None: all labels in the data), and the labels not to score.
     average : {"macro", "micro", "weighted"} or None, default="macro"
         As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
     zero_division : {"warn", 0, 1, nan}, default="warn"
@@ -273,7 +273,7 @@ def token_recall_score(
     y_true, y_pred : list of sequences
         True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
     labels, ignore : list of labels
-        The labels to score (None: all that occur), and labels not to score.
+        The labels to score (None: all labels in the data), and the labels not to score.
     average : {"macro", "micro", "weighted"} or None, default="macro"
         As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
     zero_division : {"warn", 0, 1, nan}, default="warn"
@@ -317,7 +317,7 @@ def token_f1_score(
     y_true, y_pred : list of sequences
         True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
     labels, ignore : list of labels
-        The labels to score (None: all that occur), and labels not to score.
+        The labels to score (None: all labels in the data), and the labels not to score.
     average : {"macro", "micro", "weighted"} or None, default="macro"
         As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
     zero_division : {"warn", 0, 1, nan}, default="warn"
