@@ -4,9 +4,12 @@ A *table of lanes* is a two-dimensional array of float64 with LANES columns, one
 read and written as whole vectors. With ``lane_kind=None`` the same operations work on single numbers, for tables of one
 column. Without JIT a vector is a numpy array.
 
-With ``lane_kind=(LANES,)`` or ``(None,)`` they work on dual numbers: each row of a table holds the values of all lanes and
-then their derivatives along one direction, and every operation obeys the rules of differentiation. So a kernel
-compiled for dual numbers computes the derivatives of all that it computes.
+With ``lane_kind=(LANES,)`` or ``(None,)`` they work on dual numbers: each row of a table holds the values of all lanes
+and then their derivatives along one direction, and every operation obeys the rules of differentiation, equation (24) of
+CONTRIBUTING.md. A kernel compiled for dual numbers therefore computes the derivatives of everything that it computes.
+
+The operations are LLVM instructions, written by hand: compiled from loops over 16 numbers, one loop for each operation,
+a forward and backward pass took 5.1, 3.8 and 3.7 times as long (handwriting, models of order 1, 3 and 5).
 
 Products of sparse features with weights work along score columns instead: ``load_step``, ``store_step`` and
 ``add_scaled`` treat STEP neighbours of a flat array as a vector.

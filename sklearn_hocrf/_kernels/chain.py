@@ -1,18 +1,21 @@
 """Forward and backward passes of a high-order chain over many sequences side by side, and Viterbi decoding.
 
-The sequences of a block occupy the *lanes* of every array, innermost, so that each addition of the sum network is a
-vector addition. With ``w`` the arc weights, ``e`` the exponentiated emission scores, S and R as in ``_structure.sum_network``:
+Equations are those of CONTRIBUTING.md. ``chain_log`` computes the same without lanes and scales: read that first.
 
-    forward     m(j) = S alpha(j)                    alpha(j + 1) = e(j) * R (w m(j)) / total of alpha(j)
-    backward    b(j) = w R^T (e(j) beta(j + 1)) / total of alpha(j)        beta(j) = S^T b(j)
-    marginals   P(arc a is used at j) = m_a(j) b_a(j)
+The sequences of a block occupy the *lanes* of every array, innermost, so that each addition of the sum network is a
+vector addition. With ``w`` the arc weights, ``x`` the exponentiated scores of labels, S as in
+``_structure.sum_network``, and R the sum over the arcs into each state:
+
+    forward     m(j) = S alpha(j)     alpha(j + 1) = x(j) * R (w m(j)) / total of alpha(j)               (9), (10)
+    backward    b(j) = w R^T (x(j) beta(j + 1)) / total of alpha(j)        beta(j) = S^T b(j)            (11)
+    marginals   P(arc a is used at j) = m_a(j) b_a(j)                                                    (12)
 
 with beta(T) = 1 / total of alpha(T). A state that is out of the running may yet be the only survivor of a later
 position, so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *suspect* and is done
 again by the log-space twin (``chain_log``). Beta needs no such check: alpha . beta = 1 at every position, so what
 underflows in beta had a negligible posterior probability.
 
-Decoding runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The
+Decoding (15) runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The
 automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the
 labels from j on in state p, and a walk from the left takes the best label in each state.
 
@@ -20,8 +23,9 @@ Blocks are LANES wide, and each kernel is compiled for vectors of that many numb
 company runs in a block of one lane: with ``lane_kind=None`` the same kernels are compiled for single numbers.
 
 Shapes: B blocks, W = LANES or 1 lanes, R rows (positions of all blocks), C score columns (the first L are the labels),
-P states, A arcs, Q varying_marginals (arcs whose score varies with the position). Workspace of lanes are two-dimensional,
-``(R * C, W)`` and so on, and their rows are read and written as whole vectors; without JIT a vector is a numpy array.
+P states, A arcs, Q varying arcs (arcs whose score varies with the position). Tables of lanes are
+two-dimensional, ``(R * C, W)`` and so on, and their rows are read and written as whole vectors; without JIT a
+vector is a numpy array.
 """
 
 import numpy as np
@@ -47,8 +51,8 @@ from ._vectors import (
 
 __all__ = ["FOLDED", "LANES", "LOWEST_LOG", "backward", "backward_max", "exponentiate", "forward", "label_arcs", "walk"]
 
-NETWORK_SOURCE = "351e2296e0ec7f08"
-VECTORS_SOURCE = "91ed875f5eb77b93"
+NETWORK_SOURCE = "24ee77e74c046915"
+VECTORS_SOURCE = "81a32bd952d6ce54"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
@@ -89,7 +93,7 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
                 score = add(load(scores, first + column, lane_kind), minus_shift)
                 store(scores, first + column, multiply(lives, exp(largest(score, lowest_safe))))
             block_scale = add(block_scale, multiply(lives, add(shift, log_shift)))
-            for varying_number in range(n_varying):
+            for varying_number in range(n_varying):  # w_a(j) of (6)
                 total = zero
                 if weighted_arcs.varying_column[varying_number] >= 0:
                     total = load(scores, first + weighted_arcs.varying_column[varying_number], lane_kind)
@@ -144,11 +148,12 @@ def forward(lane_kind, weighted_arcs, tile, scratch, carry, scores, varying, alp
                 scale = load(inverse_scale, row - 1, lane_kind)
                 for label in range(row * n_columns, row * n_columns + n_labels):
                     store(scores, label, multiply(load(scores, label, lane_kind), scale))
+            # m = S alpha (7)
             sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)
             total, low = zero, infinite
             store(alpha, after, zero)
             store(next_values, 0, zero)
-            for state in range(1, n_states):
+            for state in range(1, n_states):  # alpha(j + 1, s) = x(j, y_s) sum of w_a m_a (9)
                 weighted, mass = zero, zero
                 if plain:
                     for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
@@ -180,7 +185,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, carry, scores, varying, alp
             values, next_values = next_values, values
             store(totals, 0, total)
             store(lows, 0, low)
-            for lane in range(n_lanes):
+            for lane in range(n_lanes):  # 1 / t(j) and log t(j) (10)
                 inverse_scale[row, lane::n_lanes] = 0.0
                 if row - tile.rows[block] < tile.length[block, lane]:
                     # a row of very small or large total would leave the backward pass no room
@@ -191,9 +196,9 @@ def forward(lane_kind, weighted_arcs, tile, scratch, carry, scores, varying, alp
                         scale = 1.0 / totals[0, lane]
                         inverse_scale[row, lane] = scale
                         log_scale[block, lane] += np.log(totals[0, lane])
-                        for slope in range(lane + n_lanes, scores.shape[1], n_lanes):  # of dual numbers
-                            inverse_scale[row, slope] = -scale * scale * totals[0, slope]
-                            log_scale[block, slope] += scale * totals[0, slope]
+                        for derivative in range(lane + n_lanes, scores.shape[1], n_lanes):  # of dual numbers
+                            inverse_scale[row, derivative] = -scale * scale * totals[0, derivative]
+                            log_scale[block, derivative] += scale * totals[0, derivative]
         first, stop = (tile.rows[block] + block) * n_states, (tile.rows[block + 1] + block + 1) * n_states
         for lane in range(n_lanes):
             if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
@@ -228,18 +233,18 @@ def backward(lane_kind, weighted_arcs, tile, scratch, scores, varying, alpha, in
         for state in range(n_states):
             store(adjoints, first_beta + state, multiply(load(beta, state, lane_kind), scale))
         for row in range(tile.rows[block + 1] - 1, tile.rows[block] - 1, -1):
-            here = (row + block) * n_states
-            after = here + n_states
+            before = (row + block) * n_states
+            after = before + n_states
             for lane in range(n_lanes):
                 if tile.last[block, lane] == row - tile.rows[block]:
                     for column in range(lane, scores.shape[1], n_lanes):
                         adjoints[first_beta:, column] = inverse_scale[row, column]
             for state in range(n_states):
-                store(values, state, load(alpha, here + state, lane_kind))
+                store(values, state, load(alpha, before + state, lane_kind))
             sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)
             for label in range(weighted_arcs.n_labels):
                 store(marginals, label, zero)
-            for state in range(1, n_states):
+            for state in range(1, n_states):  # b_a(j) (11), and its product with m_a(j) (12)
                 label = weighted_arcs.state_label[state]
                 mass = load(alpha, after + state, lane_kind)
                 # a state out of reach has no use for its beta, which may be infinite
@@ -260,18 +265,24 @@ def backward(lane_kind, weighted_arcs, tile, scratch, scores, varying, alpha, in
                     store(adjoints, arc, adjoint)
                     used = multiply(adjoint, value)
                     add_folded(counts, arc, multiply(used, lane_weight))
+            # beta = S^T b (11)
             sum_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
             for label in range(weighted_arcs.n_labels):
                 store(scores, row * n_columns + label, load(marginals, label, lane_kind))
-            for varying_number in range(
-                n_varying - 1, -1, -1
-            ):  # longest arcs first: an arc's pattern is a suffix of longer arcs
-                up, column = weighted_arcs.varying_suffix[varying_number], weighted_arcs.varying_column[varying_number]
-                if up >= 0:
+            # (13), longest arcs first: the pattern of an arc is a suffix of longer arcs
+            for varying_number in range(n_varying - 1, -1, -1):
+                suffix, column = (
+                    weighted_arcs.varying_suffix[varying_number],
+                    weighted_arcs.varying_column[varying_number],
+                )
+                if suffix >= 0:
                     store(
                         varying_marginals,
-                        up,
-                        add(load(varying_marginals, up, lane_kind), load(varying_marginals, varying_number, lane_kind)),
+                        suffix,
+                        add(
+                            load(varying_marginals, suffix, lane_kind),
+                            load(varying_marginals, varying_number, lane_kind),
+                        ),
                     )
                 if column >= 0:
                     store(scores, row * n_columns + column, load(varying_marginals, varying_number, lane_kind))
@@ -284,7 +295,7 @@ def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, b
     """Fill ``beta`` ((R + B) * P, W): the best score from each position on, 0 at a lane's end.
 
     scratch : (enough, W)   overwritten
-    scores : (R * C, W)        varying_log : (R * Q, W)   from ``rows.varying_scores``
+    scores : (R * C, W)        varying_log : (R * Q, W)   from ``token_scores.varying_scores``
     The last P rows of each block are set by the caller, for lanes that go on beyond the tile.
     """
     n_states, n_arcs, n_varying = (
@@ -297,13 +308,13 @@ def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, b
     first_beta = len(adjoints) - n_states
     for block in range(len(tile.length)):
         for row in range(tile.rows[block + 1] - 1, tile.rows[block] - 1, -1):
-            here = (row + block) * n_states
-            after = here + n_states
+            before = (row + block) * n_states
+            after = before + n_states
             for lane in range(scores.shape[1]):
                 if tile.last[block, lane] == row - tile.rows[block]:
                     for state in range(n_states):
                         beta[after + state, lane] = 0.0
-            for state in range(1, n_states):
+            for state in range(1, n_states):  # (15)
                 score = load(scores, row * n_columns + weighted_arcs.state_label[state], lane_kind)
                 best = add(load(beta, after + state, lane_kind), score)
                 for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
@@ -314,7 +325,7 @@ def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, b
                     store(adjoints, arc, adjoint)
             largest_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
             for state in range(n_states):
-                store(beta, here + state, load(adjoints, first_beta + state, lane_kind))
+                store(beta, before + state, load(adjoints, first_beta + state, lane_kind))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -326,7 +337,7 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     n_columns = len(scores) // tile.rows[-1]
     # the arcs that states use, looked up when a state is first met
-    arcs, known = np.empty((n_states, weighted_arcs.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
+    arcs, resolved = np.empty((n_states, weighted_arcs.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
     for block in range(len(tile.length)):
         for row in range(tile.rows[block], tile.rows[block + 1]):
             position = row - tile.rows[block]
@@ -334,9 +345,9 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
                 if position >= tile.length[block, lane]:
                     continue
                 current = state[block, lane]
-                if not known[current]:
+                if not resolved[current]:
                     resolve(weighted_arcs, np.int64(current), arcs[current])
-                    known[current] = True
+                    resolved[current] = True
                 arc_of_label = arcs[current]
                 best, best_arc = -np.inf, arc_of_label[0]
                 for label in range(weighted_arcs.n_labels):

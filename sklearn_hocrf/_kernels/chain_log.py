@@ -1,14 +1,17 @@
 """Log-space twins of ``chain``: one sequence at a time, for the lanes that scaling cannot represent.
 
-Same recursions and the same sum network, in the semiring (logaddexp, +). Slower, and right for weights of any size;
-impossible is -inf. TokenFeatures of alpha are normalised to a total of 1 here, too, and marginals position by position: numbers
-that grew with the length would lose their last digits. Shapes as in ``chain``; only lane 0 is used.
+Read this one first: it has the recursions of ``chain`` without lanes, scales and tables of weights. Equations are those
+of CONTRIBUTING.md.
+
+Same recursions and the same sum network, in the semiring (logaddexp, +) of equation (16). Slower, and right for weights
+of any size; impossible is -inf. Rows of alpha are normalised to a total of 1 here, too, and marginals position by
+position: numbers that grew with the length would lose their last digits. Shapes as in ``chain``; only lane 0 is used.
 
 Complex tables give derivatives: numbers whose imaginary parts are small enough for their squares to vanish follow the
 rules of dual numbers (the complex-step derivative), so that the imaginary parts of answers are derivatives along those
 of the scores. Logarithms are compared by their real parts.
 
-    scores : (R * C, W)        varying_log : (R * Q, W)   from ``rows.varying_scores``
+    scores : (R * C, W)        varying_log : (R * Q, W)   from ``token_scores.varying_scores``
 """
 
 import numpy as np
@@ -16,7 +19,7 @@ import numpy as np
 from ._jit import njit
 from ._network import arc_log, largest_of, log_sum, sum_adjoints_log, sum_network_log
 
-NETWORK_SOURCE = "351e2296e0ec7f08"
+NETWORK_SOURCE = "24ee77e74c046915"
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -31,15 +34,16 @@ def forward_log(weighted_arcs, scores, varying_log, alpha):
     weighted = np.empty(len(weighted_arcs.arc_varying), alpha.dtype)
     log_scale = 0.0
     for row in range(n_rows):
+        # m = S alpha (7)
         sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         alpha[row + 1, 0] = -np.inf
-        for state in range(1, n_states):
+        for state in range(1, n_states):  # alpha(j + 1, s) = x(j, y_s) sum of w_a m_a (9)
             first, stop = weighted_arcs.into[state], weighted_arcs.into[state + 1]
             for arc in range(first, stop):
                 weighted[arc] = values[weighted_arcs.arc_value[arc]] + arc_log(weighted_arcs, varying_log, row, arc)
             score = scores[row * n_columns + weighted_arcs.state_label[state], 0]
             alpha[row + 1, state] = log_sum(weighted[first:stop]) + score
-        log_total = log_sum(alpha[row + 1])
+        log_total = log_sum(alpha[row + 1])  # (10)
         log_scale += log_total
         if log_total.real == -np.inf:
             break
@@ -63,7 +67,7 @@ def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts
     varying_marginals = np.empty(len(weighted_arcs.varying_arc), alpha.dtype)
     for row in range(len(alpha) - 2, -1, -1):
         sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
-        for state in range(1, n_states):
+        for state in range(1, n_states):  # b_a(j) (11), and its product with m_a(j) (12)
             score = scores[row * n_columns + weighted_arcs.state_label[state], 0]
             for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                 adjoints[arc] = beta[state] + score + arc_log(weighted_arcs, varying_log, row, arc)
@@ -75,12 +79,13 @@ def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts
             counts[arc, 0] += weight * used[arc]
             if weighted_arcs.arc_varying[arc] >= 0:
                 varying_marginals[weighted_arcs.arc_varying[arc]] = used[arc]
+        # beta = S^T b (11)
         sum_adjoints_log(weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
         beta[:] = adjoints[len(adjoints) - n_states :]
         beta -= largest_of(beta)
         for label in range(n_labels):
             scores[row * n_columns + label, 0] = marginals[label]
-        for varying_number in range(len(varying_marginals) - 1, -1, -1):
+        for varying_number in range(len(varying_marginals) - 1, -1, -1):  # (13)
             if weighted_arcs.varying_suffix[varying_number] >= 0:
                 varying_marginals[weighted_arcs.varying_suffix[varying_number]] += varying_marginals[varying_number]
             if weighted_arcs.varying_column[varying_number] >= 0:

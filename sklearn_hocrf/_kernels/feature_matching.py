@@ -1,4 +1,6 @@
-"""How far what is expected at each position is from what is there, and scores that change at single positions.
+"""Residuals of expected patterns at each position (26), and scores that change at single positions.
+
+Equation (26) is that of CONTRIBUTING.md.
 
 Shapes: N tokens, C score columns, R rows and W lanes of a tile of B blocks, M rows of a table of positions; ``place``
 (N,) is the row of each token in it.
@@ -26,8 +28,8 @@ def compare(tile, n_columns, marginals, counts, bias, weight, arcs, arc_columns,
                 token = tile.first_token[block, lane] + position
                 first = (tile.rows[block] + position) * n_columns
                 first_column, last_column = arc_columns.starts[arcs[token]], arc_columns.starts[arcs[token] + 1]
-                for index in range(first_column, last_column):
-                    truth[arc_columns.columns[index]] = 1.0
+                for item in range(first_column, last_column):
+                    truth[arc_columns.columns[item]] = 1.0
                 squares = 0.0
                 for column in range(n_columns):
                     difference = marginals[first + column, lane] - truth[column]
@@ -35,8 +37,8 @@ def compare(tile, n_columns, marginals, counts, bias, weight, arcs, arc_columns,
                     table[place[token], column] = residual
                     squares += residual * difference
                 total += weight[block, lane] * squares
-                for index in range(first_column, last_column):
-                    truth[arc_columns.columns[index]] = 0.0
+                for item in range(first_column, last_column):
+                    truth[arc_columns.columns[item]] = 0.0
     return total
 
 

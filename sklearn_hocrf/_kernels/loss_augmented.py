@@ -1,10 +1,10 @@
 """Max-margin training: costs of wrong tokens, and the features that two labellings of a sequence do not share.
 
-A step of training changes the weights of one sequence's features only. What is here costs what that sequence has:
-weights are moved in place, and differences of feature vectors come as lists of (weight, value), by way of a vector of
-totals of all weights that is zero between calls.
+The criterion is equation (28) of CONTRIBUTING.md. A step of training changes the weights of one sequence's features
+only, and the cost of these kernels grows with that sequence alone: weights are moved in place, and differences of
+feature vectors come as lists of (weight, value), by way of a vector of all weights' totals that is zero between calls.
 
-Shapes: N tokens, R rows and W lanes of a tile, C score columns, L labels, E entries of a row of segment scores,
+Shapes: N tokens, R rows and W lanes of a tile, C score columns, L labels, E cells of a row of segment scores,
 A arcs, K weights (first the n pairs, then the patterns' own), T tokens of one sequence.
 """
 
@@ -30,33 +30,33 @@ def add_token_costs(tile, n_labels, truth, cost, scores):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_segment_costs(tables, tile, truth, begins, cost, table):
+def add_segment_costs(index, tile, truth, begins, cost, table):
     """Add ``cost`` to the scores of candidate segments, once for each token that is wrong in them.
 
     truth : (N,) int32   label of the segment that each token lies in
     begins : (N,) bool, or empty   where segments begin; a token is wrong also if one begins there wrongly, or fails to
     table : (R * E, W)   in and out
     """
-    n_cells, n_labels, borders = tables.first_cell[-1], len(tables.first_state) - 1, len(begins) > 0
+    n_cells, n_labels, borders = index.first_cell[-1], len(index.first_state) - 1, len(begins) > 0
     for block in range(len(tile.length)):
         for lane in range(tile.length.shape[1]):
             for position in range(tile.length[block, lane]):
                 token = tile.first_token[block, lane] + position
                 row = (tile.rows[block] + position) * n_cells
                 for label in range(n_labels):
-                    entry = row + tables.first_cell[label]
+                    first = row + index.first_cell[label]
                     inner = 0  # wrong tokens after the first
-                    for d in range(1, min(tables.longest[label], position + 1) + 1):
+                    for d in range(1, min(index.longest[label], position + 1) + 1):
                         start = token + 1 - d
                         wrong = truth[start] != label
                         first_is_wrong = wrong or (borders and not begins[start])
-                        table[entry + d - 1, lane] += cost * (inner + first_is_wrong)
+                        table[first + d - 1, lane] += cost * (inner + first_is_wrong)
                         inner += wrong or (borders and begins[start])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def move(indices, steps, cell_row, cell_column, w, dense):
-    """Add ``steps`` to the weights ``indices``, in ``w`` (K,) and in the dense table of those that are there.
+    """Add ``steps`` to the weights ``indices``, in ``w`` (K,) and in the dense table of those that it has.
 
     indices : (n,) int32, some may be equal        steps : (n,)
     cell_row, cell_column : the dense table's cells of the first weights
@@ -87,38 +87,38 @@ def score_arcs(by_length, arc_suffix, weight_of_arc, forbidden, w, scores):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _note(weight, value, totals, noted, indices, n_found):
+def _note(weight, value, totals, noted, indices, n_noted):
     """Add a value to the total of a weight and list the weight, unless it is listed; return how many are."""
     totals[weight] += value
     if not noted[weight]:
         noted[weight] = True
-        indices[n_found] = weight
-        n_found += 1
-    return n_found
+        indices[n_noted] = weight
+        n_noted += 1
+    return n_noted
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _note_token(entries, starts, columns, line, totals, noted, indices, n_found):
-    """Note the pairs of a token's features, each as often as its column is in ``line`` (C,)."""
-    first_cell, singles, ranges, last_entry, places, others, values = entries
-    for entry in range(first_cell, last_entry):
+def _note_token(entries, starts, columns, changes, totals, noted, indices, n_noted):
+    """Note the pairs of a token's features, each as often as its column is in ``changes`` (C,)."""
+    first_entry, singles, ranges, stop_entry, places, others, values = entries
+    for entry in range(first_entry, stop_entry):
         pair = np.int64(places[entry])
         last_pair = pair + 1 if entry < ranges else np.int64(others[entry])
         if entry < singles:  # a row of the dense table
             pair, last_pair = starts[pair], starts[pair + 1]
         value = values[entry] if len(values) else 1.0
         for weight in range(pair, last_pair):
-            change = line[columns[weight]]
+            change = changes[columns[weight]]
             if change != 0.0:
-                n_found = _note(weight, value * change, totals, noted, indices, n_found)
-    return n_found
+                n_noted = _note(weight, value * change, totals, noted, indices, n_noted)
+    return n_noted
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _take_totals(n_found, totals, noted, indices, values):
-    """Move the totals of the listed weights to ``values``, leave out zeros, and return how many there are."""
+def _take_totals(n_noted, totals, noted, indices, values):
+    """Move the totals of the listed weights to ``values``, leave out zeros, and return their number."""
     n_kept = 0
-    for i in range(n_found):
+    for i in range(n_noted):
         weight = indices[i]
         if totals[weight] != 0.0:
             indices[n_kept] = weight
@@ -131,7 +131,7 @@ def _take_totals(n_found, totals, noted, indices, values):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def compare_labels(
-    rows, pairs, arc_columns, arc_suffix, weight_of_arc, first, truth, arcs, totals, noted, indices, values
+    features, pairs, arc_columns, arc_suffix, weight_of_arc, first, truth, arcs, totals, noted, indices, values
 ):
     """List the features of the true labelling of one sequence minus those of another.
 
@@ -139,36 +139,36 @@ def compare_labels(
     totals : (K,) zeros, noted : (K,) False   left as they were
     indices : (K,) int32, values : (K,)   out: the number of entries is returned
     """
-    n_found = 0
-    line = np.zeros(pairs.n_columns)
+    n_noted = 0
+    changes = np.zeros(pairs.n_columns)
     for position in range(len(arcs)):
         if arcs[position] == truth[position]:
             continue
         token = first + position
         for sign in (1.0, -1.0):
             arc = truth[position] if sign > 0 else arcs[position]
-            for index in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
-                line[arc_columns.columns[index]] += sign
+            for item in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
+                changes[arc_columns.columns[item]] += sign
             while arc >= 0:
                 if weight_of_arc[arc] >= 0:
-                    n_found = _note(weight_of_arc[arc], sign, totals, noted, indices, n_found)
+                    n_noted = _note(weight_of_arc[arc], sign, totals, noted, indices, n_noted)
                 arc = arc_suffix[arc]
-        cuts = rows.indptr[token], rows.singles[token], rows.ranges[token], rows.indptr[token + 1]
-        entries = *cuts, rows.place, rows.other, rows.values
-        n_found = _note_token(entries, pairs.starts, pairs.columns, line, totals, noted, indices, n_found)
+        cuts = features.indptr[token], features.singles[token], features.ranges[token], features.indptr[token + 1]
+        entries = *cuts, features.place, features.other, features.values
+        n_noted = _note_token(entries, pairs.starts, pairs.columns, changes, totals, noted, indices, n_noted)
         for arc in (truth[position], arcs[position]):
-            for index in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
-                line[arc_columns.columns[index]] = 0.0
-    return _take_totals(n_found, totals, noted, indices, values)
+            for item in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
+                changes[arc_columns.columns[item]] = 0.0
+    return _take_totals(n_noted, totals, noted, indices, values)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def compare_segments(
-    rows,
+    features,
     candidates,
     pairs,
-    tables,
-    varying_marginals,
+    index,
+    varying,
     length_rows,
     arc_label,
     arc_suffix,
@@ -192,11 +192,11 @@ def compare_segments(
     truth, arcs : (T,) int32   arc of the segment that starts with each token
     The others as in ``compare_labels``.
     """
-    arc_varying, varying_suffix, varying_column = varying_marginals
+    arc_varying, varying_suffix, varying_column = varying
     length_starts, length_pairs, length_values = length_rows
-    n_tokens, n_columns, n_found = len(arcs), pairs.n_columns, 0
+    n_tokens, n_columns, n_noted = len(arcs), pairs.n_columns, 0
     columns = np.zeros((n_tokens, n_columns))  # how often each column counts a token
-    active = np.zeros(len(tables.longest), dtype=np.bool_)  # targets of one segment
+    active = np.zeros(len(index.longest), dtype=np.bool_)  # scored patterns of one segment
     for position in range(n_tokens):
         if length[position] == truth_length[position] and (length[position] == 0 or arcs[position] == truth[position]):
             continue
@@ -207,7 +207,7 @@ def compare_segments(
             suffix = arc
             while suffix >= 0:
                 if weight_of_arc[suffix] >= 0:
-                    n_found = _note(weight_of_arc[suffix], sign, totals, noted, indices, n_found)
+                    n_noted = _note(weight_of_arc[suffix], sign, totals, noted, indices, n_noted)
                 suffix = arc_suffix[suffix]
             varying_number = arc_varying[arc]
             while varying_number >= 0:  # features of the first token, conjoined with patterns of two or more labels
@@ -216,16 +216,16 @@ def compare_segments(
                 varying_number = varying_suffix[varying_number]
             active[:] = False
             active[arc_label[arc]] = True
-            number = tables.arc_span[arc]
+            number = index.arc_span[arc]
             while number >= 0:
-                if tables.span_scored[number] >= 0:
-                    active[tables.span_scored[number]] = True
-                number = tables.span_suffix[number]
-            for target in range(len(active)):
-                if not active[target]:
+                if index.span_scored[number] >= 0:
+                    active[index.span_scored[number]] = True
+                number = index.span_suffix[number]
+            for scored in range(len(active)):
+                if not active[scored]:
                     continue
-                for member in range(tables.member_starts[target], tables.member_starts[target + 1]):
-                    channel, column = tables.member_channel[member], tables.member_column[member]
+                for member in range(index.member_starts[scored], index.member_starts[scored + 1]):
+                    channel, column = index.member_channel[member], index.member_column[member]
                     if d < channel[2] or d > channel[3]:
                         continue
                     if channel[0] == RANGE:
@@ -235,10 +235,10 @@ def compare_segments(
                         stop = min(start + 1, n_tokens)
                     for token in range(start, stop):
                         columns[token, column] += sign
-                row = tables.first_cell[target] + d - 1
-                for index in range(length_starts[row], length_starts[row + 1]):
-                    value = sign * length_values[index]
-                    n_found = _note(length_pairs[index], value, totals, noted, indices, n_found)
+                row = index.first_cell[scored] + d - 1
+                for item in range(length_starts[row], length_starts[row + 1]):
+                    value = sign * length_values[item]
+                    n_noted = _note(length_pairs[item], value, totals, noted, indices, n_noted)
             last = first + position + d - 1
             for candidate in range(candidates.token_starts[last], candidates.token_starts[last + 1]):
                 if candidates.length[candidate] != d:
@@ -246,9 +246,9 @@ def compare_segments(
                 for entry in range(candidates.indptr[candidate], candidates.indptr[candidate + 1]):
                     value = candidates.values[entry] if len(candidates.values) else 1.0
                     for pair in range(np.int64(candidates.first[entry]), np.int64(candidates.stop[entry])):
-                        target = tables.column_scored[pairs.columns[pair]]
-                        if target >= 0 and active[target]:
-                            n_found = _note(pair, sign * value, totals, noted, indices, n_found)
+                        scored = index.column_scored[pairs.columns[pair]]
+                        if scored >= 0 and active[scored]:
+                            n_noted = _note(pair, sign * value, totals, noted, indices, n_noted)
     for position in range(n_tokens):
         differs = False
         for column in range(n_columns):
@@ -256,8 +256,8 @@ def compare_segments(
         if not differs:
             continue
         token = first + position
-        cuts = rows.indptr[token], rows.singles[token], rows.ranges[token], rows.indptr[token + 1]
-        entries = *cuts, rows.place, rows.other, rows.values
-        line = columns[position]
-        n_found = _note_token(entries, pairs.starts, pairs.columns, line, totals, noted, indices, n_found)
-    return _take_totals(n_found, totals, noted, indices, values)
+        cuts = features.indptr[token], features.singles[token], features.ranges[token], features.indptr[token + 1]
+        entries = *cuts, features.place, features.other, features.values
+        changes = columns[position]
+        n_noted = _note_token(entries, pairs.starts, pairs.columns, changes, totals, noted, indices, n_noted)
+    return _take_totals(n_noted, totals, noted, indices, values)

@@ -1,7 +1,7 @@
-"""What a few sequences touch: the weights of their features, and what their labels count.
+"""The weights of the features of a few sequences, and what their labels count; equation (30) of CONTRIBUTING.md.
 
-Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its feature rows. An entry says where the pairs
-of its feature are: ``first .. stop``. There are no rows of a dense table.
+Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its features. An entry says where the pairs of
+its feature are: ``first .. stop``. No dense table is used.
 
 Shapes: n sequences of the batch, N tokens, K pairs, A arcs, C score columns.
 """
@@ -12,24 +12,25 @@ from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_pairs(first, stop, starts, sequences, seen, found, count):
-    """List the pairs of the features of some sequences, each once, and return how many there are.
+def find_pairs(first, stop, starts, sequences, seen, pair_numbers, count):
+    """List the pairs of the features of some sequences, each once, and return their number.
 
     first, stop : (nnz,)        starts : (n + 1,)        sequences : numbers of some sequences
-    seen : (K,)   True at the first pair of each feature listed, in and out        found : (K,)   out, from ``count`` on
+    seen : (K,)   True at the first pair of each feature listed, in and out
+    pair_numbers : (K,)   out, from ``count`` on
     """
     for sequence in sequences:
         for entry in range(starts[sequence], starts[sequence + 1]):
             if stop[entry] > first[entry] and not seen[first[entry]]:
                 seen[first[entry]] = True
                 for pair in range(first[entry], stop[entry]):
-                    found[count] = pair
+                    pair_numbers[count] = pair
                     count += 1
     return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def subtract_labels(rows, pairs, offsets, sequences, sequence_weight, arcs, arc_columns, weights, gradient):
+def subtract_labels(features, pairs, offsets, sequences, sequence_weight, arcs, arc_columns, weights, gradient):
     """Subtract the pairs that occur with the labels of some sequences, and return the sum of their weights.
 
     arcs : (N,)   that the labels use        weights : (K,)        gradient : (K,)   in and out
@@ -40,18 +41,18 @@ def subtract_labels(rows, pairs, offsets, sequences, sequence_weight, arcs, arc_
     for sequence in sequences:
         for token in range(offsets[sequence], offsets[sequence + 1]):
             first_column, last_column = arc_columns.starts[arcs[token]], arc_columns.starts[arcs[token] + 1]
-            for index in range(first_column, last_column):
-                active[arc_columns.columns[index]] = True
-            for entry in range(rows.indptr[token], rows.indptr[token + 1]):
-                value = rows.values[entry] if len(rows.values) else 1.0
-                first = np.int64(rows.place[entry])
-                stop = first + 1 if entry < rows.ranges[token] else np.int64(rows.other[entry])
+            for item in range(first_column, last_column):
+                active[arc_columns.columns[item]] = True
+            for entry in range(features.indptr[token], features.indptr[token + 1]):
+                value = features.values[entry] if len(features.values) else 1.0
+                first = np.int64(features.place[entry])
+                stop = first + 1 if entry < features.ranges[token] else np.int64(features.other[entry])
                 for pair in range(first, stop):
                     if active[pairs.columns[pair]]:
                         score += value * weights[pair] * sequence_weight[sequence]
                         gradient[pair] -= value * sequence_weight[sequence]
-            for index in range(first_column, last_column):
-                active[arc_columns.columns[index]] = False
+            for item in range(first_column, last_column):
+                active[arc_columns.columns[item]] = False
     return score
 
 

@@ -1,7 +1,9 @@
-"""How far the expected segments are from the true ones, and scores that change at single candidate segments.
+"""Residuals of expected segments (26), and scores that change at single candidate segments.
 
-Shapes: N tokens, B blocks, W lanes, R rows, E entries of a row (see ``segments``), K targets, G ranges, F attributes,
-M rows of a table of positions; ``place`` (N,) is the row of each token in it.
+Equation (26) is that of CONTRIBUTING.md.
+
+Shapes: N tokens, B blocks, W lanes, R rows, E cells of a row (see ``segment_scores``), K scored patterns, G ranges,
+F attributes, M rows of a table of positions; ``place`` (N,) is the row of each token in it.
 """
 
 import numpy as np
@@ -10,15 +12,15 @@ from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_products(shared, tables, tile, counts):
-    """Add twice the product of an attribute's values at each two tokens of a range, for all pairs with a column there.
+def add_products(shared, index, tile, counts):
+    """Add twice the product of an attribute's values at each two tokens of a range, for all pairs with a column for it.
 
     With the squares of its values at single tokens they make the square of its sum over the range. ``shared`` are
     ``SharedFeatures``; ``counts`` (R * E, W) in and out.
     """
-    n_cells, n_ranges, n_longest = tables.first_cell[-1], len(shared.ranges), tables.longest.max()
+    n_cells, n_ranges, n_longest = index.first_cell[-1], len(shared.ranges), index.longest.max()
     values = np.zeros(len(shared.starts))
-    line = np.empty(n_ranges)  # products of the first token of a range with the others, by range
+    products = np.empty(n_ranges)  # products of the first token of a range with the others, by range
     before, after = np.zeros((2, n_longest + 1, n_ranges))  # sums by length of the range and range
     for block in range(len(tile.length)):
         for lane in range(tile.length.shape[1]):
@@ -27,7 +29,7 @@ def add_products(shared, tables, tile, counts):
                 token = tile.first_token[block, lane] + first
                 for entry in range(shared.indptr[token], shared.indptr[token + 1]):
                     values[shared.attribute[entry]] = shared.values[entry]
-                line[:] = 0.0
+                products[:] = 0.0
                 after[0] = 0.0
                 for distance in range(1, min(n_longest, length - first)):
                     for entry in range(shared.indptr[token + distance], shared.indptr[token + distance + 1]):
@@ -35,29 +37,29 @@ def add_products(shared, tables, tile, counts):
                         product = values[attribute] * shared.values[entry]
                         if product != 0.0:
                             for pair in range(shared.starts[attribute], shared.starts[attribute + 1]):
-                                line[shared.pair_range[pair]] += product
+                                products[shared.pair_range[pair]] += product
                     for number in range(n_ranges):
-                        total = before[distance - 1, number] + line[number]
+                        total = before[distance - 1, number] + products[number]
                         after[distance, number] = total
-                        target, offset, trim = shared.ranges[number]
+                        scored, offset, trim = shared.ranges[number]
                         start, last = first - offset, first + distance + trim
-                        if start >= 0 and last < length and last - start < tables.longest[target]:
+                        if start >= 0 and last < length and last - start < index.longest[scored]:
                             row = (tile.rows[block] + last) * n_cells
-                            counts[row + tables.first_cell[target] + last - start, lane] += 2.0 * total
+                            counts[row + index.first_cell[scored] + last - start, lane] += 2.0 * total
                 for entry in range(shared.indptr[token], shared.indptr[token + 1]):
                     values[shared.attribute[entry]] = 0.0
                 before, after = after, before
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def compare(tables, tile, probability, counts, weight, truth, place, table):
+def compare(index, tile, probability, counts, weight, truth, place, table):
     """Write ``n (mu - truth)`` to the table and return the sum of ``weight * n * (mu - truth)**2``.
 
-    probability, counts : (R * E, W)   mu and n, by entry        weight : (B, W)   lanes of weight 0 are left out
+    probability, counts : (R * E, W)   mu and n, by cell        weight : (B, W)   lanes of weight 0 are left out
     truth : ``TrueSegments``        table : (M, E)
     """
-    n_cells, n_targets, n_lanes = tables.first_cell[-1], len(tables.longest), tile.length.shape[1]
-    there = np.zeros((n_lanes, n_targets), dtype=np.bool_)
+    n_cells, n_scored, n_lanes = index.first_cell[-1], len(index.longest), tile.length.shape[1]
+    is_true = np.zeros((n_lanes, n_scored), dtype=np.bool_)
     total = 0.0
     for block in range(len(tile.length)):
         for position in range(tile.rows[block + 1] - tile.rows[block]):
@@ -66,28 +68,28 @@ def compare(tables, tile, probability, counts, weight, truth, place, table):
                     continue
                 token = tile.first_token[block, lane] + position
                 row = (tile.rows[block] + position) * n_cells
-                for index in range(truth.starts[token], truth.starts[token + 1]):
-                    there[lane, truth.targets[index]] = True
+                for item in range(truth.starts[token], truth.starts[token + 1]):
+                    is_true[lane, truth.targets[item]] = True
                 squares = 0.0
-                for target in range(n_targets):
-                    for d in range(1, min(tables.longest[target], position + 1) + 1):
-                        entry = tables.first_cell[target] + d - 1
-                        difference = probability[row + entry, lane]
-                        if there[lane, target] and truth.length[token] == d:
+                for scored in range(n_scored):
+                    for d in range(1, min(index.longest[scored], position + 1) + 1):
+                        cell = index.first_cell[scored] + d - 1
+                        difference = probability[row + cell, lane]
+                        if is_true[lane, scored] and truth.length[token] == d:
                             difference -= 1.0
-                        residual = counts[row + entry, lane] * difference
-                        table[place[token], entry] = residual
+                        residual = counts[row + cell, lane] * difference
+                        table[place[token], cell] = residual
                         squares += residual * difference
                 total += weight[block, lane] * squares
-                for index in range(truth.starts[token], truth.starts[token + 1]):
-                    there[lane, truth.targets[index]] = False
+                for item in range(truth.starts[token], truth.starts[token + 1]):
+                    is_true[lane, truth.targets[item]] = False
     return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def perturb(tables, tile, place, table, scale, scores):
+def perturb(index, tile, place, table, scale, scores):
     """Add ``scale`` times the table to the derivatives of segment scores: ``scores`` (R * E, 2 W), ``table`` (M, E)."""
-    n_cells, n_lanes = tables.first_cell[-1], tile.length.shape[1]
+    n_cells, n_lanes = index.first_cell[-1], tile.length.shape[1]
     for block in range(len(tile.length)):
         for position in range(tile.rows[block + 1] - tile.rows[block]):
             row = (tile.rows[block] + position) * n_cells
@@ -95,7 +97,7 @@ def perturb(tables, tile, place, table, scale, scores):
                 if position >= tile.length[block, lane]:
                     continue
                 token = tile.first_token[block, lane] + position
-                for target in range(len(tables.longest)):
-                    first = tables.first_cell[target]
-                    for entry in range(first, first + min(tables.longest[target], position + 1)):
-                        scores[row + entry, n_lanes + lane] += scale * table[place[token], entry]
+                for scored in range(len(index.longest)):
+                    first = index.first_cell[scored]
+                    for cell in range(first, first + min(index.longest[scored], position + 1)):
+                        scores[row + cell, n_lanes + lane] += scale * table[place[token], cell]

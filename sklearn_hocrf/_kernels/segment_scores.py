@@ -1,100 +1,102 @@
 """Scores of candidate segments from scores of tokens, and the way back.
 
-The row of a token holds the scores of the segments that end with it: entry ``first_cell[k] + d - 1`` is that of target
-k for length d, as long as the segment begins inside the sequence; entries beyond are never touched. Token terms are
-added up from the segment's end towards its start, so nothing is ever subtracted; the adjoint runs the same loop
-backwards and sums up probabilities, which therefore keep their relative precision.
+The row of a token holds the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is for the scored
+pattern k and length d, as long as the segment begins inside the sequence; cells beyond are never touched. Scores of
+tokens are added up from the segment's end towards its start, so nothing is ever subtracted; the adjoint runs the same
+loop backwards and sums up probabilities, which therefore keep their relative precision. Equations are those of
+CONTRIBUTING.md.
 
-Shapes: B blocks, W lanes, R rows, C score columns, E entries of a row, K targets.
+Shapes: B blocks, W lanes, R rows, C score columns, E cells of a row, K scored patterns.
 """
 
 from ._jit import njit
 from ._vectors import add, fill, fill_dual, load, multiply_add, store
 
-VECTORS_SOURCE = "91ed875f5eb77b93"
+VECTORS_SOURCE = "81a32bd952d6ce54"
 FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def assemble(width, tables, tile, length_scores, scores, table):
+def assemble(lane_kind, index, tile, length_scores, scores, table):
     """Write the scores of all candidate segments.
 
     length_scores : (E, 2)   scores of lengths, and their derivatives for dual numbers
     scores : (R * C, W)   of tokens        table : (R * E, W) out
     """
-    n_cells, n_targets = tables.first_cell[-1], len(tables.longest)
+    n_cells, n_scored = index.first_cell[-1], len(index.longest)
     n_columns = len(scores) // tile.rows[-1]
     for block in range(len(tile.length)):
         first_row, stop_row = tile.rows[block], tile.rows[block + 1]
         for row in range(first_row, stop_row):
-            for target in range(n_targets):
-                entry = tables.first_cell[target]
-                inner = fill(0.0, width)
-                for d in range(1, min(tables.longest[target], row - first_row + 1) + 1):
-                    score = fill_dual(length_scores[entry + d - 1, 0], length_scores[entry + d - 1, 1], width)
-                    for member in range(tables.member_starts[target], tables.member_starts[target + 1]):
-                        channel = tables.member_channel[member]
+            for scored in range(n_scored):  # (17)
+                first = index.first_cell[scored]
+                inner = fill(0.0, lane_kind)
+                for d in range(1, min(index.longest[scored], row - first_row + 1) + 1):
+                    score = fill_dual(length_scores[first + d - 1, 0], length_scores[first + d - 1, 1], lane_kind)
+                    for member in range(index.member_starts[scored], index.member_starts[scored + 1]):
+                        channel = index.member_channel[member]
                         if d < channel[2] or d > channel[3]:
                             continue
                         token = row - channel[1] if channel[0] == FROM_STOP else row + 1 - d + channel[1]
                         if token >= stop_row:  # after the end of the sequence; lanes that end earlier hold zeros
                             continue
-                        term = load(scores, token * n_columns + tables.member_column[member], width)
+                        term = load(scores, token * n_columns + index.member_column[member], lane_kind)
                         if channel[0] == RANGE:
                             inner = add(inner, term)
                         else:
                             score = add(score, term)
-                    store(table, row * n_cells + entry + d - 1, add(score, inner))
+                    store(table, row * n_cells + first + d - 1, add(score, inner))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def collect(width, tables, tile, weight, table, scores, length_counts):
+def collect(lane_kind, index, tile, weight, table, scores, length_counts):
     """Sum up, for each token and column, the probabilities of the segments that count it: the adjoint of ``assemble``.
 
     weight : (B, W)   by which lanes count in ``length_counts``        table : (R * E, W)   probabilities
-    scores : (R * C, W)   the columns of targets are overwritten        length_counts : (E, W) or (0, W)   increased
+    scores : (R * C, W)   the columns of scored patterns are overwritten
+    length_counts : (E, W) or (0, W)   increased
     """
-    n_cells, n_targets = tables.first_cell[-1], len(tables.longest)
+    n_cells, n_scored = index.first_cell[-1], len(index.longest)
     n_columns = len(scores) // tile.rows[-1]
     for row in range(tile.rows[-1]):
-        for member in range(len(tables.member_column)):
-            store(scores, row * n_columns + tables.member_column[member], fill(0.0, width))
+        for member in range(len(index.member_column)):
+            store(scores, row * n_columns + index.member_column[member], fill(0.0, lane_kind))
     for block in range(len(tile.length)):
         first_row, stop_row = tile.rows[block], tile.rows[block + 1]
-        lane_weight = load(weight, block, width)
+        lane_weight = load(weight, block, lane_kind)
         for row in range(first_row, stop_row):
-            for target in range(n_targets):
-                entry = tables.first_cell[target]
-                so_far = fill(0.0, width)  # segments of length d or more
-                for d in range(min(tables.longest[target], row - first_row + 1), 0, -1):
-                    probability = load(table, row * n_cells + entry + d - 1, width)
+            for scored in range(n_scored):
+                first = index.first_cell[scored]
+                so_far = fill(0.0, lane_kind)  # segments of length d or more; (17), transposed
+                for d in range(min(index.longest[scored], row - first_row + 1), 0, -1):
+                    probability = load(table, row * n_cells + first + d - 1, lane_kind)
                     so_far = add(so_far, probability)
-                    for member in range(tables.member_starts[target], tables.member_starts[target + 1]):
-                        channel = tables.member_channel[member]
+                    for member in range(index.member_starts[scored], index.member_starts[scored + 1]):
+                        channel = index.member_channel[member]
                         if d < channel[2] or d > channel[3]:
                             continue
                         token = row - channel[1] if channel[0] == FROM_STOP else row + 1 - d + channel[1]
                         if token >= stop_row:
                             continue
-                        cell = token * n_columns + tables.member_column[member]
+                        cell = token * n_columns + index.member_column[member]
                         if channel[0] == RANGE:
-                            store(scores, cell, add(load(scores, cell, width), so_far))
+                            store(scores, cell, add(load(scores, cell, lane_kind), so_far))
                         else:
-                            store(scores, cell, add(load(scores, cell, width), probability))
+                            store(scores, cell, add(load(scores, cell, lane_kind), probability))
                     if len(length_counts):
-                        cell = entry + d - 1
-                        counted = multiply_add(probability, lane_weight, load(length_counts, cell, width))
+                        cell = first + d - 1
+                        counted = multiply_add(probability, lane_weight, load(length_counts, cell, lane_kind))
                         store(length_counts, cell, counted)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_candidates(candidates, pairs, weights, slopes, tables, tile, table):
+def score_candidates(candidates, pairs, weights, direction, index, tile, table):
     """Add the scores of features of whole segments.
 
-    weights : (n_pairs,)        slopes : (n_pairs,)   their derivatives, for dual numbers; otherwise not read
+    weights : (n_pairs,)        direction : (n_pairs,)   their derivatives, for dual numbers; otherwise not read
     table : (R * E, W or 2 W)   in and out
     """
-    n_cells, n_lanes = tables.first_cell[-1], tile.length.shape[1]
+    n_cells, n_lanes = index.first_cell[-1], tile.length.shape[1]
     for block in range(len(tile.length)):
         for lane in range(n_lanes):
             for position in range(tile.length[block, lane]):
@@ -105,21 +107,21 @@ def score_candidates(candidates, pairs, weights, slopes, tables, tile, table):
                     for entry in range(candidates.indptr[candidate], candidates.indptr[candidate + 1]):
                         value = candidates.values[entry] if len(candidates.values) else 1.0
                         for pair in range(candidates.first[entry], candidates.stop[entry]):
-                            target = tables.column_scored[pairs.columns[pair]]
-                            if d <= tables.longest[target]:
-                                cell = row + tables.first_cell[target] + d - 1
+                            scored = index.column_scored[pairs.columns[pair]]
+                            if d <= index.longest[scored]:
+                                cell = row + index.first_cell[scored] + d - 1
                                 table[cell, lane] += value * weights[pair]
                                 if table.shape[1] > n_lanes:
-                                    table[cell, n_lanes + lane] += value * slopes[pair]
+                                    table[cell, n_lanes + lane] += value * direction[pair]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_candidates(candidates, pairs, tables, tile, table, weight, gradient):
+def add_candidates(candidates, pairs, index, tile, table, weight, gradient):
     """Add the expected counts of features of whole segments; of dual numbers, their derivatives alone.
 
     table : (R * E, W or 2 W)   probabilities        weight : (B, W)        gradient : (n_pairs,)   in and out
     """
-    n_cells, n_lanes = tables.first_cell[-1], tile.length.shape[1]
+    n_cells, n_lanes = index.first_cell[-1], tile.length.shape[1]
     skipped = table.shape[1] - n_lanes
     for block in range(len(tile.length)):
         for lane in range(n_lanes):
@@ -133,33 +135,33 @@ def add_candidates(candidates, pairs, tables, tile, table, weight, gradient):
                     for entry in range(candidates.indptr[candidate], candidates.indptr[candidate + 1]):
                         value = candidates.values[entry] if len(candidates.values) else 1.0
                         for pair in range(candidates.first[entry], candidates.stop[entry]):
-                            target = tables.column_scored[pairs.columns[pair]]
-                            if d <= tables.longest[target]:
-                                cell = row + tables.first_cell[target] + d - 1
+                            scored = index.column_scored[pairs.columns[pair]]
+                            if d <= index.longest[scored]:
+                                cell = row + index.first_cell[scored] + d - 1
                                 gradient[pair] += value * weight[block, lane] * table[cell, skipped + lane]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_likely(tables, tile, table, weight, threshold):
+def count_likely(index, tile, table, weight, threshold):
     """Return how many segments have at least a probability."""
-    n_cells, n_labels = tables.first_cell[-1], len(tables.first_state) - 1
-    found = 0
+    n_cells, n_labels = index.first_cell[-1], len(index.first_state) - 1
+    n_likely = 0
     for block in range(len(tile.length)):
         for lane in range(table.shape[1]):
             if weight[block, lane] == 0.0:
                 continue
             for position in range(tile.length[block, lane]):
                 for label in range(n_labels):
-                    first = (tile.rows[block] + position) * n_cells + tables.first_cell[label]
-                    for d in range(1, min(tables.longest[label], position + 1) + 1):
-                        found += table[first + d - 1, lane] >= threshold
-    return found
+                    first = (tile.rows[block] + position) * n_cells + index.first_cell[label]
+                    for d in range(1, min(index.longest[label], position + 1) + 1):
+                        n_likely += table[first + d - 1, lane] >= threshold
+    return n_likely
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_likely(tables, tile, table, weight, threshold, start, stop, code, probability):
+def list_likely(index, tile, table, weight, threshold, start, stop, code, probability):
     """Write the segments that ``count_likely`` counts: arrays of that length, out."""
-    n_cells, n_labels = tables.first_cell[-1], len(tables.first_state) - 1
+    n_cells, n_labels = index.first_cell[-1], len(index.first_state) - 1
     place = 0
     for block in range(len(tile.length)):
         for lane in range(table.shape[1]):
@@ -168,8 +170,8 @@ def list_likely(tables, tile, table, weight, threshold, start, stop, code, proba
             for position in range(tile.length[block, lane]):
                 after = tile.first_token[block, lane] + position + 1
                 for label in range(n_labels):
-                    first = (tile.rows[block] + position) * n_cells + tables.first_cell[label]
-                    for d in range(1, min(tables.longest[label], position + 1) + 1):
+                    first = (tile.rows[block] + position) * n_cells + index.first_cell[label]
+                    for d in range(1, min(index.longest[label], position + 1) + 1):
                         if table[first + d - 1, lane] >= threshold:
                             start[place], stop[place], code[place] = after - d, after, label
                             probability[place] = table[first + d - 1, lane]

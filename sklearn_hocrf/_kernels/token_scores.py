@@ -1,4 +1,4 @@
-"""Products of sparse token rows with (feature, column) weights, and their adjoints.
+"""Products of sparse token features with (feature, column) weights (3), and their adjoints (14).
 
 Pairs are stored by feature: those of feature f are ``starts[f] .. starts[f + 1]``, each with the score column it adds
 to and a weight. The entries of a token's row come in three kinds, one after the other, and each kind has a plain loop:
@@ -12,10 +12,12 @@ to and a weight. The entries of a token's row come in three kinds, one after the
                    those of features that are always on, they are added as vectors.
 
 Scores are laid out by column and then by lane, so that those of one token touch a cache line each. Tokens are therefore
-summed up in the lines of a small table, some positions by all lanes, from which rows of lanes are copied.
+summed up in a small *buffer*, some positions by all lanes, from which rows of lanes are copied.
 
 For dual numbers (see ``_vectors``) there are two weights for each pair, the other one a derivative; rows of the dense
-table are twice as long, and there are twice as many lines.
+table are twice as long, and the buffer holds twice as many rows.
+
+Equations are those of CONTRIBUTING.md.
 
 Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = padded number of labels (a multiple of
 8), R rows and W lanes of a tile of B blocks.
@@ -26,9 +28,9 @@ import numpy as np
 from ._jit import njit
 from ._vectors import STEP, add_scaled, load_step, store_step
 
-VECTORS_SOURCE = "91ed875f5eb77b93"
+VECTORS_SOURCE = "81a32bd952d6ce54"
 FEW = 4  # pairs: entries of features with more are not cut, for rows take memory for each part
-STRIP_ROWS, STRIP_NUMBERS = 8, 4096  # most positions, and about how many numbers, of the table of lines
+BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # most positions, and about how many numbers, of the buffer
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -54,10 +56,10 @@ def count_kinds(indptr, ranks, pair_starts, n_dense, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sort_kinds(indptr, ranks, values, pair_starts, pair_columns, n_dense, rows):
-    """Fill the ``place``, ``other`` and ``values`` of rows, whose cuts are there; arguments as in ``count_kinds``."""
+def sort_kinds(indptr, ranks, values, pair_starts, pair_columns, n_dense, features):
+    """Fill the ``place``, ``other`` and ``values`` of features with known cuts; arguments as in ``count_kinds``."""
     for token in range(len(indptr) - 1):
-        dense, single, range_ = rows.indptr[token], rows.singles[token], rows.ranges[token]
+        dense, single, range_ = features.indptr[token], features.singles[token], features.ranges[token]
         for entry in range(indptr[token], indptr[token + 1]):
             rank = ranks[entry]
             if rank < 0:
@@ -73,77 +75,80 @@ def sort_kinds(indptr, ranks, values, pair_starts, pair_columns, n_dense, rows):
                 begin = range_
                 range_ += 1
             if rank >= n_dense and stop - first > FEW:
-                rows.place[begin], rows.other[begin] = first, stop
+                features.place[begin], features.other[begin] = first, stop
                 last = begin + 1
             else:
                 last = begin + stop - first
                 for i in range(stop - first):
-                    rows.place[begin + i] = first + i
-                    rows.other[begin + i] = 0 if rank < n_dense else pair_columns[first + i]
+                    features.place[begin + i] = first + i
+                    features.other[begin + i] = 0 if rank < n_dense else pair_columns[first + i]
             if len(values):
                 for place in range(begin, last):
-                    rows.values[place] = values[entry]
+                    features.values[place] = values[entry]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _strip_rows(width, n_lines):
-    """Return how many positions the table of lines holds."""
-    return max(1, min(STRIP_ROWS, STRIP_NUMBERS // max(1, width * n_lines)))
+def _buffer_rows(row_size, n_numbers):
+    """Return how many positions the buffer holds."""
+    return max(1, min(BUFFER_ROWS, BUFFER_NUMBERS // max(1, row_size * n_numbers)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_rows(rows, pairs, weights, slopes, dense, tile, scores):
+def score_rows(features, pairs, weights, direction, dense, tile, scores):
     """Write the scores of a tile's tokens, 0 beyond a lane's end.
 
-    weights : (K,)        slopes : (K,)   their derivatives, for dual numbers; otherwise not read
+    weights : (K,)        direction : (K,)   their derivatives, for dual numbers; otherwise not read
     dense : (H, D) or (H, 2 D)   weights of the dense features, and derivatives        scores : (R * C, W or 2 W) out
     """
-    n_columns, n_lanes, n_lines = pairs.n_columns, tile.length.shape[1], scores.shape[1]
+    n_columns, n_lanes, n_numbers = pairs.n_columns, tile.length.shape[1], scores.shape[1]
     row_length = dense.shape[1]
-    n_padded = row_length // (n_lines // n_lanes)
-    width = max(n_columns, n_padded)  # the padding of dense rows is 0
-    table, strip = dense.reshape(-1), _strip_rows(width, n_lines)
-    lines = np.empty(strip * n_lines * width)
+    n_padded = row_length // (n_numbers // n_lanes)
+    row_size = max(n_columns, n_padded)  # the padding of dense rows is 0
+    table, buffer_rows = dense.reshape(-1), _buffer_rows(row_size, n_numbers)
+    buffer = np.empty(buffer_rows * n_numbers * row_size)
     for block in range(len(tile.length)):
-        for first_row in range(tile.rows[block], tile.rows[block + 1], strip):
-            begin, stop_row = first_row - tile.rows[block], min(first_row + strip, tile.rows[block + 1])
-            lines[:] = 0.0
-            for line in range(n_lines):
-                lane, source = line % n_lanes, weights if line < n_lanes else slopes
-                for position in range(begin, min(begin + strip, tile.length[block, lane])):
+        for first_row in range(tile.rows[block], tile.rows[block + 1], buffer_rows):
+            begin, stop_row = first_row - tile.rows[block], min(first_row + buffer_rows, tile.rows[block + 1])
+            buffer[:] = 0.0
+            for number in range(n_numbers):
+                lane, source = number % n_lanes, weights if number < n_lanes else direction
+                for position in range(begin, min(begin + buffer_rows, tile.length[block, lane])):  # (3)
                     token = tile.first_token[block, lane] + position
-                    at = ((position - begin) * n_lines + line) * width
-                    singles, ranges = rows.singles[token], rows.ranges[token]
+                    at = ((position - begin) * n_numbers + number) * row_size
+                    singles, ranges = features.singles[token], features.ranges[token]
                     for column in range(0, n_padded, STEP):
-                        total = load_step(lines, at + column)
-                        from_column = column + line // n_lanes * n_padded
-                        for entry in range(rows.indptr[token], singles):
-                            value = rows.values[entry] if len(rows.values) else 1.0
-                            step = load_step(table, np.int64(rows.place[entry]) * row_length + from_column)
+                        total = load_step(buffer, at + column)
+                        from_column = column + number // n_lanes * n_padded
+                        for entry in range(features.indptr[token], singles):
+                            value = features.values[entry] if len(features.values) else 1.0
+                            step = load_step(table, np.int64(features.place[entry]) * row_length + from_column)
                             total = add_scaled(total, value, step)
-                        store_step(lines, at + column, total)
+                        store_step(buffer, at + column, total)
                     for entry in range(singles, ranges):
-                        value = rows.values[entry] if len(rows.values) else 1.0
-                        lines[at + rows.other[entry]] += value * source[rows.place[entry]]
-                    for entry in range(ranges, rows.indptr[token + 1]):
-                        value = rows.values[entry] if len(rows.values) else 1.0
-                        first, n_pairs = np.int64(rows.place[entry]), np.int64(rows.other[entry]) - rows.place[entry]
+                        value = features.values[entry] if len(features.values) else 1.0
+                        buffer[at + features.other[entry]] += value * source[features.place[entry]]
+                    for entry in range(ranges, features.indptr[token + 1]):
+                        value = features.values[entry] if len(features.values) else 1.0
+                        first, n_pairs = (
+                            np.int64(features.place[entry]),
+                            np.int64(features.other[entry]) - features.place[entry],
+                        )
                         column = pairs.columns[first]
                         if pairs.begins_run[first]:
                             for i in range(n_pairs):
-                                lines[at + column + i] += value * source[first + i]
+                                buffer[at + column + i] += value * source[first + i]
                         else:
                             for pair in range(first, first + n_pairs):
-                                lines[at + pairs.columns[pair]] += value * source[pair]
+                                buffer[at + pairs.columns[pair]] += value * source[pair]
             for row in range(first_row, stop_row):
-                at = (row - first_row) * n_lines * width
+                at = (row - first_row) * n_numbers * row_size
                 for column in range(n_columns):
-                    for line in range(n_lines):
-                        scores[row * n_columns + column, line] = lines[at + line * width + column]
+                    for number in range(n_numbers):
+                        scores[row * n_columns + column, number] = buffer[at + number * row_size + column]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_expectations(rows, pairs, tile, marginals, weight, gradient, dense):
+def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
     """Add the expected counts of the pairs; of dual numbers, their derivatives alone.
 
     marginals : (R * C, W or 2 W)        weight : (B, W)        gradient : (K,) and dense : (H, D)   in and out
@@ -152,62 +157,65 @@ def add_expectations(rows, pairs, tile, marginals, weight, gradient, dense):
     """
     n_columns, n_lanes, row_length = pairs.n_columns, tile.length.shape[1], dense.shape[1]
     skipped = marginals.shape[1] - n_lanes
-    width = max(n_columns, row_length)
-    table, strip = dense.reshape(-1), _strip_rows(width, n_lanes)
-    lines = np.zeros(strip * n_lanes * width)
+    row_size = max(n_columns, row_length)
+    table, buffer_rows = dense.reshape(-1), _buffer_rows(row_size, n_lanes)
+    buffer = np.zeros(buffer_rows * n_lanes * row_size)
     for block in range(len(tile.length)):
-        for first_row in range(tile.rows[block], tile.rows[block + 1], strip):
-            begin, stop_row = first_row - tile.rows[block], min(first_row + strip, tile.rows[block + 1])
+        for first_row in range(tile.rows[block], tile.rows[block + 1], buffer_rows):
+            begin, stop_row = first_row - tile.rows[block], min(first_row + buffer_rows, tile.rows[block + 1])
             for row in range(first_row, stop_row):
-                at = (row - first_row) * n_lanes * width
+                at = (row - first_row) * n_lanes * row_size
                 for column in range(n_columns):
                     for lane in range(n_lanes):
                         marginal = marginals[row * n_columns + column, skipped + lane]
-                        lines[at + lane * width + column] = marginal * weight[block, lane]
+                        buffer[at + lane * row_size + column] = marginal * weight[block, lane]
             for lane in range(n_lanes):
                 if weight[block, lane] == 0.0:
                     continue
-                for position in range(begin, min(begin + strip, tile.length[block, lane])):
+                for position in range(begin, min(begin + buffer_rows, tile.length[block, lane])):  # (14)
                     token = tile.first_token[block, lane] + position
-                    at = ((position - begin) * n_lanes + lane) * width
-                    singles, ranges = rows.singles[token], rows.ranges[token]
+                    at = ((position - begin) * n_lanes + lane) * row_size
+                    singles, ranges = features.singles[token], features.ranges[token]
                     for column in range(0, row_length, STEP):
-                        step = load_step(lines, at + column)
-                        for entry in range(rows.indptr[token], singles):
-                            value = rows.values[entry] if len(rows.values) else 1.0
-                            place = np.int64(rows.place[entry]) * row_length + column
+                        step = load_step(buffer, at + column)
+                        for entry in range(features.indptr[token], singles):
+                            value = features.values[entry] if len(features.values) else 1.0
+                            place = np.int64(features.place[entry]) * row_length + column
                             store_step(table, place, add_scaled(load_step(table, place), value, step))
                     for entry in range(singles, ranges):
-                        value = rows.values[entry] if len(rows.values) else 1.0
-                        gradient[rows.place[entry]] += value * lines[at + rows.other[entry]]
-                    for entry in range(ranges, rows.indptr[token + 1]):
-                        value = rows.values[entry] if len(rows.values) else 1.0
-                        first, n_pairs = np.int64(rows.place[entry]), np.int64(rows.other[entry]) - rows.place[entry]
+                        value = features.values[entry] if len(features.values) else 1.0
+                        gradient[features.place[entry]] += value * buffer[at + features.other[entry]]
+                    for entry in range(ranges, features.indptr[token + 1]):
+                        value = features.values[entry] if len(features.values) else 1.0
+                        first, n_pairs = (
+                            np.int64(features.place[entry]),
+                            np.int64(features.other[entry]) - features.place[entry],
+                        )
                         column = pairs.columns[first]
                         if pairs.begins_run[first]:
                             for i in range(n_pairs):
-                                gradient[first + i] += value * lines[at + column + i]
+                                gradient[first + i] += value * buffer[at + column + i]
                         else:
                             for pair in range(first, first + n_pairs):
-                                gradient[pair] += value * lines[at + pairs.columns[pair]]
+                                gradient[pair] += value * buffer[at + pairs.columns[pair]]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def varying_scores(weighted_arcs, n_columns, scores, varying_log):
     """Sum up, for the arcs whose score varies with the position, the scores of their suffix patterns.
 
-    scores : (R * C, W)        varying_log : (R * Q, W) out; the varying_marginals come shortest arc first
+    scores : (R * C, W)        varying_log : (R * Q, W) out; the varying arcs come shortest arc first
     """
     n_varying = len(weighted_arcs.varying_arc)
     for row in range(len(varying_log) // max(n_varying, 1)):
         for varying_number in range(n_varying):
-            up, column = weighted_arcs.varying_suffix[varying_number], weighted_arcs.varying_column[varying_number]
+            suffix, column = weighted_arcs.varying_suffix[varying_number], weighted_arcs.varying_column[varying_number]
             for lane in range(varying_log.shape[1]):
                 total = 0.0
                 if column >= 0:
                     total = scores[row * n_columns + column, lane]
-                if up >= 0:
-                    total += varying_log[row * n_varying + up, lane]
+                if suffix >= 0:
+                    total += varying_log[row * n_varying + suffix, lane]
                 varying_log[row * n_varying + varying_number, lane] = total
 
 
@@ -225,47 +233,47 @@ def gather(tile, n_columns, scores, weight, table):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def label_scores(rows, pairs, weights, arcs, arc_columns, scores):
+def label_scores(features, pairs, weights, arcs, arc_columns, scores):
     """Score given labels: ``arcs`` (N,) are those the labels use, ``scores`` (N,) out."""
     active = np.zeros(pairs.n_columns, dtype=np.bool_)
     for token in range(len(arcs)):
         first_column, last_column = arc_columns.starts[arcs[token]], arc_columns.starts[arcs[token] + 1]
-        for index in range(first_column, last_column):
-            active[arc_columns.columns[index]] = True
+        for item in range(first_column, last_column):
+            active[arc_columns.columns[item]] = True
         total = 0.0
-        for entry in range(rows.indptr[token], rows.indptr[token + 1]):
-            value = rows.values[entry] if len(rows.values) else 1.0
-            first, stop = _pairs_of(rows, pairs, token, entry)
+        for entry in range(features.indptr[token], features.indptr[token + 1]):
+            value = features.values[entry] if len(features.values) else 1.0
+            first, stop = _pairs_of(features, pairs, token, entry)
             for pair in range(first, stop):
                 if active[pairs.columns[pair]]:
                     total += value * weights[pair]
         scores[token] = total
-        for index in range(first_column, last_column):
-            active[arc_columns.columns[index]] = False
+        for item in range(first_column, last_column):
+            active[arc_columns.columns[item]] = False
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def label_counts(rows, pairs, token_weight, arcs, arc_columns, counts):
+def label_counts(features, pairs, token_weight, arcs, arc_columns, counts):
     """Add the pairs that occur with given labels, each token by its weight: ``counts`` (K,) in and out."""
     active = np.zeros(pairs.n_columns, dtype=np.bool_)
     for token in range(len(arcs)):
         first_column, last_column = arc_columns.starts[arcs[token]], arc_columns.starts[arcs[token] + 1]
-        for index in range(first_column, last_column):
-            active[arc_columns.columns[index]] = True
-        for entry in range(rows.indptr[token], rows.indptr[token + 1]):
-            value = rows.values[entry] if len(rows.values) else 1.0
-            first, stop = _pairs_of(rows, pairs, token, entry)
+        for item in range(first_column, last_column):
+            active[arc_columns.columns[item]] = True
+        for entry in range(features.indptr[token], features.indptr[token + 1]):
+            value = features.values[entry] if len(features.values) else 1.0
+            first, stop = _pairs_of(features, pairs, token, entry)
             for pair in range(first, stop):
                 if active[pairs.columns[pair]]:
                     counts[pair] += value * token_weight[token]
-        for index in range(first_column, last_column):
-            active[arc_columns.columns[index]] = False
+        for item in range(first_column, last_column):
+            active[arc_columns.columns[item]] = False
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pairs_of(rows, pairs, token, entry):
+def _pairs_of(features, pairs, token, entry):
     """Return the range of an entry's pairs, of whatever kind it is."""
-    place = np.int64(rows.place[entry])
-    if entry < rows.singles[token]:
+    place = np.int64(features.place[entry])
+    if entry < features.singles[token]:
         return pairs.starts[place], pairs.starts[place + 1]
-    return place, place + 1 if entry < rows.ranges[token] else np.int64(rows.other[entry])
+    return place, place + 1 if entry < features.ranges[token] else np.int64(features.other[entry])

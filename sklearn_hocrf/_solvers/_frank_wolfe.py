@@ -153,7 +153,7 @@ class _Dual:
         if len(term.costs) > 1:
             steps = np.empty(len(term.indices))
             known = term.indices, term.values, term.starts, term.costs, term.products, term.shares
-            moved, cost = frank_wolfe.exchange_shares(*known, self.w, self._variance, self._n_steps, steps)
+            moved, cost = frank_wolfe.exchange_weights(*known, self.w, self._variance, self._n_steps, steps)
             if moved:
                 self.n_moves += 1
                 self._cost += cost
@@ -180,7 +180,7 @@ class _Term:
         """Add a corner without a share, unless it is there already."""
         count, products = len(self.costs), np.empty(len(self.costs) + 1)
         new = found.indices, found.difference
-        frank_wolfe.multiply_corners(self.indices, self.values, self.starts, *new, variance, scaled, products)
+        frank_wolfe.multiply_atoms(self.indices, self.values, self.starts, *new, variance, scaled, products)
         distances = self.products.diagonal() + products[-1] - 2 * products[:-1]
         same = (distances <= 1e-9 * products[-1]) & (np.abs(self.costs - found.cost) <= 1e-9 * found.cost)
         if same.any():
