@@ -20,9 +20,10 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn
 from sklearn_hocrf._data.segments import BAG, BEGIN, FROM_START, FROM_STOP, RANGE, WHOLE, Channel, LengthBlock
 from sklearn_hocrf._estimator import base
-from sklearn_hocrf._structure.layout import FeatureMap, WeightLayout
+from sklearn_hocrf._structure.layout import WeightLayout
+from sklearn_hocrf._structure.pairs import FeatureMap
 from sklearn_hocrf._structure.patterns import PatternTable, given_patterns
-from sklearn_hocrf._structure.segment_layout import SegmentLayout
+from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentRules
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.training import LBFGS, SGD, SolverReport
 
@@ -51,9 +52,7 @@ def arrays_of(model):
     found = [
         model._weights,
         *layout.automaton,
-        *layout.network,
-        *layout.varying_tables,
-        *layout.arc_tables,
+        *layout.arc_structure,
         *layout.pairs,
     ]
     found += [*layout.arc_columns, *layout.patterns, *layout.features[:2], layout.pair_feature, layout.pair_pattern]
@@ -179,15 +178,15 @@ def chain(**parts):
 
 def segments(channels=(BAG, BEGIN, WHOLE), blocks=(), longest=(3, 4), **parts):
     whole = FEATURES._replace(channel=np.array([2, 0]))
-    arguments = PATTERNS, parts.get("features", whole), [0, 1], [0, 3], [0, 2], channels, blocks, longest, True
-    return SegmentLayout(*arguments)
+    rules = SegmentRules(channels, blocks, longest, True)
+    return SegmentLayout(rules, PATTERNS, parts.get("features", whole), [0, 1], [0, 3], [0, 2])
 
 
 def test_layouts_that_are_right_are_made():
     assert chain().n_weights == 5
     assert segments(blocks=((0, LengthBlock("log", 0)),)).n_weights == 4
     for channel in (Channel(FROM_STOP, -1, 1, 1), Channel(RANGE, 1, 3), Channel(FROM_START, 2, 3)):
-        assert segments((BAG, BEGIN, WHOLE, channel)).n_channels == 4
+        assert len(segments((BAG, BEGIN, WHOLE, channel)).channels) == 4
 
 
 @pytest.mark.parametrize("name", ["pair_feature", "pair_pattern", "bias_pattern", "extra_columns"])

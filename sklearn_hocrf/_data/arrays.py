@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["freeze", "freeze_indices", "offsets_of"]
+__all__ = ["freeze", "freeze_indices", "group_offsets", "offsets_of"]
 
 
 def freeze(array, dtype) -> np.ndarray:
@@ -39,3 +39,14 @@ def offsets_of(lengths) -> np.ndarray:
     [0, 2, 2, 5]
     """
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def group_offsets(groups, n_groups) -> np.ndarray:
+    """Return where each group starts once its members are sorted by group, and where the last stops; read-only.
+
+    Examples
+    --------
+    >>> group_offsets([0, 0, 2], 3).tolist()
+    [0, 2, 2, 3]
+    """
+    return freeze(offsets_of(np.bincount(groups, minlength=n_groups)), np.int64)

@@ -22,9 +22,10 @@ from joblib import effective_n_jobs
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch, Task, cut_tasks
+from .._data.segments import BEGIN
 from .._kernels import chain, chain_log, token_scores
-from .._structure.layout import WeightLayout, build_weighted_arcs, label_arcs
-from .._structure.patterns import given_patterns
+from .._structure.layout import WeightLayout
+from .._structure.weighted_arcs import label_arcs, weighted_arcs
 
 __all__ = [
     "BackwardPass",
@@ -103,7 +104,7 @@ class Plan(BasePlan):
         self.batch, self.offsets, self.lengths = batch, batch.offsets, batch.lengths
         self.rows = layout.rows(batch)
         self.n_sequences = len(batch)
-        self.n_varying = len(layout.varying_tables[1])
+        self.n_varying = layout.n_varying
         self.row_numbers = layout.automaton.n_states + layout.pairs.n_columns + self.n_varying + 1
         work = len(batch.indices) + batch.n_tokens * (self.row_numbers + len(layout.network.terms))
         self._start(self.cut(np.arange(len(batch))), work)
@@ -152,7 +153,7 @@ class ChainModel:
             )
         self.pair_weights = self.weights[: layout.n_pairs]
         self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
-        self.weighted_arcs = build_weighted_arcs(layout, self.weights)
+        self.weighted_arcs = weighted_arcs(layout, self.weights)
         constant = self.weighted_arcs.arc_score[
             (self.weighted_arcs.arc_varying < 0) & (self.weighted_arcs.arc_score > -np.inf)
         ]
@@ -275,21 +276,13 @@ class ChainModel:
         The given patterns become score columns of weight 0 in a copy of the model: they change nothing but are counted.
         """
         patterns = [tuple(pattern) for pattern in patterns]
-        model = self._with_columns(patterns)
-        table = model._column_marginals(batch, model.layout.pairs.n_columns, n_jobs)
-        row = {pattern: number for number, pattern in enumerate(model.layout.patterns.tuples())}
-        columns = np.searchsorted(model.layout.column_pattern, [row[pattern] for pattern in patterns])
+        layout, columns = self.layout.with_columns([(pattern, BEGIN) for pattern in patterns])
+        table = ChainModel(layout, self.weights)._column_marginals(batch, layout.pairs.n_columns, n_jobs)
         return np.clip(table[:, columns], 0.0, 1.0)
-
-    def _with_columns(self, patterns):
-        layout = self.layout
-        table = given_patterns([*layout.patterns.tuples(), *patterns], layout.automaton.n_labels)
-        wider = layout.extended(table, patterns)
-        return ChainModel(wider, self.weights)  # patterns keep their relative order, so weights keep their places
 
     def log_score(self, batch: SequenceBatch, codes) -> np.ndarray:
         """Return the log potential of the given labels of each sequence, -inf where forbidden; shape (n_sequences,)."""
-        arcs = label_arcs(self.weighted_arcs, batch.offsets, codes)
+        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
         scores = np.empty(batch.n_tokens)
         layout = self.layout
         token_scores.label_scores(layout.rows(batch), layout.pairs, self.pair_weights, arcs, layout.arc_columns, scores)
@@ -421,7 +414,7 @@ class BasePass:
 
     def _use_slope(self, slope):
         """Make scores dual numbers."""
-        self.weighted_arcs = build_weighted_arcs(self.layout, self.model.weights, slope.weights)
+        self.weighted_arcs = weighted_arcs(self.layout, self.model.weights, slope.weights)
         arc_score = freeze(self.weighted_arcs.arc_score + 1j * self.weighted_arcs.arc_slope, np.complex128)
         self.log_weighted_arcs = self.weighted_arcs._replace(arc_score=arc_score)
         self.pair_weights = self.model.pair_weights, slope.pair_weights

@@ -16,8 +16,9 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
+from .._data.segments import BEGIN
 from .._kernels import feature_matching, token_scores
-from .._structure.layout import build_weighted_arcs, label_arcs
+from .._structure.weighted_arcs import label_arcs
 from .chain import SMALL_STEP, BackwardPass, ChainModel, DerivativePass, Plan, add_up, in_order, lanes_of
 
 __all__ = ["ChainMatching", "label_gradient", "places", "squared_rows"]
@@ -40,10 +41,10 @@ class ChainMatching:
 
     def __init__(self, layout, batch, truth, sequence_weight):
         # each pattern becomes a score column, so that its marginals are there and its score can move by position
-        self.layout = layout.extended(layout.patterns, layout.patterns.tuples())
+        self.layout = layout.with_columns([(z, BEGIN) for z in layout.patterns.tuples()])[0]
         self.plan = Plan(self.layout, batch)
         self.sequence_weight = sequence_weight
-        self.arcs = label_arcs(build_weighted_arcs(self.layout), batch.offsets, truth)
+        self.arcs = label_arcs(self.layout.automaton, batch.offsets, truth)
         self.bias = freeze(np.isin(self.layout.column_pattern, self.layout.bias_pattern), np.float64)
         self.squares = squared_rows(self.layout, batch)
         self.ones = freeze(np.ones(self.layout.n_pairs), np.float64)

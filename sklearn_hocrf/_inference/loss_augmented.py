@@ -15,7 +15,7 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._kernels import loss_augmented
-from .._structure.layout import build_weighted_arcs, label_arcs
+from .._structure.weighted_arcs import label_arcs
 from .chain import ChainModel, DecodePass, Workspace, in_order
 from .segment import SegmentDecodePass, SegmentModel
 
@@ -99,8 +99,7 @@ class ChainMargins(Margins):
         super().__init__(plan, cost)
         self.codes = freeze(codes, np.int32)
         self.weight_of_arc = self._weights_of_arcs()
-        self._lattice = build_weighted_arcs(self.layout)
-        self._arcs = freeze(label_arcs(self._lattice, plan.offsets, codes), np.int32)
+        self._arcs = freeze(label_arcs(self.layout.automaton, plan.offsets, codes), np.int32)
 
     def run(self, tables, model, best=None):
         return _ChainPass(tables, model, self, best)
@@ -108,7 +107,7 @@ class ChainMargins(Margins):
     def compare(self, run, sequence, tables):
         layout, (first, stop) = self.layout, self.plan.offsets[sequence : sequence + 2]
         codes = run.codes[first:stop]
-        arcs = label_arcs(self._lattice, (0, len(codes)), codes)
+        arcs = label_arcs(self.layout.automaton, (0, len(codes)), codes)
         structure = self.plan.rows, layout.pairs, layout.arc_columns, layout.automaton.arc_suffix, self.weight_of_arc
         length = loss_augmented.compare_labels(*structure, first, self._arcs[first:stop], arcs, *tables)
         return int(np.count_nonzero(codes != self.codes[first:stop])), length
@@ -138,9 +137,8 @@ class SegmentMargins(Margins):
         self.codes = freeze(np.repeat(segments.codes, segments.lengths), np.int32)
         self.begins = freeze(lengths > 0 if self.layout.repeats else np.empty(0), np.bool_)
         self.weight_of_arc = self._weights_of_arcs()
-        self._lattice = build_weighted_arcs(self.layout)
         arcs = np.zeros(plan.n_tokens, np.int32)
-        arcs[segments.start] = label_arcs(self._lattice, segments.offsets, segments.codes)
+        arcs[segments.start] = label_arcs(self.layout.automaton, segments.offsets, segments.codes)
         self._lengths, self._arcs = freeze(lengths, np.int32), freeze(arcs, np.int32)
         matrix = plan.length_matrix
         self._length_rows = (
@@ -157,14 +155,14 @@ class SegmentMargins(Margins):
         codes, lengths = run.codes[first:stop], run.lengths[first:stop]
         starts = np.flatnonzero(lengths)
         arcs = np.zeros(len(codes), np.int32)
-        arcs[starts] = label_arcs(self._lattice, (0, len(starts)), codes[starts])
-        weighted_arcs, automaton = self._lattice, layout.automaton
+        arcs[starts] = label_arcs(self.layout.automaton, (0, len(starts)), codes[starts])
+        arcs_of_layout, automaton = layout.arc_structure, layout.automaton
         length = loss_augmented.compare_segments(
             self.plan.rows,
             self.plan.candidates,
             layout.pairs,
             self.plan.segment_index,
-            (weighted_arcs.arc_varying, weighted_arcs.varying_suffix, weighted_arcs.varying_column),
+            (arcs_of_layout.arc_varying, arcs_of_layout.varying_suffix, arcs_of_layout.varying_column),
             self._length_rows,
             automaton.arc_label,
             automaton.arc_suffix,
@@ -211,7 +209,7 @@ class Oracle:
         model = margins.model_class(layout, self.w, self._dense)
         model.weighted_arcs = model.weighted_arcs._replace(arc_score=freeze(self._arc_scores, np.float64))
         forbidden = np.zeros(automaton.n_arcs, dtype=bool)
-        forbidden[layout.forbidden_arcs] = True
+        forbidden[layout.compiled.forbidden_arcs] = True
         by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
         self._arcs = by_length, automaton.arc_suffix, margins.weight_of_arc, freeze(forbidden, np.bool_)
         self._run = margins.run(Workspace(), model)

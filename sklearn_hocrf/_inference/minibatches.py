@@ -16,7 +16,7 @@ from scipy import sparse
 from .._data.arrays import freeze
 from .._data.segments import Segments, segment_features
 from .._kernels import minibatches
-from .._structure.layout import build_weighted_arcs, label_arcs, suffix_patterns
+from .._structure.weighted_arcs import label_arcs, suffix_patterns
 from .chain import ChainModel
 from .segment import SegmentModel, SegmentPlan
 
@@ -123,7 +123,7 @@ class ChainMinibatches(Minibatches):
 
     def _arcs_of(self, truth):
         offsets = self._plan.offsets
-        return _Entries(offsets, label_arcs(build_weighted_arcs(self.layout), offsets, truth), np.empty(0))
+        return _Entries(offsets, label_arcs(self.layout.automaton, offsets, truth), np.empty(0))
 
     def _subtract_truth(self, model, sequences):
         return minibatches.subtract_labels(
@@ -152,7 +152,7 @@ class SegmentMinibatches(Minibatches):
         self._entries_of_candidates = candidates.first, candidates.stop, starts
 
     def _arcs_of(self, truth: Segments):
-        arcs = label_arcs(build_weighted_arcs(self.layout), truth.offsets, truth.codes)
+        arcs = label_arcs(self.layout.automaton, truth.offsets, truth.codes)
         return _Entries(freeze(truth.offsets, np.int64), arcs, np.empty(0))
 
     def _entries(self):

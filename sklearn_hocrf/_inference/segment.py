@@ -13,8 +13,8 @@ from .._data.arrays import freeze
 from .._data.batch import SequenceBatch, Task, cut_tasks
 from .._data.segments import BAG, END_OF_SEGMENT, Segments
 from .._kernels import chain, segment, segment_log, segment_scores, token_scores
-from .._structure.layout import build_weighted_arcs
 from .._structure.segment_layout import SegmentLayout
+from .._structure.weighted_arcs import weighted_arcs
 from .chain import SMALL_STEP, BasePass, BasePlan, Expectations, Workspace, add_up, in_order, refuse_impossible
 
 __all__ = ["SegmentBackwardPass", "SegmentDecodePass", "SegmentDerivativePass", "SegmentModel", "SegmentPlan"]
@@ -33,11 +33,11 @@ class SegmentPlan(BasePlan):
         self.n_tokens, self.n_sequences = batch.n_tokens, len(batch)
         self.rows = layout.rows(batch)
         self.candidates = layout.candidate_features(batch)
-        self.segment_index = layout.tables(int(batch.lengths.max(initial=0)))
+        self.segment_index = layout.segment_index(int(batch.lengths.max(initial=0)))
         matrix = layout.length_matrix(self.segment_index)
         self.length_pairs = np.unique(matrix.indices)
         self.length_matrix = matrix[:, self.length_pairs]
-        self.n_varying = len(layout.varying_tables[1])
+        self.n_varying = layout.n_varying
         self.n_spans = len(self.segment_index.span_arc)
         self.n_cells = self.segment_index.n_cells
         n_states = layout.automaton.n_states
@@ -82,7 +82,7 @@ class SegmentModel:
             )
         self.pair_weights = self.weights[: layout.n_pairs]
         self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
-        self.weighted_arcs = build_weighted_arcs(layout, self.weights)
+        self.weighted_arcs = weighted_arcs(layout, self.weights)
         constant = self.weighted_arcs.arc_score[
             (self.weighted_arcs.arc_varying < 0) & (self.weighted_arcs.arc_score > -np.inf)
         ]

@@ -19,7 +19,7 @@ import numpy as np
 from .._data.arrays import freeze
 from .._data.segments import WHOLE
 from .._kernels import segment_feature_matching, segment_scores, token_scores
-from .._structure.layout import build_weighted_arcs, label_arcs, suffix_patterns
+from .._structure.weighted_arcs import label_arcs, suffix_patterns
 from .chain import SMALL_STEP, add_up, in_order, lane_kind_of, lanes_of
 from .feature_matching import places, squared_rows
 from .segment import SegmentBackwardPass, SegmentDerivativePass, SegmentModel, SegmentPlan
@@ -108,7 +108,7 @@ class _SquaredValues:
     def __init__(self, layout, batch, plan):
         self.layout, self.plan = layout, plan
         # columns that only move arcs in the model belong to their targets here
-        self.shape = layout.tables(int(batch.lengths.max(initial=0)), arcs_move=False)
+        self.shape = layout.segment_index(int(batch.lengths.max(initial=0)), arcs_move=False)
         self.rows, self.shared = squared_rows(layout, batch), layout.shared_features(batch, self.shape)
         values = plan.candidates.values
         self.candidates = plan.candidates._replace(values=freeze(values**2, np.float64))
@@ -133,7 +133,7 @@ class _SquaredValues:
 
 def _true_segments(layout, batch, truth) -> TrueSegments:
     """Return the true segments and the patterns that end with each."""
-    arcs = label_arcs(build_weighted_arcs(layout), truth.offsets, truth.codes)
+    arcs = label_arcs(layout.automaton, truth.offsets, truth.codes)
     length = np.zeros(batch.n_tokens, np.int64)
     length[truth.stop - 1] = truth.lengths
     tokens, targets = [], []

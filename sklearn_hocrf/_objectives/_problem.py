@@ -131,7 +131,7 @@ class ChainProblem(Problem):
         return np.concatenate([self.truth[:0], *(self.truth[i:j] for i, j in _ranges(self.batch.offsets, sequences))])
 
     def empirical_counts(self) -> np.ndarray:
-        return self.layout.empirical_counts(self.plan.rows, self.batch.offsets, self.truth, self.sequence_weight)
+        return self.layout.empirical_counts(self.batch, self.truth, self.sequence_weight, self.plan.rows)
 
 
 class SegmentProblem(Problem):
@@ -151,7 +151,7 @@ class SegmentProblem(Problem):
         return Segments(offsets, truth.start[chosen] + moved, truth.stop[chosen] + moved, truth.codes[chosen])
 
     def empirical_counts(self) -> np.ndarray:
-        return self.layout.segment_empirical_counts(self.batch, self.truth, self.sequence_weight)
+        return self.layout.empirical_counts(self.batch, self.truth, self.sequence_weight, self.plan.rows)
 
 
 def _ranges(offsets, sequences):

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.arrays import freeze
-from .patterns import PatternTable
+from .._data.arrays import freeze, group_offsets
+from .patterns import PatternTable, given_patterns
 
-__all__ = ["PatternAutomaton", "build_automaton"]
+__all__ = ["PatternAutomaton", "automaton_without_repeats", "build_automaton"]
 
 
 class PatternAutomaton(NamedTuple):
@@ -36,6 +36,9 @@ class PatternAutomaton(NamedTuple):
     arc_length: np.ndarray  # (A,) int32   labels of the source, plus 1
     arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 for a mere prefix
     pattern_arc: np.ndarray  # (Z,) int32
+    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
+    outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs in source_arcs
+    source_arcs: np.ndarray  # (A,) int32   arcs by source
 
     @property
     def n_states(self) -> int:
@@ -100,7 +103,26 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
         arc_pattern,
         pattern_arc,
     )
-    return PatternAutomaton(int(n_labels), *(freeze(column, np.int32) for column in columns))
+    source, target_of_arc = columns[3], columns[5]
+    return PatternAutomaton(
+        int(n_labels),
+        *(freeze(column, np.int32) for column in columns),
+        group_offsets(target_of_arc, len(states)),
+        group_offsets(source, len(states)),
+        freeze(np.argsort(source, kind="stable"), np.int32),
+    )
+
+
+def automaton_without_repeats(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
+    """Compile patterns, with an arc for each pair of equal labels: that arc can be forbidden."""
+    given = patterns.tuples()
+    table = given_patterns([*given, *((y, y) for y in range(n_labels))], n_labels)
+    row = {pattern: number for number, pattern in enumerate(table.tuples())}
+    automaton = build_automaton(table, n_labels)
+    pattern_arc = automaton.pattern_arc[[row[pattern] for pattern in given]]
+    arc_pattern = np.full(automaton.n_arcs, -1)
+    arc_pattern[pattern_arc] = np.arange(len(given))
+    return automaton._replace(pattern_arc=freeze(pattern_arc, np.int32), arc_pattern=freeze(arc_pattern, np.int32))
 
 
 def _build_trie(patterns, n_labels):

@@ -9,103 +9,40 @@ the emission scores; the others move the arcs whose labels end in the column's p
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import NamedTuple
+from typing import Self
 
 import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze, freeze_indices, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures
-from .._kernels import chain, token_scores
-from .automaton import PatternAutomaton, build_automaton
-from .patterns import PatternTable, is_frequent
-from .sum_network import SumNetwork, build_sum_network
+from .._data.segments import BEGIN, Channel
+from .._kernels import token_scores
+from .automaton import PatternAutomaton
+from .pairs import (
+    FeatureMap,
+    PairRule,
+    PairTable,
+    are_dense,
+    build_pair_table,
+    choose_pairs,
+    first_seen,
+    rank_attributes,
+    values_at,
+)
+from .patterns import PatternTable, given_patterns
+from .sum_network import SumNetwork
+from .weighted_arcs import (
+    ArcColumns,
+    ArcStructure,
+    CompiledPatterns,
+    arc_columns,
+    arc_structure,
+    compile_patterns,
+    label_arcs,
+)
 
-__all__ = [
-    "FeatureMap",
-    "WeightedArcs",
-    "WeightLayout",
-    "build_weighted_arcs",
-    "build_layout",
-    "choose_pairs",
-    "first_seen",
-    "label_arcs",
-    "suffix_patterns",
-    "values_at",
-]
-
-
-class FeatureMap(NamedTuple):
-    """What features are made of.   F features."""
-
-    attribute: np.ndarray  # (F,) int32
-    channel: np.ndarray  # (F,) int32
-    sort_key: np.ndarray  # (n_attributes,)   attributes with lower keys get lower ranks
-
-    @classmethod
-    def of_tokens(cls, sort_key) -> FeatureMap:
-        """Return the map of features that are token attributes."""
-        n_features = len(sort_key)
-        return cls(np.arange(n_features, dtype=np.int32), np.zeros(n_features, dtype=np.int32), sort_key)
-
-    def checked(self, n_channels) -> FeatureMap:
-        """Return the map with read-only arrays, or raise a ValueError if it points outside."""
-        attribute = freeze_indices(self.attribute, len(self.sort_key), "attributes of features")
-        channel = freeze_indices(self.channel, n_channels, "channels of features")
-        sort_key = np.asarray(self.sort_key)
-        if len(attribute) != len(channel) or sort_key.ndim != 1 or sort_key.dtype.kind not in "iuf":
-            raise ValueError(f"{len(attribute)} features, with {len(channel)} channels, and keys {sort_key.dtype}")
-        return FeatureMap(attribute, channel, sort_key)
-
-
-class PairTable(NamedTuple):
-    """The (attribute, column) pairs that have a weight, by attribute.   F ranked attributes, K pairs, C columns.
-
-    Attributes are numbered by rank: first those of the dense table, then the others in the order in which training
-    meets them, so that rare ones, which are most of them, are read in the order in which they lie in memory.
-    """
-
-    starts: np.ndarray  # (F + 1,) int64   range of each attribute's pairs
-    columns: np.ndarray  # (K,) int32   ascending within an attribute; features that count it alike have the same ones
-    begins_run: np.ndarray  # (K,) bool   at each attribute's first pair: whether its columns are c, c + 1, c + 2 ...
-    n_dense: int  # attributes whose weights are kept in the dense table, one row each
-    n_columns: int
-    n_labels: int
-
-
-class ArcColumns(NamedTuple):
-    """The score columns of the patterns that are suffixes of each arc.   A arcs."""
-
-    starts: np.ndarray  # (A + 1,) int64
-    columns: np.ndarray  # int32
-
-
-class WeightedArcs(NamedTuple):
-    """All that the kernels need of one model.   L labels, P states, A arcs, Q varying_marginals: arcs whose score varies."""
-
-    n_labels: int
-    fail: np.ndarray  # (P,) int32
-    state_label: np.ndarray  # (P,) int32
-    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
-    outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs in source_arcs
-    source_arcs: np.ndarray  # (A,) int32
-    arc_label: np.ndarray  # (A,) int32
-    arc_target: np.ndarray  # (A,) int32
-    arc_value: np.ndarray  # the five tables of SumNetwork
-    starts: np.ndarray
-    terms: np.ndarray
-    back_starts: np.ndarray
-    back_terms: np.ndarray
-    arc_varying: np.ndarray  # (A,) int32   -1 for arcs of constant score
-    varying_arc: np.ndarray  # (Q,) int32   shortest arcs first
-    varying_suffix: np.ndarray  # (Q,) int32   varying_number of the arc's longest proper suffix, or -1
-    varying_column: np.ndarray  # (Q,) int32   score column of the arc's own pattern, or -1
-    arc_score: np.ndarray  # (A,) float64   constant part: biases of all suffix patterns; -inf if forbidden
-    arc_weight: np.ndarray  # (A,) float64   exp(arc_score - log_shift)
-    log_shift: float  # highest arc score
-    arc_slope: np.ndarray  # (A,) float64   derivative of arc_score, for kernels on dual numbers
-    weight_slope: np.ndarray  # (A,) float64   derivative of arc_weight
+__all__ = ["WeightLayout", "build_layout"]
 
 
 class WeightLayout:
@@ -128,8 +65,10 @@ class WeightLayout:
         Patterns that have a weight of their own, ascending.
     extra_columns : sequence of int
         Score columns that have no pairs: ``channel * Z + pattern``.
-    like : WeightLayout or None
-        A layout of the same patterns, whose automaton and sum network are taken rather than compiled again.
+    channels : tuple of Channel
+        The channels that features go by. A token of a chain is its own first token: BEGIN is the only channel.
+    compiled : CompiledPatterns or None
+        These patterns, where they are compiled already.
 
     Raises
     ------
@@ -138,8 +77,10 @@ class WeightLayout:
 
     Attributes
     ----------
-    automaton : PatternAutomaton
-    network : SumNetwork
+    compiled : CompiledPatterns
+    arc_structure : ArcStructure
+        What kernels read of the automaton.
+    arc_columns : ArcColumns
     pairs : PairTable
     dense_cells : tuple of ndarray
         Row and column, in the dense table, of the first weights: those that it holds.
@@ -150,101 +91,107 @@ class WeightLayout:
         Order of the pattern each weight belongs to.
     """
 
-    n_channels = 1
-    varying_channel = (
-        0  # columns of patterns of two or more labels in this channel move arc scores position by position
-    )
-
-    def __init__(self, patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns=(), *, like=None):
-        if like is None or patterns is not like.patterns:
-            patterns = PatternTable(*patterns).checked()
-        self.patterns: PatternTable = patterns
-        self.features: FeatureMap = FeatureMap(*features).checked(self.n_channels)
-        n_labels, n_patterns, n_attributes = patterns.n_labels, len(patterns.lengths), len(self.features.sort_key)
-        self.n_features = len(self.features.attribute)
+    def __init__(
+        self,
+        patterns,
+        features,
+        pair_feature,
+        pair_pattern,
+        bias_pattern,
+        extra_columns=(),
+        *,
+        channels: tuple[Channel, ...] = (BEGIN,),
+        compiled: CompiledPatterns | None = None,
+    ):
+        self.compiled = compile_patterns(patterns) if compiled is None else compiled
+        self.channels = channels
+        self.features: FeatureMap = FeatureMap(*features).checked(len(channels))
+        n_patterns, self.n_features = len(self.patterns.lengths), len(self.features.attribute)
         pair_feature = freeze_indices(pair_feature, self.n_features, "features of pairs")
         pair_pattern = freeze_indices(pair_pattern, n_patterns, "patterns of pairs")
         self.bias_pattern = freeze_indices(bias_pattern, n_patterns, "patterns that have a weight of their own")
-        self.extra_columns = freeze_indices(extra_columns, self.n_channels * n_patterns, "score columns", np.int64)
+        self.extra_columns = freeze_indices(extra_columns, len(channels) * n_patterns, "score columns", np.int64)
         if len(pair_feature) != len(pair_pattern) or (np.diff(self.bias_pattern) <= 0).any():
             raise ValueError("pairs need a feature and a pattern each, and patterns with a weight must ascend")
+        pair_column = self._set_columns(pair_feature, pair_pattern)
+        self._set_pairs(pair_feature, pair_column)
+        pattern_of_weight = np.concatenate([self.pair_pattern, self.bias_pattern])
+        self.order_of_weight = freeze(self.patterns.lengths[pattern_of_weight] - 1, np.int32)
+        self.n_weights = len(self.order_of_weight)
+        self._set_arcs()
 
-        self.automaton: PatternAutomaton = self._compile_patterns() if like is None else like.automaton
-        self.network: SumNetwork = build_sum_network(self.automaton) if like is None else like.network
-        self.forbidden_arcs = self._find_forbidden_arcs()
-        automaton, features = self.automaton, self.features
-        pair_key = features.channel[pair_feature].astype(np.int64) * n_patterns + pair_pattern
-        column_key = np.unique(np.concatenate([np.arange(n_labels), pair_key, self.extra_columns]))
+    def _set_columns(self, pair_feature, pair_pattern):
+        """Number the score columns, and return that of each pair."""
+        n_patterns = len(self.patterns.lengths)
+        pair_key = self.features.channel[pair_feature].astype(np.int64) * n_patterns + pair_pattern
+        labels = np.arange(self.patterns.n_labels)
+        column_key = np.unique(np.concatenate([labels, pair_key, self.extra_columns]))
         self.column_pattern = freeze(column_key % n_patterns, np.int32)
         self.column_channel = freeze(column_key // n_patterns, np.int32)
-        pair_column = np.searchsorted(column_key, pair_key)
-        pair_attribute = features.attribute[pair_feature]
+        return np.searchsorted(column_key, pair_key)
 
-        dense = _are_dense(pair_attribute, pair_column, n_attributes, n_labels)
-        ranked = np.lexsort((features.sort_key, ~dense))
-        used = np.bincount(pair_attribute, minlength=n_attributes) > 0
-        ranked = ranked[used[ranked]]
-        rank = np.full(n_attributes, -1)
-        rank[ranked] = np.arange(len(ranked))
-        self.attribute_of_rank, self._rank = freeze(ranked, np.int64), freeze(rank, np.int32)
-        order = np.lexsort((pair_column, rank[pair_attribute]))
-        pair_rank, pair_column = rank[pair_attribute[order]], pair_column[order]
-        starts = _starts(pair_rank, len(ranked))
-        self.pairs = PairTable(
-            starts,
-            freeze(pair_column, np.int32),
-            freeze(_begin_runs(starts, pair_column), np.bool_),
-            int(dense.sum()),
-            len(self.column_pattern),
-            n_labels,
-        )
+    def _set_pairs(self, pair_feature, pair_column):
+        """Rank the attributes, and sort the pairs by rank and column."""
+        n_labels, sort_key = self.patterns.n_labels, self.features.sort_key
+        attribute = self.features.attribute[pair_feature]
+        dense = are_dense(attribute, pair_column, len(sort_key), n_labels)
+        self.attribute_of_rank, self.rank_of_attribute = rank_attributes(sort_key, attribute, dense)
+        order = np.lexsort((pair_column, self.rank_of_attribute[attribute]))
+        pair_rank, pair_column = self.rank_of_attribute[attribute[order]], pair_column[order]
+        sizes = {"n_dense": int(dense.sum()), "n_columns": len(self.column_pattern), "n_labels": n_labels}
+        self.pairs: PairTable = build_pair_table(pair_rank, pair_column, len(self.attribute_of_rank), **sizes)
         self.pair_feature = freeze(pair_feature[order], np.int32)
         self.pair_pattern = freeze(self.column_pattern[pair_column], np.int32)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
         self.dense_cells = freeze(pair_rank[in_table], np.int64), freeze(pair_column[in_table], np.int64)
 
-        pair_order = patterns.lengths[self.pair_pattern] - 1
-        bias_order = patterns.lengths[self.bias_pattern] - 1
-        self.order_of_weight = freeze(np.concatenate([pair_order, bias_order]), np.int32)
-        self.n_weights = len(self.order_of_weight)
-        column_of_arc = np.full(automaton.n_arcs, -1)
-        columns = np.flatnonzero(self.column_channel == self.varying_channel)
-        column_of_arc[automaton.pattern_arc[self.column_pattern[columns]]] = columns
-        self.varying_tables = _varying_arcs(automaton, column_of_arc)
-        self.arc_columns = _arc_columns(automaton, column_of_arc)
+    def _set_arcs(self):
+        """Find the columns that move the scores of arcs: those of patterns at the first token, position by position."""
+        column_of_arc = np.full(self.automaton.n_arcs, -1)
+        columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
+        column_of_arc[self.automaton.pattern_arc[self.column_pattern[columns]]] = columns
+        self.arc_structure: ArcStructure = arc_structure(self.automaton, self.network, column_of_arc)
+        self.arc_columns: ArcColumns = arc_columns(self.automaton, column_of_arc)
+
+    @property
+    def patterns(self) -> PatternTable:
+        return self.compiled.patterns
+
+    @property
+    def automaton(self) -> PatternAutomaton:
+        return self.compiled.automaton
+
+    @property
+    def network(self) -> SumNetwork:
+        return self.compiled.network
 
     @property
     def n_pairs(self) -> int:
         return len(self.pairs.columns)
 
-    @cached_property
-    def longer_arcs(self) -> list:
-        """The arcs of 2, 3, ... labels."""
-        order = np.argsort(self.automaton.arc_length, kind="stable")
-        lengths = self.automaton.arc_length[order]
-        return np.split(order, np.searchsorted(lengths, np.arange(2, lengths[-1] + 1)))[1:]
+    @property
+    def n_varying(self) -> int:
+        """Number of arcs whose scores depend on the position."""
+        return len(self.arc_structure.varying_arc)
 
-    @cached_property
-    def arc_tables(self) -> tuple:
-        """The ranges of the arcs into and out of each state, and the arcs by source."""
-        automaton = self.automaton
-        return (
-            _starts(automaton.arc_target, automaton.n_states),
-            _starts(automaton.arc_source, automaton.n_states),
-            freeze(np.argsort(automaton.arc_source, kind="stable"), np.int32),
-        )
+    def arguments(self) -> dict:
+        """Return what the constructor takes, by name and in its order."""
+        return {
+            "patterns": self.patterns,
+            "features": self.features._replace(sort_key=self.rank_of_attribute),
+            "pair_feature": self.pair_feature,
+            "pair_pattern": self.pair_pattern,
+            "bias_pattern": self.bias_pattern,
+            "extra_columns": self.extra_columns,
+        }
 
-    def _compile_patterns(self) -> PatternAutomaton:
-        return build_automaton(self.patterns, self.patterns.n_labels)
-
-    def _find_forbidden_arcs(self) -> np.ndarray:
-        """Return the arcs of score -inf."""
-        return freeze([], np.int32)
+    def replaced(self, **changes) -> Self:
+        """Return a layout with other arguments; patterns that stay the same are not compiled again."""
+        compiled = None if "patterns" in changes else self.compiled
+        return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
 
     def __reduce__(self):
-        features = self.features._replace(sort_key=self._rank)
-        pairs = self.pair_feature, self.pair_pattern
-        return WeightLayout, (self.patterns, features, *pairs, self.bias_pattern, self.extra_columns)
+        return type(self), tuple(self.arguments().values())
 
     def __setstate__(self, state):
         raise ValueError(f"a {type(self).__name__} has no state but the arguments of its constructor")
@@ -284,7 +231,7 @@ class WeightLayout:
 
         Without ``dense`` there are no rows of the dense table: all weights are found among the pairs.
         """
-        indptr, ranks = freeze(batch.indptr, np.int64), freeze(self._rank[batch.indices], np.int32)
+        indptr, ranks = freeze(batch.indptr, np.int64), freeze(self.rank_of_attribute[batch.indices], np.int32)
         values = freeze(np.empty(0) if batch.values is None else batch.values, np.float64)
         n_dense = self.pairs.n_dense if dense else 0
         counts = np.empty((batch.n_tokens, 3), dtype=np.int64)
@@ -301,23 +248,28 @@ class WeightLayout:
         place, other = (freeze(numbers, np.uint32) for numbers in (found.place, found.other))
         return found._replace(place=place, other=other, values=freeze(found.values, np.float64))
 
-    def extended(self, patterns, columns) -> WeightLayout:
-        """Return a layout for more patterns, with score columns, but no weights, for the label tuples ``columns``.
+    def with_columns(self, columns) -> tuple[Self, np.ndarray]:
+        """Return a layout with more score columns, without weights, and the number of the column of each.
 
-        Patterns keep their relative order, so the weights keep their places.
+        ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
+        their places.
         """
+        patterns = given_patterns([*self.patterns.tuples(), *(z for z, _ in columns)], self.patterns.n_labels)
         row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
-        moved = np.array([row[pattern] for pattern in self.patterns.tuples()])
-        return WeightLayout(
-            patterns,
-            self.features._replace(sort_key=self._rank),
-            self.pair_feature,
-            moved[self.pair_pattern],
-            moved[self.bias_pattern],
-            [row[pattern] for pattern in columns],
+        new_row = np.array([row[pattern] for pattern in self.patterns.tuples()])
+        channels = tuple(dict.fromkeys([*self.channels, *(channel for _, channel in columns)]))
+        keys = [channels.index(channel) * len(row) + row[tuple(z)] for z, channel in columns]
+        wider = self.replaced(
+            patterns=patterns,
+            pair_pattern=new_row[self.pair_pattern],
+            bias_pattern=new_row[self.bias_pattern],
+            extra_columns=keys,
+            **({} if channels == self.channels else {"channels": channels}),
         )
+        column_key = wider.column_channel.astype(np.int64) * len(row) + wider.column_pattern
+        return wider, np.searchsorted(column_key, keys)
 
-    def pruned(self, weights) -> tuple[WeightLayout, np.ndarray]:
+    def pruned(self, weights) -> tuple[Self, np.ndarray]:
         """Return a layout without the weights that are 0, and the other weights, in its order.
 
         Patterns of two or more labels that have no weight left are dropped.
@@ -328,12 +280,16 @@ class WeightLayout:
         kept[pair_pattern] = True
         kept[bias_pattern] = True
         number = np.cumsum(kept) - 1
-        layout = self._with_weights(
-            self.patterns.subset(kept), self.pair_feature[pairs], number[pair_pattern], number[bias_pattern]
+        layout = self.replaced(
+            patterns=self.patterns.subset(kept),
+            pair_feature=self.pair_feature[pairs],
+            pair_pattern=number[pair_pattern],
+            bias_pattern=number[bias_pattern],
+            extra_columns=(),
         )
         return layout, layout.weights(self.pattern_coef(weights)[kept], self.coef(weights)[kept])
 
-    def joined(self, other) -> tuple[WeightLayout, np.ndarray | None]:
+    def joined(self, other) -> tuple[Self, np.ndarray | None]:
         """Return a layout that has the pairs of another one, too, and where the weights of this one are in it.
 
         The other one has the same patterns, and the same features or these and more. Without anything new this layout
@@ -349,8 +305,8 @@ class WeightLayout:
         if not len(new) and other.n_features == self.n_features:
             return self, None
         sort_key = np.array(other.features.sort_key, dtype=np.int64) + len(self.pairs.starts)
-        known = np.flatnonzero(self._rank >= 0)
-        sort_key[known] = self._rank[known]
+        ranked = self.attribute_of_rank
+        sort_key[ranked] = np.arange(len(ranked))  # before all that is new
         every = np.concatenate([old, new])
         features = other.features._replace(sort_key=sort_key)
         layout = self.with_pairs(every // n_patterns, every % n_patterns, features)
@@ -359,38 +315,30 @@ class WeightLayout:
         pairs = by_key[np.searchsorted(every, old, sorter=by_key)]
         return layout, np.concatenate([pairs, layout.n_pairs + np.arange(len(self.bias_pattern))])
 
-    def with_pairs(self, pair_feature, pair_pattern, features=None) -> WeightLayout:
+    def with_pairs(self, pair_feature, pair_pattern, features=None) -> Self:
         """Return a layout of the same patterns with other pairs, and perhaps other features.
 
         Pairs of the same features keep their relative order.
         """
-        return WeightLayout(
-            self.patterns,
-            self.features._replace(sort_key=self._rank) if features is None else features,
-            pair_feature,
-            pair_pattern,
-            self.bias_pattern,
-            like=self,
-        )
-
-    def _with_weights(self, patterns, pair_feature, pair_pattern, bias_pattern) -> WeightLayout:
-        """Return a layout of the same features with other weights."""
-        features = self.features._replace(sort_key=self._rank)
-        return WeightLayout(patterns, features, pair_feature, pair_pattern, bias_pattern)
+        changes = {} if features is None else {"features": features}
+        return self.replaced(pair_feature=pair_feature, pair_pattern=pair_pattern, extra_columns=(), **changes)
 
     def sum_over_suffixes(self, arc_counts) -> np.ndarray:
         """Return how often each bias's pattern occurs, given how often each arc is used."""
         counts = np.array(arc_counts, dtype=np.float64)
-        automaton = self.automaton
-        for arcs in reversed(self.longer_arcs):
-            np.add.at(counts, automaton.arc_suffix[arcs], counts[arcs])
-        return counts[automaton.pattern_arc[self.bias_pattern]]
+        for arcs in reversed(self.compiled.longer_arcs):
+            np.add.at(counts, self.automaton.arc_suffix[arcs], counts[arcs])
+        return counts[self.automaton.pattern_arc[self.bias_pattern]]
 
-    def empirical_counts(self, token_rows, offsets, codes, sequence_weight) -> np.ndarray:
-        """Return how often each weight's feature occurs in labelled data, weighted; shape (n_weights,)."""
-        arcs = label_arcs(build_weighted_arcs(self), offsets, codes)
-        weight = np.repeat(sequence_weight, np.diff(offsets))
+    def empirical_counts(self, batch, codes, sequence_weight, token_rows=None) -> np.ndarray:
+        """Return how often each weight's feature occurs in labelled data, weighted; shape (n_weights,).
+
+        ``token_rows`` are the rows of the batch, where they have been made already.
+        """
+        arcs = label_arcs(self.automaton, batch.offsets, codes)
+        weight = np.repeat(sequence_weight, batch.lengths)
         counts = np.zeros(self.n_pairs)
+        token_rows = self.rows(batch) if token_rows is None else token_rows
         token_scores.label_counts(token_rows, self.pairs, weight, arcs, self.arc_columns, counts)
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
         return np.concatenate([counts, self.sum_over_suffixes(used)])
@@ -438,188 +386,11 @@ def build_layout(
     """
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
-    no_pairs = np.empty((2, 0), dtype=np.int64)
-    no_features = FeatureMap.of_tokens(np.zeros(0))
-    bare = WeightLayout(patterns, no_features, *no_pairs, bias_pattern, like=like)
-    arcs = label_arcs(build_weighted_arcs(bare), batch.offsets, codes)
-    token_weight = np.repeat(weight, batch.lengths)
+    compiled = compile_patterns(patterns) if like is None else like.compiled
+    arcs = label_arcs(compiled.automaton, batch.offsets, codes)
     matrix = batch.tocsr()
     matrix = sparse.csr_array((np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
-    pairs = choose_pairs(
-        matrix,
-        arcs,
-        token_weight,
-        bare,
-        feature_orders=feature_orders,
-        min_count=min_feature_count,
-        all_pairs=unsupported,
-    )
+    rule = PairRule(feature_orders, min_feature_count, unsupported)
+    pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, batch.lengths))
     features = FeatureMap.of_tokens(first_seen(batch))
-    return WeightLayout(bare.patterns, features, *pairs, bias_pattern, like=bare)
-
-
-def choose_pairs(matrix, arcs, weight, layout, *, feature_orders, min_count, all_pairs) -> np.ndarray:
-    """Return features and patterns of the pairs that get a weight; shape (2, n_pairs).
-
-    Parameters
-    ----------
-    matrix : csr_array of shape (M, n_features)
-        How often each feature occurs with each training token, or segment.
-    arcs : ndarray of shape (M,)
-        Arc that each uses.
-    weight : ndarray of shape (M,)
-        How much each counts.
-    layout : WeightLayout
-        Patterns and automaton.
-    feature_orders, min_count, all_pairs
-        As in :func:`build_layout`.
-    """
-    found = [
-        _pairs_of_order(order, features, matrix, arcs, weight, layout, min_count, all_pairs)
-        for order, features in _features_by_order(feature_orders, matrix.shape[1])
-    ]
-    return np.concatenate([np.stack(pairs) for pairs in found], axis=1) if found else np.empty((2, 0), dtype=np.int64)
-
-
-def values_at(matrix: sparse.csr_array, rows, columns) -> np.ndarray:
-    """Return entries of a sparse matrix, 0 where there is none."""
-    if not len(rows):
-        return np.empty(0)
-    matrix.sum_duplicates()  # scipy searches rows that are not sorted from end to end, for each entry
-    return np.asarray(matrix[rows, columns], dtype=np.float64).ravel()
-
-
-def suffix_patterns(automaton, arcs, order) -> np.ndarray:
-    """Return the pattern of the given order that ends where each arc is used, or -1."""
-    while (longer := automaton.arc_length[arcs] > order + 1).any():
-        arcs = np.where(longer, automaton.arc_suffix[arcs], arcs)
-    return np.where(automaton.arc_length[arcs] == order + 1, automaton.arc_pattern[arcs], -1)
-
-
-def first_seen(batch) -> np.ndarray:
-    """Return when training, which takes long sequences first, meets each token attribute."""
-    by_length = batch[np.argsort(-batch.lengths, kind="stable")]
-    first = np.full(batch.n_attributes, len(by_length.indices))
-    first[by_length.indices[::-1]] = np.arange(len(by_length.indices))[::-1]
-    return first
-
-
-def _features_by_order(feature_orders, n_features):
-    """Return pairs (order, features conjoined with it); None stands for all features."""
-    if isinstance(feature_orders, tuple):
-        return [(order, None) for order in sorted(set(feature_orders))]
-    orders = sorted({order for given in feature_orders for order in given})
-    if len(feature_orders) != n_features:
-        raise ValueError(f"feature_orders has {len(feature_orders)} entries for {n_features} features")
-    return [(k, np.flatnonzero([k in given for given in feature_orders])) for k in orders]
-
-
-def _pairs_of_order(order, features, matrix, arcs, token_weight, layout, min_count, unsupported):
-    """Return the features and patterns of the pairs of one order; see :func:`choose_pairs`."""
-    patterns, automaton = layout.patterns, layout.automaton
-    chosen = np.flatnonzero(patterns.lengths == order + 1)
-    if unsupported:
-        every = np.arange(matrix.shape[1]) if features is None else features
-        return np.repeat(every, len(chosen)), np.tile(chosen, len(every))
-    pattern = suffix_patterns(automaton, arcs, order)
-    tokens = np.flatnonzero((pattern >= 0) & (token_weight > 0))
-    indicator = sparse.csr_array(
-        (token_weight[tokens], (pattern[tokens] - (chosen[0] if len(chosen) else 0), tokens)),
-        shape=(len(chosen), matrix.shape[0]),
-    )
-    counts = (indicator @ (matrix if features is None else matrix[:, features])).tocoo()
-    kept = is_frequent(counts.data, min_count)
-    columns = counts.col[kept] if features is None else features[counts.col[kept]]
-    return columns, chosen[counts.row[kept]]
-
-
-def label_arcs(weighted_arcs: WeightedArcs, offsets, codes) -> np.ndarray:
-    """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
-    arcs = np.empty(len(codes), dtype=np.int32)
-    chain.label_arcs(weighted_arcs, freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
-    return arcs
-
-
-def build_weighted_arcs(layout: WeightLayout, weights=None, direction=None) -> WeightedArcs:
-    """Put weights, and the direction of derivatives, into the tables that the kernels read; None stands for zeros."""
-    automaton, network = layout.automaton, layout.network
-    own, slope = _arc_scores(layout, weights), _arc_scores(layout, direction)
-    own[layout.forbidden_arcs] = -np.inf
-    for arcs in layout.longer_arcs:
-        own[arcs] += own[automaton.arc_suffix[arcs]]
-        if direction is not None:
-            slope[arcs] += slope[automaton.arc_suffix[arcs]]
-    log_shift = own.max() if own.max() > -np.inf else 0.0
-    return WeightedArcs(
-        automaton.n_labels,
-        automaton.fail,
-        automaton.state_label,
-        *layout.arc_tables,
-        automaton.arc_label,
-        automaton.arc_target,
-        *network,
-        *layout.varying_tables,
-        freeze(own, np.float64),
-        freeze(np.exp(own - log_shift), np.float64),
-        float(log_shift),
-        freeze(slope, np.float64),
-        freeze(slope * np.exp(own - log_shift), np.float64),
-    )
-
-
-def _arc_scores(layout, weights):
-    """Return the bias of each arc's own pattern."""
-    scores = np.zeros(layout.automaton.n_arcs)
-    if weights is not None:
-        scores[layout.automaton.pattern_arc[layout.bias_pattern]] = weights[layout.n_pairs :]
-    return scores
-
-
-def _are_dense(pair_attribute, pair_column, n_attributes, n_labels):
-    """Tell which attributes have pairs with a good part of the labels, and with nothing else."""
-    counts = np.bincount(pair_attribute, minlength=n_attributes)
-    dense = (counts >= 4) & (5 * counts >= n_labels)
-    dense[pair_attribute[pair_column >= n_labels]] = False
-    return dense
-
-
-def _begin_runs(starts, columns):
-    """Tell, at the first of each group of columns, whether each other one is that before it plus 1."""
-    breaks = np.diff(columns, prepend=columns[:1]) != 1
-    breaks[starts[:-1]] = False  # what is before the first is another group's
-    before = offsets_of(breaks)
-    found = np.zeros(len(columns), dtype=bool)
-    found[starts[:-1]] = before[starts[1:]] == before[starts[:-1]]
-    return found
-
-
-def _starts(group, n_groups) -> np.ndarray:
-    return freeze(offsets_of(np.bincount(group, minlength=n_groups)), np.int64)
-
-
-def _varying_arcs(automaton, column_of_arc):
-    """Return (arc_varying, varying_arc, varying_suffix, varying_column) of the arcs that end in a column's pattern of order >= 1."""
-    column = np.where(automaton.arc_length > 1, column_of_arc, -1)
-    varying_log = column >= 0
-    for length in range(2, int(automaton.arc_length.max()) + 1):
-        arcs = np.flatnonzero(automaton.arc_length == length)
-        varying_log[arcs] |= varying_log[automaton.arc_suffix[arcs]]
-    varying_arc = np.flatnonzero(varying_log)
-    varying_arc = varying_arc[np.argsort(automaton.arc_length[varying_arc], kind="stable")]
-    arc_varying = np.full(automaton.n_arcs, -1)
-    arc_varying[varying_arc] = np.arange(len(varying_arc))
-    varying_suffix = arc_varying[automaton.arc_suffix[varying_arc]]
-    return tuple(freeze(table, np.int32) for table in (arc_varying, varying_arc, varying_suffix, column[varying_arc]))
-
-
-def _arc_columns(automaton, column_of_arc) -> ArcColumns:
-    arcs, suffix = np.arange(automaton.n_arcs), np.arange(automaton.n_arcs)
-    found = []
-    while len(arcs):
-        hit = column_of_arc[suffix] >= 0
-        found.append(np.stack([arcs[hit], column_of_arc[suffix[hit]]]))
-        up = automaton.arc_suffix[suffix]
-        arcs, suffix = arcs[up >= 0], up[up >= 0]
-    owner, columns = np.concatenate(found, axis=1)
-    order = np.argsort(owner, kind="stable")
-    return ArcColumns(_starts(owner, automaton.n_arcs), freeze(columns[order], np.int32))
+    return WeightLayout(patterns, features, *pairs, bias_pattern, compiled=compiled)

@@ -9,7 +9,7 @@ L targets are the single labels, the others the longer patterns that have such c
 from __future__ import annotations
 
 from numbers import Integral
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -32,20 +32,18 @@ from .._data.segments import (
     segment_counts,
     segment_features,
 )
-from .automaton import PatternAutomaton, build_automaton
-from .layout import (
-    FeatureMap,
-    WeightLayout,
-    build_weighted_arcs,
-    choose_pairs,
-    first_seen,
-    label_arcs,
-    suffix_patterns,
-    values_at,
-)
-from .patterns import given_patterns
+from .layout import WeightLayout
+from .pairs import FeatureMap, PairRule, choose_pairs, first_seen, pattern_indicator, values_at
+from .weighted_arcs import arcs_with_suffix, compile_patterns, label_arcs, suffix_patterns
 
-__all__ = ["CandidateFeatures", "SegmentLayout", "SegmentIndex", "SharedFeatures", "build_segment_layout"]
+__all__ = [
+    "CandidateFeatures",
+    "SegmentIndex",
+    "SegmentLayout",
+    "SegmentRules",
+    "SharedFeatures",
+    "build_segment_layout",
+]
 
 _CHUNK = 1 << 18  # candidate segments whose features are computed at a time
 
@@ -97,128 +95,62 @@ class SharedFeatures(NamedTuple):
     ranges: np.ndarray  # (G, 3) int64   target, tokens left out at the segment's start, and at its end
 
 
+class SegmentRules(NamedTuple):
+    """Which segments there may be, and what features of them are made of."""
+
+    channels: tuple  # of Channel: those that features go by: BAG, BEGIN, WHOLE and others
+    length_blocks: tuple  # of (int, LengthBlock): first feature and block of the features of lengths
+    longest: np.ndarray  # (L,) int64   highest length of a segment, by label
+    repeats: bool  # whether neighbouring segments may have one label
+
+    def checked(self) -> SegmentRules:
+        """Return the rules with read-only arrays, or raise a ValueError."""
+        channels = tuple(Channel(*channel) for channel in self.channels)
+        if channels[:3] != (BAG, BEGIN, WHOLE) or len(set(channels)) < len(channels):
+            raise ValueError(f"channels must be distinct, with BAG, BEGIN and WHOLE first; got {channels!r:.80}")
+        for channel in channels:
+            channel.check()
+        length_blocks = tuple((first, LengthBlock(*block)) for first, block in self.length_blocks)
+        longest = freeze_indices(self.longest, NO_LIMIT + 1, "highest lengths of segments", np.int64, start=1)
+        return SegmentRules(channels, length_blocks, longest, bool(self.repeats))
+
+    def check_sizes(self, n_labels, n_features):
+        """Raise a ValueError if the rules are not for so many labels and features."""
+        for first, block in self.length_blocks:
+            block.check()
+            if not isinstance(first, Integral) or not 0 <= first <= n_features - block.n_features:
+                raise ValueError(f"{block.n_features} features of lengths from {first!r:.20} on, of {n_features}")
+        if len(self.longest) != n_labels:
+            raise ValueError(f"{len(self.longest)} highest lengths do not go with {n_labels} labels")
+
+
 class SegmentLayout(WeightLayout):
     """Which patterns and (feature, pattern) pairs of a semi-Markov model have a weight, and where.
 
     Parameters
     ----------
-    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, like
+    rules : SegmentRules
+    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, compiled
         As in :class:`WeightLayout`.
-    channels : tuple of Channel
-        The channels that features go by: BAG, BEGIN, WHOLE and others.
-    length_blocks : tuple of (int, LengthBlock)
-        First feature and block of the features of lengths.
-    longest : ndarray of shape (L,)
-        Highest length of a segment, by label.
-    repeats : bool
-        Whether neighbouring segments may have one label.
     """
 
-    def __init__(
-        self,
-        patterns,
-        features,
-        pair_feature,
-        pair_pattern,
-        bias_pattern,
-        channels,
-        length_blocks,
-        longest,
-        repeats,
-        extra_columns=(),
-        *,
-        like=None,
-    ):
-        self.channels: tuple[Channel, ...] = tuple(Channel(*channel) for channel in channels)
-        self.length_blocks: tuple = tuple((first, LengthBlock(*block)) for first, block in length_blocks)
-        self.repeats = bool(repeats)
-        self._check_channels()
-        self.n_channels, self.varying_channel = len(self.channels), self.channels.index(BEGIN)
-        super().__init__(patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, like=like)
-        self._check_length_blocks()
-        self.longest = freeze_indices(longest, NO_LIMIT + 1, "highest lengths of segments", np.int64, start=1)
-        if len(self.longest) != self.patterns.n_labels:
-            raise ValueError(f"{len(self.longest)} highest lengths do not go with {self.patterns.n_labels} labels")
+    def __init__(self, rules, patterns, *arguments, compiled=None, **named):
+        rules = SegmentRules(*rules).checked()
+        compiled = compile_patterns(patterns, rules.repeats) if compiled is None else compiled
+        super().__init__(patterns, *arguments, channels=rules.channels, compiled=compiled, **named)
+        rules.check_sizes(self.patterns.n_labels, self.n_features)
+        self.rules = rules
+        _, self.length_blocks, self.longest, self.repeats = rules
 
-    def _check_channels(self):
-        if self.channels[:3] != (BAG, BEGIN, WHOLE) or len(set(self.channels)) < len(self.channels):
-            raise ValueError(f"channels must be distinct, with BAG, BEGIN and WHOLE first; got {self.channels!r:.80}")
-        for channel in self.channels:
-            channel.check()
+    def arguments(self) -> dict:
+        return {"rules": self.rules, **super().arguments()}
 
-    def _check_length_blocks(self):
-        for first, block in self.length_blocks:
-            block.check()
-            if not isinstance(first, Integral) or not 0 <= first <= self.n_features - block.n_features:
-                raise ValueError(f"{block.n_features} features of lengths from {first!r:.20} on, of {self.n_features}")
+    def replaced(self, *, channels=None, **changes) -> Self:
+        rules = self.rules if channels is None else self.rules._replace(channels=channels)
+        return super().replaced(rules=rules, **changes)
 
-    def _compile_patterns(self):
-        return segment_automaton(self.patterns, self.patterns.n_labels, self.repeats)
-
-    def _find_forbidden_arcs(self):
-        return freeze([] if self.repeats else _repeating_arcs(self.automaton), np.int32)
-
-    def __reduce__(self):
-        parts = self._parts(self.patterns, np.arange(len(self.patterns.lengths)), self.channels)
-        return SegmentLayout, (*parts, self.extra_columns)
-
-    def _parts(self, patterns, moved, channels):
-        return (
-            patterns,
-            self.features._replace(sort_key=self._rank),
-            self.pair_feature,
-            moved[self.pair_pattern],
-            moved[self.bias_pattern],
-            channels,
-            self.length_blocks,
-            self.longest,
-            self.repeats,
-        )
-
-    def with_pairs(self, pair_feature, pair_pattern, features=None) -> SegmentLayout:
-        return SegmentLayout(
-            self.patterns,
-            self.features._replace(sort_key=self._rank) if features is None else features,
-            pair_feature,
-            pair_pattern,
-            self.bias_pattern,
-            self.channels,
-            self.length_blocks,
-            self.longest,
-            self.repeats,
-            like=self,
-        )
-
-    def _with_weights(self, patterns, pair_feature, pair_pattern, bias_pattern) -> SegmentLayout:
-        return SegmentLayout(
-            patterns,
-            self.features._replace(sort_key=self._rank),
-            pair_feature,
-            pair_pattern,
-            bias_pattern,
-            self.channels,
-            self.length_blocks,
-            self.longest,
-            self.repeats,
-        )
-
-    def with_columns(self, columns) -> tuple[SegmentLayout, np.ndarray]:
-        """Return a layout with more score columns, without weights, and the number of the column of each.
-
-        ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
-        their places.
-        """
-        patterns = given_patterns([*self.patterns.tuples(), *(z for z, _ in columns)], self.automaton.n_labels)
-        row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
-        moved = np.array([row[pattern] for pattern in self.patterns.tuples()])
-        channels = tuple(dict.fromkeys([*self.channels, *(channel for _, channel in columns)]))
-        keys = [channels.index(channel) * len(row) + row[tuple(z)] for z, channel in columns]
-        wider = SegmentLayout(*self._parts(patterns, moved, channels), keys)
-        known = wider.column_channel.astype(np.int64) * len(row) + wider.column_pattern
-        return wider, np.searchsorted(known, keys)
-
-    def tables(self, longest_sequence, arcs_move=True) -> SegmentIndex:
-        """Return the kernels' tables for sequences of at most ``longest_sequence`` tokens.
+    def segment_index(self, longest_sequence, arcs_move=True) -> SegmentIndex:
+        """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens.
 
         Without ``arcs_move``, columns that move arcs add to the scores of segments instead.
         """
@@ -235,7 +167,7 @@ class SegmentLayout(WeightLayout):
         members = members[np.argsort(column_scored[members], kind="stable")]
         target_of_arc = np.full(automaton.n_arcs, -1)
         target_of_arc[automaton.pattern_arc[targets[n_labels:]]] = np.arange(n_labels, len(targets))
-        arc_span, span_arc, span_suffix = _span_arcs(automaton, target_of_arc)
+        arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, target_of_arc >= 0)
         return SegmentIndex(
             freeze(longest, np.int64),
             freeze(offsets_of(longest), np.int64),
@@ -245,9 +177,9 @@ class SegmentLayout(WeightLayout):
             freeze(members, np.int32),
             freeze(channels[members], np.int32),
             freeze(column_scored, np.int32),
-            arc_span,
-            span_arc,
-            span_suffix,
+            freeze(arc_span, np.int32),
+            freeze(span_arc, np.int32),
+            freeze(span_suffix, np.int32),
             freeze(target_of_arc[span_arc], np.int32),
         )
 
@@ -273,14 +205,14 @@ class SegmentLayout(WeightLayout):
         blocks, first = [], 0
         for block in blocks_of(batch):
             attributes = self.features.attribute[first : first + block.n_features]
-            if isinstance(block, RowBlock) and (self._rank[attributes] >= 0).any():
+            if isinstance(block, RowBlock) and (self.rank_of_attribute[attributes] >= 0).any():
                 blocks.append((first, block))
             first += block.n_features
         parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)] if blocks else []
         stop_token, length, counts, attributes, values = (
             np.concatenate([part[i] for part in parts]) if parts else np.empty(0, np.int64) for i in range(5)
         )
-        ranks = self._rank[attributes.astype(np.int64)]
+        ranks = self.rank_of_attribute[attributes.astype(np.int64)]
         known = ranks >= 0
         indptr = offsets_of(known)[offsets_of(counts)]
         ranks, values = ranks[known], values[known]
@@ -304,7 +236,7 @@ class SegmentLayout(WeightLayout):
         starts = np.searchsorted(pairs, self.pairs.starts)
         matrix = batch.tocsr().copy()
         matrix.sum_duplicates()
-        rank = self._rank[matrix.indices]
+        rank = self.rank_of_attribute[matrix.indices]
         kept = (rank >= 0) & (np.append(np.diff(starts), 0)[rank] > 0)
         return SharedFeatures(
             freeze(offsets_of(kept)[matrix.indptr], np.int64),
@@ -334,9 +266,12 @@ class SegmentLayout(WeightLayout):
         attributes = self.features.attribute[feature][matrix.indices]
         return last, length, np.diff(matrix.indptr), attributes, matrix.data
 
-    def segment_empirical_counts(self, batch, segments: Segments, sequence_weight) -> np.ndarray:
-        """Return how often each weight's feature occurs in segmented data, weighted; shape (n_weights,)."""
-        arcs = label_arcs(build_weighted_arcs(self), segments.offsets, segments.codes)
+    def empirical_counts(self, batch, segments: Segments, sequence_weight, token_rows=None) -> np.ndarray:
+        """Return how often each weight's feature occurs in segmented data, weighted; shape (n_weights,).
+
+        ``token_rows`` say nothing about segments, and are not read.
+        """
+        arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         weight = np.repeat(sequence_weight, np.diff(segments.offsets))
         matrix = segment_features(batch, segments.start, segments.stop)
         counts = np.zeros(self.n_pairs)
@@ -344,17 +279,17 @@ class SegmentLayout(WeightLayout):
         for order in np.unique(pair_order):
             pairs = np.flatnonzero(pair_order == order)
             features = np.unique(self.pair_feature[pairs])
-            occurs = _indicator(suffix_patterns(self.automaton, arcs, order), weight, len(self.patterns.lengths))
-            found = sparse.csr_array(occurs @ matrix[:, features])
-            counts[pairs] = values_at(
-                found, self.pair_pattern[pairs], np.searchsorted(features, self.pair_feature[pairs])
-            )
+            pattern = suffix_patterns(self.automaton, arcs, order)
+            indicator = pattern_indicator(pattern, weight, len(self.patterns.lengths))
+            sums = sparse.csr_array(indicator @ matrix[:, features])
+            columns = np.searchsorted(features, self.pair_feature[pairs])
+            counts[pairs] = values_at(sums, self.pair_pattern[pairs], columns)
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
         return np.concatenate([counts, self.sum_over_suffixes(used)])
 
     def segment_scores(self, batch, segments: Segments, weights, weighted_arcs) -> np.ndarray:
         """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
-        arcs = label_arcs(weighted_arcs, segments.offsets, segments.codes)
+        arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         scores = weighted_arcs.arc_score[arcs]
         products = sparse.csr_array(
             segment_features(batch, segments.start, segments.stop) @ sparse.csr_array(self.coef(weights).T)
@@ -403,43 +338,15 @@ def build_segment_layout(
     SegmentLayout
     """
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
-    segment_weight = np.repeat(weight, np.diff(segments.offsets))
-    bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
     features, channels, length_blocks = _feature_map(batch)
-    rest = channels, length_blocks, longest, repeats
-    no_pairs = np.empty((2, 0), dtype=np.int64)
-    bare = SegmentLayout(patterns, features, *no_pairs, bias_pattern, *rest, like=like)
-    arcs = label_arcs(build_weighted_arcs(bare), segments.offsets, segments.codes)
-    pairs = choose_pairs(
-        segment_counts(batch, segments.start, segments.stop),
-        arcs,
-        segment_weight,
-        bare,
-        feature_orders=feature_orders,
-        min_count=min_feature_count,
-        all_pairs=unsupported,
-    )
-    return SegmentLayout(bare.patterns, features, *pairs, bias_pattern, *rest, like=bare)
-
-
-def segment_automaton(patterns, n_labels, repeats) -> PatternAutomaton:
-    """Return the automaton of the patterns; without repeats with an arc for each pair of equal labels."""
-    if repeats:
-        return build_automaton(patterns, n_labels)
-    known = patterns.tuples()
-    table = given_patterns([*known, *((y, y) for y in range(n_labels))], n_labels)
-    row = {pattern: number for number, pattern in enumerate(table.tuples())}
-    automaton = build_automaton(table, n_labels)
-    pattern_arc = automaton.pattern_arc[[row[pattern] for pattern in known]]
-    arc_pattern = np.full(automaton.n_arcs, -1)
-    arc_pattern[pattern_arc] = np.arange(len(known))
-    return automaton._replace(pattern_arc=freeze(pattern_arc, np.int32), arc_pattern=freeze(arc_pattern, np.int32))
-
-
-def _repeating_arcs(automaton):
-    """Return the arcs of two equal labels; longer ones inherit the score of their suffixes."""
-    same = automaton.state_label[automaton.arc_source] == automaton.arc_label
-    return np.flatnonzero(same & (automaton.arc_length == 2))
+    bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
+    compiled = compile_patterns(patterns, repeats) if like is None else like.compiled
+    arcs = label_arcs(compiled.automaton, segments.offsets, segments.codes)
+    matrix = segment_counts(batch, segments.start, segments.stop)
+    rule = PairRule(feature_orders, min_feature_count, unsupported)
+    pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, np.diff(segments.offsets)))
+    rules = SegmentRules(channels, length_blocks, longest, repeats)
+    return SegmentLayout(rules, patterns, features, *pairs, bias_pattern, compiled=compiled)
 
 
 def _feature_map(batch):
@@ -466,27 +373,3 @@ def _feature_map(batch):
         freeze(np.concatenate([empty, *attribute]), np.int32), freeze(np.concatenate([empty, *channel]), np.int32), key
     )
     return features, tuple(channels), tuple(length_blocks)
-
-
-def _span_arcs(automaton, target_of_arc):
-    """Return (arc_span, span_arc, span_suffix) of the arcs some of whose suffixes of two or more labels are targets."""
-    whole = target_of_arc >= 0
-    for length in range(3, int(automaton.arc_length.max()) + 1):
-        arcs = np.flatnonzero(automaton.arc_length == length)
-        whole[arcs] |= whole[automaton.arc_suffix[arcs]]
-    span_arc = np.flatnonzero(whole)
-    span_arc = span_arc[np.argsort(automaton.arc_length[span_arc], kind="stable")]
-    arc_span = np.full(automaton.n_arcs, -1)
-    arc_span[span_arc] = np.arange(len(span_arc))
-    up = automaton.arc_suffix[span_arc]
-    return (
-        freeze(arc_span, np.int32),
-        freeze(span_arc, np.int32),
-        freeze(np.where(up >= 0, arc_span[up], -1), np.int32),
-    )
-
-
-def _indicator(pattern, weight, n_patterns):
-    """Return the matrix of shape (n_patterns, M) that says with which weight each pattern ends at each segment."""
-    there = np.flatnonzero(pattern >= 0)
-    return sparse.csr_array((weight[there], (pattern[there], there)), shape=(n_patterns, len(pattern)))

@@ -57,7 +57,9 @@ class ByArc:
         problem = copy.copy(objective.problem)
         problem.layout = copy.copy(problem.layout)
         self.objective = objective.bind(problem)
-        problem.layout.network = SumNetwork(*(freeze(table, np.int32) for table in tables))
+        network, layout = SumNetwork(*(freeze(table, np.int32) for table in tables)), problem.layout
+        layout.compiled = layout.compiled._replace(network=network)
+        layout.arc_structure = layout.arc_structure._replace(**network._asdict())
 
     def value_gradient(self, w):
         return self.objective.value_gradient(w)

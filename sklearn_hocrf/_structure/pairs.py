@@ -1,0 +1,169 @@
+"""Which (feature, pattern) pairs have a weight, and in which order they lie in memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .._data.arrays import freeze, freeze_indices, group_offsets, offsets_of
+from .patterns import is_frequent
+from .weighted_arcs import CompiledPatterns, suffix_patterns
+
+__all__ = [
+    "FeatureMap",
+    "PairRule",
+    "PairTable",
+    "are_dense",
+    "build_pair_table",
+    "choose_pairs",
+    "first_seen",
+    "pattern_indicator",
+    "rank_attributes",
+    "values_at",
+]
+
+
+class FeatureMap(NamedTuple):
+    """What features are made of.   F features."""
+
+    attribute: np.ndarray  # (F,) int32
+    channel: np.ndarray  # (F,) int32
+    sort_key: np.ndarray  # (n_attributes,)   attributes with lower keys get lower ranks
+
+    @classmethod
+    def of_tokens(cls, sort_key) -> FeatureMap:
+        """Return the map of features that are token attributes."""
+        n_features = len(sort_key)
+        return cls(np.arange(n_features, dtype=np.int32), np.zeros(n_features, dtype=np.int32), sort_key)
+
+    def checked(self, n_channels) -> FeatureMap:
+        """Return the map with read-only arrays, or raise a ValueError if it points outside."""
+        attribute = freeze_indices(self.attribute, len(self.sort_key), "attributes of features")
+        channel = freeze_indices(self.channel, n_channels, "channels of features")
+        sort_key = np.asarray(self.sort_key)
+        if len(attribute) != len(channel) or sort_key.ndim != 1 or sort_key.dtype.kind not in "iuf":
+            raise ValueError(f"{len(attribute)} features, with {len(channel)} channels, and keys {sort_key.dtype}")
+        return FeatureMap(attribute, channel, sort_key)
+
+
+class PairTable(NamedTuple):
+    """The (attribute, column) pairs that have a weight, by attribute.   F ranked attributes, K pairs, C columns.
+
+    Attributes are numbered by rank: first those of the dense table, then the others in the order in which training
+    meets them, so that rare ones, which are most of them, are read in the order in which they lie in memory.
+    """
+
+    starts: np.ndarray  # (F + 1,) int64   range of each attribute's pairs
+    columns: np.ndarray  # (K,) int32   ascending within an attribute; features that count it alike have the same ones
+    begins_run: np.ndarray  # (K,) bool   at each attribute's first pair: whether its columns are c, c + 1, c + 2 ...
+    n_dense: int  # attributes whose weights are kept in the dense table, one row each
+    n_columns: int
+    n_labels: int
+
+
+class PairRule(NamedTuple):
+    """Which pairs get a weight; see :func:`~sklearn_hocrf._structure.layout.build_layout`."""
+
+    feature_orders: tuple | list = (0,)
+    min_feature_count: float = 1
+    unsupported: bool = False
+
+    def by_order(self, n_features) -> list[tuple[int, np.ndarray | None]]:
+        """Return pairs (order, features conjoined with it); None stands for all features."""
+        if isinstance(self.feature_orders, tuple):
+            return [(order, None) for order in sorted(set(self.feature_orders))]
+        orders = sorted({order for given in self.feature_orders for order in given})
+        if len(self.feature_orders) != n_features:
+            raise ValueError(f"feature_orders has {len(self.feature_orders)} entries for {n_features} features")
+        return [(k, np.flatnonzero([k in given for given in self.feature_orders])) for k in orders]
+
+
+def choose_pairs(rule: PairRule, compiled: CompiledPatterns, matrix, arcs, weight) -> np.ndarray:
+    """Return features and patterns of the pairs that get a weight; shape (2, n_pairs).
+
+    Parameters
+    ----------
+    rule : PairRule
+    compiled : CompiledPatterns
+    matrix : csr_array of shape (M, n_features)
+        How often each feature occurs with each training token, or segment.
+    arcs : ndarray of shape (M,)
+        Arc that each uses.
+    weight : ndarray of shape (M,)
+        How much each counts.
+    """
+    lengths = compiled.patterns.lengths
+    pairs = [np.empty((2, 0), dtype=np.int64)]
+    for order, some in rule.by_order(matrix.shape[1]):
+        features = np.arange(matrix.shape[1]) if some is None else some
+        first, stop = np.searchsorted(lengths, [order + 1, order + 2])  # the patterns of this order
+        if rule.unsupported:
+            patterns = np.arange(first, stop)
+            pairs.append(np.stack([np.repeat(features, len(patterns)), np.tile(patterns, len(features))]))
+            continue
+        indicator = pattern_indicator(suffix_patterns(compiled.automaton, arcs, order), weight, len(lengths))
+        counts = (indicator[first:stop] @ (matrix if some is None else matrix[:, some])).tocoo()
+        kept = is_frequent(counts.data, rule.min_feature_count)
+        pairs.append(np.stack([features[counts.col[kept]], first + counts.row[kept]]))
+    return np.concatenate(pairs, axis=1)
+
+
+def pattern_indicator(pattern, weight, n_patterns) -> sparse.csr_array:
+    """Return the matrix of shape (n_patterns, M) that says with which weight each pattern ends at each of M places.
+
+    ``pattern`` holds -1 where none ends.
+    """
+    ends = np.flatnonzero((pattern >= 0) & (weight > 0))
+    return sparse.csr_array((weight[ends], (pattern[ends], ends)), shape=(n_patterns, len(pattern)))
+
+
+def values_at(matrix: sparse.csr_array, rows, columns) -> np.ndarray:
+    """Return entries of a sparse matrix, 0 where there is none."""
+    if not len(rows):
+        return np.empty(0)
+    matrix.sum_duplicates()  # scipy searches rows that are not sorted from end to end, for each entry
+    return np.asarray(matrix[rows, columns], dtype=np.float64).ravel()
+
+
+def first_seen(batch) -> np.ndarray:
+    """Return when training, which takes long sequences first, meets each token attribute."""
+    by_length = batch[np.argsort(-batch.lengths, kind="stable")]
+    first = np.full(batch.n_attributes, len(by_length.indices))
+    first[by_length.indices[::-1]] = np.arange(len(by_length.indices))[::-1]
+    return first
+
+
+def are_dense(pair_attribute, pair_column, n_attributes, n_labels) -> np.ndarray:
+    """Tell which attributes have pairs with a good part of the labels, and with nothing else."""
+    counts = np.bincount(pair_attribute, minlength=n_attributes)
+    dense = (counts >= 4) & (5 * counts >= n_labels)
+    dense[pair_attribute[pair_column >= n_labels]] = False
+    return dense
+
+
+def rank_attributes(sort_key, pair_attribute, dense) -> tuple[np.ndarray, np.ndarray]:
+    """Return the attributes that have pairs by rank, dense ones first, and the rank of each attribute or -1."""
+    order = np.lexsort((sort_key, ~dense))
+    has_pairs = np.bincount(pair_attribute, minlength=len(dense)) > 0
+    ranked = order[has_pairs[order]]
+    rank = np.full(len(dense), -1)
+    rank[ranked] = np.arange(len(ranked))
+    return freeze(ranked, np.int64), freeze(rank, np.int32)
+
+
+def build_pair_table(pair_rank, pair_column, n_ranks, **sizes) -> PairTable:
+    """Return the table of pairs that are sorted by rank and column; ``sizes`` are its fields that are numbers."""
+    starts = group_offsets(pair_rank, n_ranks)
+    return PairTable(starts, freeze(pair_column, np.int32), freeze(_begin_runs(starts, pair_column), np.bool_), **sizes)
+
+
+def _begin_runs(starts, columns):
+    """Tell, at the first of each group of columns, whether each other one is that before it plus 1."""
+    breaks = np.diff(columns, prepend=columns[:1]) != 1
+    breaks[starts[:-1]] = False  # the column before the first is of another group
+    n_before = offsets_of(breaks)
+    begins = np.zeros(len(columns), dtype=bool)
+    begins[starts[:-1]] = n_before[starts[1:]] == n_before[starts[:-1]]
+    return begins

@@ -1,0 +1,216 @@
+"""Label patterns compiled, and the arcs of their automaton as kernels read them.
+
+What patterns and score columns say about arcs is their *structure*, made once per layout; the scores of arcs are made
+for each vector of weights.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.arrays import freeze, group_offsets
+from .._kernels import chain
+from .automaton import PatternAutomaton, automaton_without_repeats, build_automaton
+from .patterns import PatternTable
+from .sum_network import SumNetwork, build_sum_network
+
+__all__ = [
+    "ArcColumns",
+    "ArcStructure",
+    "CompiledPatterns",
+    "WeightedArcs",
+    "arc_columns",
+    "arc_structure",
+    "arcs_with_suffix",
+    "compile_patterns",
+    "label_arcs",
+    "suffix_patterns",
+    "weighted_arcs",
+]
+
+
+class CompiledPatterns(NamedTuple):
+    """Label patterns, and all that is made of them alone: layouts of the same patterns share it."""
+
+    patterns: PatternTable
+    automaton: PatternAutomaton
+    network: SumNetwork
+    forbidden_arcs: np.ndarray  # int32   arcs of score -inf
+    longer_arcs: tuple  # of ndarray: the arcs of 2, 3, ... labels
+
+
+def compile_patterns(patterns, repeats=True) -> CompiledPatterns:
+    """Check patterns and compile them; without ``repeats``, no label may follow itself.
+
+    Raises
+    ------
+    ValueError
+        If the patterns are not as ``_structure.patterns`` makes them.
+    """
+    patterns = PatternTable(*patterns).checked()
+    build = build_automaton if repeats else automaton_without_repeats
+    automaton = build(patterns, patterns.n_labels)
+    order = np.argsort(automaton.arc_length, kind="stable")
+    lengths = automaton.arc_length[order]
+    by_length = np.split(order, np.searchsorted(lengths, np.arange(2, lengths[-1] + 1)))
+    # longer arcs of equal neighbours inherit the score of the arc of these two labels
+    same = automaton.state_label[automaton.arc_source] == automaton.arc_label
+    forbidden = [] if repeats else np.flatnonzero(same & (automaton.arc_length == 2))
+    return CompiledPatterns(
+        patterns, automaton, build_sum_network(automaton), freeze(forbidden, np.int32), tuple(by_length[1:])
+    )
+
+
+class ArcStructure(NamedTuple):
+    """The automaton and its sum network for kernels.   L labels, P states, A arcs, Q varying arcs.
+
+    The score of a *varying* arc depends on the position: some score column moves it, or a suffix of it.
+    """
+
+    n_labels: int
+    fail: np.ndarray  # (P,) int32
+    state_label: np.ndarray  # (P,) int32
+    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
+    outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs in source_arcs
+    source_arcs: np.ndarray  # (A,) int32
+    arc_label: np.ndarray  # (A,) int32
+    arc_target: np.ndarray  # (A,) int32
+    arc_value: np.ndarray  # the five tables of SumNetwork
+    starts: np.ndarray
+    terms: np.ndarray
+    back_starts: np.ndarray
+    back_terms: np.ndarray
+    arc_varying: np.ndarray  # (A,) int32   -1 for arcs of constant score
+    varying_arc: np.ndarray  # (Q,) int32   shortest arcs first
+    varying_suffix: np.ndarray  # (Q,) int32   number of the arc's longest proper suffix among the varying arcs, or -1
+    varying_column: np.ndarray  # (Q,) int32   score column of the arc's own pattern, or -1
+
+
+# Kernels read the structure and the scores of one evaluation from one flat tuple:
+#     arc_score (A,) float64               constant part: the biases of all suffix patterns; -inf if forbidden
+#     arc_weight (A,) float64              exp(arc_score - log_shift)
+#     log_shift float                      highest arc score
+#     arc_slope (A,) float64    along a direction of the weights, for kernels on dual numbers
+#     weight_slope (A,) float64
+_SCORES = ("arc_score", "arc_weight", "log_shift", "arc_slope", "weight_slope")
+WeightedArcs = namedtuple("WeightedArcs", (*ArcStructure._fields, *_SCORES))  # type: ignore[misc]
+
+
+class ArcColumns(NamedTuple):
+    """The score columns of the patterns that are suffixes of each arc.   A arcs."""
+
+    starts: np.ndarray  # (A + 1,) int64
+    columns: np.ndarray  # int32
+
+
+def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_arc) -> ArcStructure:
+    """Return the structure for kernels; ``column_of_arc`` holds the column of each arc's own pattern, or -1."""
+    return ArcStructure(
+        automaton.n_labels,
+        automaton.fail,
+        automaton.state_label,
+        automaton.into,
+        automaton.outgoing,
+        automaton.source_arcs,
+        automaton.arc_label,
+        automaton.arc_target,
+        *network,
+        *_varying_arcs(automaton, column_of_arc),
+    )
+
+
+def arc_columns(automaton: PatternAutomaton, column_of_arc) -> ArcColumns:
+    """Return the columns of each arc's suffixes, the longest first; see :func:`arc_structure`."""
+    arcs, suffix = np.arange(automaton.n_arcs), np.arange(automaton.n_arcs)
+    pairs = []
+    while len(arcs):
+        has_column = column_of_arc[suffix] >= 0
+        pairs.append(np.stack([arcs[has_column], column_of_arc[suffix[has_column]]]))
+        shorter = automaton.arc_suffix[suffix]
+        arcs, suffix = arcs[shorter >= 0], shorter[shorter >= 0]
+    owner, columns = np.concatenate(pairs, axis=1)
+    order = np.argsort(owner, kind="stable")
+    return ArcColumns(group_offsets(owner, automaton.n_arcs), freeze(columns[order], np.int32))
+
+
+def weighted_arcs(layout, weights, direction=None) -> WeightedArcs:
+    """Return the arcs of a layout with their scores under ``weights``, and the derivatives along ``direction``.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+    weights : ndarray of shape (n_weights,)
+    direction : ndarray of shape (n_weights,) or None
+        None stands for zeros.
+    """
+    scores = _bias_of_arc(layout, weights)
+    scores[layout.compiled.forbidden_arcs] = -np.inf
+    _add_suffixes(layout.compiled, scores)
+    derivative = np.zeros(len(scores))
+    if direction is not None:
+        derivative = _bias_of_arc(layout, direction)
+        _add_suffixes(layout.compiled, derivative)
+    log_shift = scores.max() if scores.max() > -np.inf else 0.0
+    arc_weight = np.exp(scores - log_shift)
+    return WeightedArcs(
+        *layout.arc_structure,
+        freeze(scores, np.float64),
+        freeze(arc_weight, np.float64),
+        float(log_shift),
+        freeze(derivative, np.float64),
+        freeze(derivative * arc_weight, np.float64),
+    )
+
+
+def label_arcs(automaton: PatternAutomaton, offsets, codes) -> np.ndarray:
+    """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
+    arcs = np.empty(len(codes), dtype=np.int32)
+    chain.label_arcs(automaton, freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
+    return arcs
+
+
+def suffix_patterns(automaton, arcs, order) -> np.ndarray:
+    """Return the pattern of the given order that ends where each arc is used, or -1."""
+    while (longer := automaton.arc_length[arcs] > order + 1).any():
+        arcs = np.where(longer, automaton.arc_suffix[arcs], arcs)
+    return np.where(automaton.arc_length[arcs] == order + 1, automaton.arc_pattern[arcs], -1)
+
+
+def arcs_with_suffix(automaton, is_chosen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number the arcs of which some suffix is chosen, shortest first; no arc of a single label may be chosen.
+
+    Returns the number of each arc, or -1; the arcs by number; and for each of them the number of its longest proper
+    suffix, or -1.
+    """
+    chosen = is_chosen.copy()
+    for length in range(2, int(automaton.arc_length.max()) + 1):
+        arcs = np.flatnonzero(automaton.arc_length == length)
+        chosen[arcs] |= chosen[automaton.arc_suffix[arcs]]
+    arcs = np.flatnonzero(chosen)
+    arcs = arcs[np.argsort(automaton.arc_length[arcs], kind="stable")]
+    number = np.full(automaton.n_arcs, -1)
+    number[arcs] = np.arange(len(arcs))
+    return number, arcs, number[automaton.arc_suffix[arcs]]
+
+
+def _varying_arcs(automaton, column_of_arc):
+    """Return arc_varying, varying_arc, varying_suffix and varying_column; see :class:`ArcStructure`."""
+    column = np.where(automaton.arc_length > 1, column_of_arc, -1)  # columns of single labels are emissions
+    arc_varying, varying_arc, varying_suffix = arcs_with_suffix(automaton, column >= 0)
+    return tuple(freeze(table, np.int32) for table in (arc_varying, varying_arc, varying_suffix, column[varying_arc]))
+
+
+def _bias_of_arc(layout, weights):
+    """Return the bias of each arc's own pattern."""
+    scores = np.zeros(layout.automaton.n_arcs)
+    scores[layout.automaton.pattern_arc[layout.bias_pattern]] = weights[layout.n_pairs :]
+    return scores
+
+
+def _add_suffixes(compiled, scores):
+    """Add to the score of each arc the scores of its proper suffixes, in place."""
+    for arcs in compiled.longer_arcs:
+        scores[arcs] += scores[compiled.automaton.arc_suffix[arcs]]
