@@ -34,6 +34,7 @@ class TokenTable(NamedTuple):
     offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
     columns: dict[Any, TokenColumn | np.ndarray]  # by field; text, or numbers of shape (N,) float64
     kind: str  # "text", "number", "tuple", "dict", "batch", or "empty" when there are no tokens
+    absent: frozenset = frozenset()  # fields asked for that no dict has, not even with None
 
 
 def is_text(column) -> bool:
@@ -50,22 +51,22 @@ def complete_fields(columns, fields) -> list:
     return [field for field in fields if not _lacks_value(columns[field]).any()]
 
 
-def check_complete(columns, offsets, complete) -> None:
+def check_complete(columns, offsets, complete, absent=()) -> None:
     """Compare later columns with the fields that every training token had.
 
     Raises
     ------
     ValueError
-        If no token has a value of one of them.
+        If one of them is ``absent``: no token has it, not even with None, which says that a value is missing.
 
     Warns
     -----
     UserWarning
-        If some tokens have none.
+        If tokens have no value.
     """
     lacking = {field: lacks for field in complete if (lacks := _lacks_value(columns[field])).any()}
-    for field, lacks in lacking.items():
-        if lacks.all():
+    for field in lacking:
+        if field in absent:
             raise ValueError(
                 f"{position_name(offsets, 0)}: the field {short(field)} is missing, which every training token had "
                 f"(fields: {short(list(complete))[1:-1]}); no token of X has it"
@@ -96,7 +97,8 @@ def read_tokens(X, fields=None) -> TokenTable:
     tokens = list(chain.from_iterable(s.tolist() if isinstance(s, np.ndarray) else s for s in sequences))
     tokens, kind = _token_kind(tokens, offsets)
     if kind == "dict":
-        return TokenTable(offsets, _dict_columns(tokens, offsets, fields), kind)
+        absent = frozenset(field for field in fields or () if not any(field in token for token in tokens))
+        return TokenTable(offsets, _dict_columns(tokens, offsets, fields), kind, absent)
     if kind == "tuple":
         width = _check_width(list(map(len, tokens)), tokens, offsets)
         names = _column_names(fields, width)

@@ -217,8 +217,8 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         Raises
         ------
         ValueError
-            If the fields differ from those in `fit`, if no token has a field that every training token had, or if a
-            field holds numbers but held text in `fit`.
+            If the fields differ from those in `fit`, if no token has a field that every training token had (not even with
+            the value None), or if a field holds numbers but held text in `fit`.
         sklearn.exceptions.NotFittedError
             If `fit` was not called, unless ``n_features`` is given.
 
@@ -345,7 +345,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
             check_kind(table.columns[field], field in self._text_fields, field)
         missing = TokenColumn(np.full(table.offsets[-1], -1, dtype=np.int32), np.empty(0, dtype=object))
         table = table._replace(columns={field: table.columns.get(field, missing) for field in self.fields_})
-        check_complete(table.columns, table.offsets, self.complete_fields_)
+        check_complete(table.columns, table.offsets, self.complete_fields_, table.absent | set(lacking))
         return table
 
     def _with_token_features(self, columns):

@@ -47,15 +47,16 @@ class InputSpace(NamedTuple):
 
     def read(self, X, used) -> SequenceBatch:
         """Return a later X as a batch with the columns of fit, or raise; no field ``used`` may be missing."""
-        batch = self._read(X)
-        check_complete(batch.columns, batch.offsets, [field for field in self.complete if field in used])
+        batch, absent = self._read(X)
+        check_complete(batch.columns, batch.offsets, [field for field in self.complete if field in used], absent)
         return batch
 
-    def _read(self, X) -> SequenceBatch:
+    def _read(self, X) -> tuple[SequenceBatch, frozenset]:
+        """Return X as a batch, and the fields that its dicts do not have."""
         self.features.check(X)
         if isinstance(X, SequenceBatch):
             self._check_columns(X.columns)
-            return X
+            return X, frozenset()
         if self.kind == "batch":
             raise ValueError("X has raw sequences, but fit had a SequenceBatch: pass X through the same transformers")
         table = read_tokens(X, self.fields if self.kind == "dict" else None)  # dicts may lack keys, or have others
@@ -65,7 +66,7 @@ class InputSpace(NamedTuple):
         elif table.kind != self.kind:
             raise ValueError(f"X has tokens of the form {table.kind!r}, but those in fit were of {self.kind!r}")
         self._check_columns(table.columns)
-        return _raw_batch(table.offsets, table.columns)
+        return _raw_batch(table.offsets, table.columns), table.absent
 
     def _check_columns(self, columns):
         if not columns.keys() >= set(self.fields):

@@ -146,7 +146,8 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         columns = self._read_columns(X, batch.offsets)
         for key, column in columns.items():
             check_kind(column, key in self._text_columns, key)
-        check_complete(columns, batch.offsets, self._complete_columns)
+        absent = [key for key in columns if not any(key in token for token in chain.from_iterable(X))]
+        check_complete(columns, batch.offsets, self._complete_columns, absent)
         return self._with(batch, columns)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
