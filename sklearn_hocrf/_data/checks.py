@@ -1,4 +1,4 @@
-"""What checks of the user's data share, whatever the layer: how values are shown, and which stand for none."""
+"""Shared parts of the checks of user data: how messages show values, and which values count as missing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def to_float(value) -> float:
 
 
 def is_missing(value) -> bool:
-    """Return whether a value stands for none: None, nan, NaT, or the NA of pandas.
+    """Return whether a value is missing: None, nan, NaT, or the NA of pandas.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def is_missing(value) -> bool:
 
 
 def missing_label(label, where, name="y") -> ValueError:
-    """Return the error for a label that stands for none; scikit-learn's checks look for the words about NaN."""
+    """Return the error for a missing label; scikit-learn's checks look for the words about NaN."""
     remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
     if isinstance(label, Integral):
         return ValueError(f'{name} has the label {label} ({where}): is it Hugging Face\'s "ignore"? Here {remedy}')
@@ -74,12 +74,12 @@ def missing_label(label, where, name="y") -> ValueError:
 
 
 def unmasked(array) -> np.ndarray | list:
-    """Return an array of labels without its mask: as lists, with None for what is masked, if anything is."""
+    """Return an array of labels without its mask; with masked entries, as lists with None in their place."""
     return array.tolist() if np.ma.is_masked(array) else np.asarray(array)
 
 
 def number_weights(sample_weight):
-    """Return weights of sequences, which are numbers; anything else that scikit-learn would convert is refused."""
+    """Return weights of sequences if they are numbers; refuse other types that scikit-learn would convert."""
     if hasattr(sample_weight, "__array__"):
         if np.ma.is_masked(sample_weight):
             raise ValueError(f"sample_weight is masked at sequence {int(np.argmax(np.ma.getmaskarray(sample_weight)))}")

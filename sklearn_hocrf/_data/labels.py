@@ -1,4 +1,4 @@
-"""Labels as the user writes them, and as codes 0 .. L - 1.
+"""Conversion between the user's labels and codes 0 .. L - 1.
 
 Labels are anything hashable that can be sorted together: strings, integers, booleans, tuples, enumeration members.
 Inside the package they exist only as int32 codes, whose order is the order of the sorted labels. A flat run of labels
@@ -32,7 +32,7 @@ _NATIVE = {"b": (bool, np.bool_), "iu": (int, np.integer), "f": (float, np.float
 
 
 def position_name(offsets, token) -> str:
-    """Return where a token of a flat run is: its sequence and its position there.
+    """Return the name of a token's position in a flat array: its sequence and its position there.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
     offsets : ndarray of shape (n_sequences + 1,)
         Token range of each sequence, for error messages.
     at_least : int, default=2
-        How many distinct labels there must be.
+        Required number of distinct labels.
 
     Returns
     -------
@@ -76,10 +76,10 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
     Raises
     ------
     TypeError
-        For a label that is not hashable, and for labels that cannot be sorted together.
+        If a label is not hashable, or if labels cannot be sorted together.
     ValueError
-        For labels that stand for none (None, nan, NaT, and -100 where the other labels are integers from 0 on), inf and
-        real numbers that are no whole numbers, and when there are too few distinct labels.
+        If a label is missing (None, nan, NaT, or -100 where the other labels are integers from 0 on), if a label is inf
+        or a real number that is not whole, or if there are too few distinct labels.
 
     Examples
     --------
@@ -91,9 +91,9 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
     _refuse_missing(labels, classes, offsets)
     _refuse_real_numbers(labels, classes, offsets)
     if len(classes) < at_least:
-        found = f", {short(classes.tolist()[0])}" if len(classes) else ""
+        only_class = f", {short(classes.tolist()[0])}" if len(classes) else ""
         raise ValueError(
-            f"y must have at least {at_least} distinct labels, but the training data has only one class{found}"
+            f"y must have at least {at_least} distinct labels, but the training data has only one class{only_class}"
         )
     return classes
 
@@ -126,7 +126,7 @@ def _sorted_objects(labels, offsets):
 
 
 def _refuse_missing(labels, classes, offsets):
-    """Raise for labels of arrays that stand for none; ``classes`` are the distinct ones, sorted."""
+    """Raise if an array has missing labels; ``classes`` are the distinct labels, sorted."""
     kind = classes.dtype.kind
     if kind in "mM" and np.isnat(classes).any():
         t = int(np.argmax(np.isnat(labels)))
@@ -137,7 +137,7 @@ def _refuse_missing(labels, classes, offsets):
 
 
 def _refuse_real_numbers(labels, classes, offsets):
-    """A regression target has as many labels as values: that is a mistake, as in scikit-learn's classifiers."""
+    """Raise if labels are real numbers: a regression target is a mistake, as in scikit-learn's classifiers."""
     if classes.dtype.kind not in "fc":
         return
     bad = classes[~(np.isfinite(classes) & (classes == np.floor(classes.real)))]
@@ -183,9 +183,9 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> n
     offsets : ndarray of shape (n_sequences + 1,)
         Token range of each sequence, for error messages.
     unknown : {"raise", "ignore"}, default="raise"
-        What to do about a label that is not in ``classes``; "ignore" codes it as -1.
+        Treatment of labels that are not in ``classes``; "ignore" codes them as -1.
     known : str
-        What ``classes`` are, for error messages.
+        Description of ``classes`` for error messages.
 
     Returns
     -------
@@ -194,7 +194,7 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> n
     Raises
     ------
     ValueError
-        For an unknown label, unless ``unknown="ignore"``; for one that stands for none in any case.
+        If a label is unknown, unless ``unknown="ignore"``; if a label is missing, in any case.
 
     Examples
     --------

@@ -38,7 +38,7 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 
 
 class Vocabulary(dict):
-    """Feature number by attribute name; a name that is not there has number -1.
+    """Feature number by attribute name; a name that is absent has number -1.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Vocabulary(dict):
     complete: tuple = ()
 
     def like(self, numbers) -> Vocabulary:
-        """Return a vocabulary of other numbers, learned from the same tokens."""
+        """Return a vocabulary with other numbers, learned from the same tokens."""
         new = Vocabulary(numbers)
         new.complete = self.complete
         return new
@@ -59,7 +59,7 @@ class Vocabulary(dict):
 
 
 def looks_like_rows(X, *, default) -> bool:
-    """Return whether the sequences are rows of numbers rather than attributes; ``default`` where nothing says it."""
+    """Return whether the sequences are rows of numbers rather than attributes; ``default`` if all are empty."""
     for n, sequence in enumerate(X):
         if len(getattr(sequence, "shape", ())) == 2:
             return True
@@ -88,7 +88,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     Raises
     ------
     TypeError, ValueError
-        For tokens, names and values that are none, naming sequence and position.
+        If a token, a name or a value is invalid; the message names sequence and position.
     """
     names = defaultdict(count().__next__) if grow else vocabulary  # a new name gets the next number
     ids: list[int] = []
@@ -124,7 +124,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
 
 
 def read_known_attributes(X, vocabulary) -> SequenceBatch:
-    """Return the batch of sequences whose attributes a fitted vocabulary has; warn if X seems to mean other ones.
+    """Return the batch of sequences for a fitted vocabulary; warn if X seems to have been made in another way.
 
     Parameters
     ----------
@@ -144,19 +144,19 @@ def read_known_attributes(X, vocabulary) -> SequenceBatch:
             f"{short(list(vocabulary.complete))})"
         )
     if not len(batch.indices):
-        found = Vocabulary()
-        read_attributes(X, found, grow=True)
-        if not any(name in vocabulary for name in found):
-            for name in list(found)[:1]:
+        new_names = Vocabulary()
+        read_attributes(X, new_names, grow=True)
+        if not any(name in vocabulary for name in new_names):
+            for name in list(new_names)[:1]:
                 warn_user(
-                    f"none of the {len(found)} attributes of X occurred in training, such as {short(name)}: is the "
+                    f"none of the {len(new_names)} attributes of X occurred in training, such as {short(name)}: is the "
                     "spelling that of fit?"
                 )
     return batch
 
 
 def _lost_keys(X, keys) -> list:
-    """Return which keys no token of X has; most often the first token has them all."""
+    """Return the keys that no token of X has; usually the first token has them all."""
     lost = set(keys)
     n_tokens = 0
     for sequence in X:

@@ -39,7 +39,7 @@ __all__ = [
 
 
 class FeatureSpace(NamedTuple):
-    """What fit learned about the features of X; later X are held against it."""
+    """The features of the X of fit; later X are compared with it."""
 
     n_features: int
     names: Any  # (n_features,) object array, a lazy sequence of names, or None
@@ -48,7 +48,7 @@ class FeatureSpace(NamedTuple):
     kinds: tuple | None = None  # the kinds of segment features, where X was a batch that has some
 
     def check(self, n_features):
-        """Raise a ValueError unless this is what fit has learned about X with so many features."""
+        """Raise a ValueError unless this describes an X with ``n_features`` features."""
         if self.n_features != n_features or (self.names is not None and len(self.names) != n_features):
             raise ValueError(f"the weights are of {n_features} features, but fit has seen {self.n_features} or others")
         if self.vocabulary is None:
@@ -60,7 +60,7 @@ class FeatureSpace(NamedTuple):
 
 
 class TrainingData(NamedTuple):
-    """What fit works with. Sequences of weight 0 are out."""
+    """Validated training data. Sequences of weight 0 are left out."""
 
     batch: SequenceBatch
     targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
@@ -115,8 +115,7 @@ def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequenc
 def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
     """Return validated training sequences for an estimator that has been fitted on other such sequences.
 
-    Attribute names that are new get the numbers after those that are known. Parameters are those of
-    :func:`read_training_sequences`.
+    New attribute names get the next free numbers. Parameters are those of :func:`read_training_sequences`.
     """
     X = without_series(X)
     form, features = input_form(X), estimator._features
@@ -155,7 +154,7 @@ def check_sequence_weight(sample_weight, n_sequences):
 
 
 def without_series(X):
-    """Return X with lists in place of series that do not have numpy's dtypes, which are those of polars."""
+    """Return X with lists in place of series without numpy's dtypes (the series of polars)."""
     if _is_foreign_series(X):
         return X.to_list()
     if isinstance(X, (list, tuple)) and any(map(_is_foreign_series, X)):
@@ -186,7 +185,7 @@ def input_form(X) -> str:
 
 
 def _form_of_list(X):
-    """Tell a list of sequences from a list of numeric rows, by the first element that says it."""
+    """Return "sequences" or "table" for a list, by its first element that is not empty."""
     if isinstance(X, (dict, set, frozenset)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
         raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {type(X).__name__}")
     for n, element in enumerate(X):
@@ -309,9 +308,9 @@ def _refuse_segment_features(batch, estimator):
 
 
 def _warn_of_other_encoding(batch, estimator):
-    """Warn if features of segments were learned from a y that was read in another way than the estimator reads its y.
+    """Warn if features of segments were learned from a y in another encoding than the estimator's.
 
-    That can be right, if the y were different objects, so it is no error.
+    This can be right if the two y are different objects, so it is not an error.
     """
     encodings = {getattr(block, "encoding", None): block for block in batch.blocks or ()}
     for encoding, block in encodings.items():
@@ -324,7 +323,7 @@ def _warn_of_other_encoding(batch, estimator):
 
 
 def _kinds_of(batch):
-    """Return what kinds of segment features a batch has, without their names; None if it has none."""
+    """Return the kinds of segment features of a batch, without their names; None if it has none."""
 
     def kind(block):
         details = block.channel if isinstance(block, TokenBlock) else block if isinstance(block, LengthBlock) else ()

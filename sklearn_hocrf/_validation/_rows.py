@@ -44,7 +44,7 @@ def check_table(X, estimator, **options):
 
 
 def _as_objects_if_text(rows) -> np.ndarray:
-    """Return rows as an array; of objects where numpy would make text of the numbers beside some text."""
+    """Return rows as an array; of objects where numpy would turn numbers beside text into text."""
     array = np.asarray(rows)
     return np.array(rows, dtype=object) if array.dtype.kind in "US" and isinstance(rows, (list, tuple)) else array
 
@@ -82,7 +82,8 @@ def stack_grid(X, estimator):
 def stack_rows(X, estimator, n_features):
     """Return the stacked rows of a list of 2-D sequences and their offsets.
 
-    ``n_features`` is what the fitted estimator knows; None in fit, where the first sequence that is not empty says it.
+    ``n_features`` is the number of features of the fitted estimator. During fit it is None, and the first sequence with
+    tokens determines the number.
     """
     blocks = [_row_block(sequence, n) for n, sequence in enumerate(X)]
     lengths = [0 if block is None else block.shape[0] for block in blocks]

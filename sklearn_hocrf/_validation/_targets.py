@@ -1,4 +1,4 @@
-"""The labels that belong to a batch: one per token."""
+"""Labels of y for a batch: one per token."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class TokenTargets(NamedTuple):
 
     codes: np.ndarray  # (N,) int32    label of each token, an index into ``labels``
     labels: np.ndarray  # (L,)         the labels as in y, sorted
-    as_lists: bool  # y was lists, so predictions are
+    as_lists: bool  # y was made of lists, so predictions are lists, too
 
     def without_data(self) -> TokenTargets:
-        """Return what later training data must go with."""
+        """Return the labels and the form of y, which later training data must share."""
         return self._replace(codes=self.codes[:0])
 
     def check(self, n_labels):
-        """Raise a ValueError unless these are targets without data, of so many labels."""
+        """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
         check_known_labels(self.labels, n_labels)
         if np.shape(self.codes) != (0,) or not isinstance(self.as_lists, bool):
             raise ValueError(
@@ -48,13 +48,13 @@ class TokenTargets(NamedTuple):
 
 
 def check_known_labels(labels, n_labels):
-    """Raise a ValueError unless there are so many labels, all of them different."""
+    """Raise a ValueError unless there are ``n_labels`` different labels."""
     if not isinstance(labels, np.ndarray) or labels.shape != (n_labels,) or len(set(labels.tolist())) < n_labels:
         raise ValueError(f"the labels must be an array of {n_labels} different ones, got {short(labels)}")
 
 
 def check_classes(classes, at_least=2) -> np.ndarray:
-    """Return the labels that there are, given by the user, sorted."""
+    """Return the parameter ``classes``, all possible labels, sorted."""
     if isinstance(classes, (str, bytes)) or not _is_ordered_collection(classes):
         raise TypeError(f"classes must be a list or an array of labels, got {short(classes)}")
     flat = flatten_labels([classes])
@@ -74,7 +74,7 @@ def read_token_targets(y, lengths, form, name, kept=None, known=None) -> TokenTa
     kept : ndarray of bool of shape (n_sequences,), or None
         Sequences that are not left out.
     known : TokenTargets, ndarray of shape (L,), or None
-        Targets of earlier training data, or the labels there are; None stands for those of y.
+        Targets of earlier training data, or all possible labels. None stands for the labels of y.
     """
     labels, as_lists = read_labels(y, lengths, form, name)
     labels, offsets = leave_out(labels, lengths, kept)
@@ -88,9 +88,9 @@ def read_token_targets(y, lengths, form, name, kept=None, known=None) -> TokenTa
 
 
 def leave_out(labels, lengths, kept):
-    """Return the labels without those of some sequences, and offsets in which these sequences are empty.
+    """Return the labels of the sequences that are kept, and offsets in which the other sequences are empty.
 
-    So the numbers of the sequences in error messages are those of the user's y.
+    Sequences keep their numbers, so error messages refer to the user's y.
     """
     if kept is not None:
         chosen = np.flatnonzero(np.repeat(kept, lengths))

@@ -11,7 +11,7 @@ from ._files import read_columns
 from ._lines import MAX_LINE
 
 ID, FORM, UPOS, N_COLUMNS = 0, 1, 3, 10
-NO_LABEL = "_"  # what readers of tags take "B" and "I" without a label for
+NO_LABEL = "_"  # the label that readers of tags give to "B" and "I" without a label
 
 
 def load_ud_chinese(
@@ -37,15 +37,15 @@ def load_ud_chinese(
         Form of the target. "segments": (start, stop, label) for each word. "bio": a tag for each character, "B" where a
         word begins and "I" elsewhere, with parts of speech "B-NOUN" and so on.
     upos : bool, default=False
-        Whether words have their universal part of speech as label. Otherwise all have the label "_", which stands for
-        none.
+        Whether the label of a word is its universal part of speech. Otherwise all words have the label "_", which
+        stands for none.
     max_word_length : int, default=None
-        Sentences that have a longer word are left out.
+        Sentences with a longer word are left out.
     max_bytes : int, default=None
-        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
-        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+        Largest size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20). Beyond this ratio a small file is not data, but would fill the memory.
     max_line : int, default=2**20
-        Most characters that a line may have.
+        Largest number of characters in a line.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -58,8 +58,8 @@ def load_ud_chinese(
     Raises
     ------
     ValueError
-        If a line has not ten columns, is no UTF-8 text, is too long, or is no word of its own (a multiword token, an
-        empty node); if the file is too large, is damaged, or has no sentence, or none with words so short.
+        If a line does not have ten columns, is not UTF-8 text, is too long, or is not a word of its own (a multiword
+        token, an empty node); if the file is too large or damaged, or has no sentence with words short enough.
 
     Examples
     --------

@@ -34,9 +34,9 @@ def read_columns(
     complaint: Callable[[list[str]], str] | None = None,
     **lines: Any,
 ) -> list[list[list[str]]]:
-    """Return sequences of tokens of columns: one token a line, an empty line after each sequence.
+    """Return sequences of tokens with columns: one token a line, an empty line after each sequence.
 
-    ``complaint`` says what is wrong with the fields of a token, if anything is; ``lines`` are parameters of
+    ``complaint`` returns the fault of a token's fields, or an empty string; ``lines`` are parameters of
     :func:`read_lines`.
     """
     sequences: list[list[list[str]]] = []
@@ -76,7 +76,7 @@ def load_conll(
     max_line: int = MAX_LINE,
     return_X_y: bool = False,
 ) -> Bunch | tuple[list[list[dict[str, str]]], list[list[str]]]:
-    """Load a file in a format of the CoNLL shared tasks: one token a line, in columns, and an empty line between two.
+    """Load a file of the CoNLL shared tasks: one token a line, in columns, and an empty line between sequences.
 
     Parameters
     ----------
@@ -85,18 +85,18 @@ def load_conll(
     columns : sequence of (str or None), default=None
         Names of the columns, None for a column to leave out. By default the columns are numbered "0", "1", ...
     target : str, default=None
-        Name of the column that holds the labels. By default the last one that is not left out.
+        Name of the column that holds the labels. By default the last column that is not left out.
     separator : str, default=None
-        What is between two columns, such as a tab. By default any run of spaces and tabs.
+        Text between two columns, such as a tab. By default any run of spaces and tabs.
     comment : str, default=None
-        Lines that start with it are skipped. By default none are: the hash sign is a token in some corpora.
+        Lines that start with this text are skipped. By default no line is: the hash sign is a token in some corpora.
     encoding : str, default="utf-8-sig"
         Text encoding of the file, such as "utf-16" or "latin-1". By default UTF-8, with or without a byte order mark.
     max_bytes : int, default=None
-        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
-        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+        Largest size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20). Beyond this ratio a small file is not data, but would fill the memory.
     max_line : int, default=2**20
-        Most characters that a line may have.
+        Largest number of characters in a line.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -109,9 +109,9 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has another number of columns, is no text of that encoding, or is too long; if the file is too large,
-        is damaged, or has no sequence; if ``target`` is no column, or no column is left beside it; if there is no such
-        encoding.
+        If a line has another number of columns, is not text in this encoding, or is too long; if the file is too large,
+        is damaged, or has no sequence; if ``target`` is not a column, or is the only column; if the encoding does not
+        exist.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def load_conll(
 
 
 def read_words(path: str | PathLike, **parameters: Any) -> tuple[list[list[str]], list[list[str]]]:
-    """Return words and labels of a file of two columns; ``parameters`` are those of :func:`read_columns`."""
+    """Return words and labels of a file of two columns; ``parameters`` go to :func:`read_columns`."""
     sequences = read_columns(path, 2, **parameters)
     words = [[word for word, _ in tokens] for tokens in sequences]
     return words, [[label for _, label in tokens] for tokens in sequences]
@@ -172,10 +172,10 @@ def load_cora_references(
     path : str or path-like
         ``ref.train`` or ``ref.test`` of their HOSemiCRF release, plain or gzipped.
     max_bytes : int, default=None
-        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
-        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+        Largest size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20). Beyond this ratio a small file is not data, but would fill the memory.
     max_line : int, default=2**20
-        Most characters that a line may have.
+        Largest number of characters in a line.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -187,8 +187,8 @@ def load_cora_references(
     Raises
     ------
     ValueError
-        If a line has not two columns, is not UTF-8, or is too long; if the file is too large, is damaged, or has no
-        reference.
+        If a line does not have two columns, is not UTF-8, or is too long; if the file is too large, is damaged, or has
+        no reference.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def load_ocr_letters(
     """Load handwritten words: binary letter images of 16 rows of 8 pixels.
 
     Kassel's words as cleaned by Taskar (``letter.data``, 2003): 6877 words in ten folds. They are written copies of
-    only 55 distinct words, all of which are in every fold: say so beside any accuracy.
+    only 55 distinct words, and every fold contains all of them: mention this with any accuracy.
 
     Parameters
     ----------
@@ -226,10 +226,10 @@ def load_ocr_letters(
     folds : int or iterable of int, default=None
         The folds to return, in the order of the file. By default all.
     max_bytes : int, default=None
-        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
-        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+        Largest size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20). Beyond this ratio a small file is not data, but would fill the memory.
     max_line : int, default=2**20
-        Most characters that a line may have.
+        Largest number of characters in a line.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -242,8 +242,8 @@ def load_ocr_letters(
     Raises
     ------
     ValueError
-        If a line does not have the format or is too long, a word is not in one piece, the file is too large or damaged,
-        or no word is in the folds asked for.
+        If a line does not have the format or is too long, if a word is not in one piece, if the file is too large or
+        damaged, or if the given folds have no word.
 
     Examples
     --------

@@ -21,7 +21,7 @@ RandomState = int | np.random.RandomState | None
 
 
 class ContextTable(NamedTuple):
-    """What may follow the contexts of one length j.   L labels, C = L**j contexts, r successors.
+    """Possible successors of the contexts of one length j.   L labels, C = L**j contexts, r successors.
 
     The number of a context is its labels read as digits to base L, the latest one last.
     """
@@ -33,9 +33,9 @@ class ContextTable(NamedTuple):
 def random_chain(n_labels: int, n_successors: Sequence[int], rng: np.random.RandomState) -> list[ContextTable]:
     """Return a random Markov chain of order k, as one table for each length 0..k of context.
 
-    ``n_successors`` has k + 1 numbers, not increasing: the successors of a context are a random subset of those of the
-    same context without its first label. They are equally likely, except in the last table, where their probabilities
-    are uniform on [0, 1] and normalised. The other tables serve to start a sequence.
+    ``n_successors`` has k + 1 numbers, which do not increase. Without its first label, a context is a shorter context;
+    its successors are a random subset of the successors of the shorter one. They are equally likely, except in the last
+    table, where their probabilities are uniform on [0, 1] and normalised. The other tables serve to start a sequence.
     """
     order = len(n_successors) - 1
     if n_labels**order > MAX_CONTEXTS:
@@ -66,8 +66,8 @@ def sample_chain(chain: list[ContextTable], n_sequences: int, length: int, rng: 
         table = chain[min(position, len(chain) - 1)]
         choice = (rng.uniform(size=(n_sequences, 1)) >= table.cumulative[context, :-1]).sum(axis=1)
         labels[:, position] = table.successors[context, choice]
-        known = chain[min(position + 1, len(chain) - 1)]
-        context = (context * n_labels + labels[:, position]) % len(known.successors)
+        next_table = chain[min(position + 1, len(chain) - 1)]
+        context = (context * n_labels + labels[:, position]) % len(next_table.successors)
     return labels
 
 
@@ -156,12 +156,12 @@ def make_digit_words(
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
     """Generate words of noisy handwritten digits; the digits follow a Markov chain, of order 3 by default.
 
-    A word is a sequence of images of scikit-learn's :func:`~sklearn.datasets.load_digits`. Each digit has a few digits
-    that may follow it; the digit before narrows the choice down, and the one before that again. So label patterns of
-    growing order, up to the order of the chain, repair more and more of what the noise destroyed.
+    A word is a sequence of images of scikit-learn's :func:`~sklearn.datasets.load_digits`. Only a few digits may follow
+    each digit; the digit before narrows the choice down, and the digit before that narrows it further. So label
+    patterns of growing order, up to the order of the chain, correct more and more of the errors caused by noise.
 
-    Training and test words share the chain and no image: of each digit's images one half is for training
-    words, the other half for test words. An image may be in several words, each time with fresh noise.
+    Training and test words share the chain, but no image: one half of each digit's images is for training words, the
+    other half for test words. An image may occur in several words, each time with fresh noise.
 
     Parameters
     ----------
@@ -170,12 +170,12 @@ def make_digit_words(
     n_test : int, default=500
         Number of test words.
     n_successors : sequence of int, default=(5, 3, 2)
-        Number of digits that may follow a digit, a pair of digits, a triple ...: at most 10, not increasing. Those
-        after a triple are among those after its last two digits, and so on. The chain's order is the number of entries.
-        At the beginning of a word, as long as the context is shorter than that, they are equally likely; then their
-        probabilities are uniform on [0, 1] and normalised.
+        Number of digits that may follow a digit, a pair of digits, a triple ...: at most 10, not increasing. The
+        successors of a triple are among the successors of its last two digits, and so on. The chain's order is the
+        number of entries. At the beginning of a word, where the context is shorter than the order, all successors are
+        equally likely; then their probabilities are uniform on [0, 1] and normalised.
     min_length, max_length : int, default=5 and 12
-        Word lengths are uniform between these two, both included.
+        Word lengths are uniform between these two numbers, both included.
     noise : float, default=0.5
         Standard deviation of the Gaussian noise on pixels that range from 0 (paper) to 1 (ink).
     random_state : int, RandomState instance or None, default=None

@@ -45,8 +45,9 @@ def load_jmlr_example(
 
     "Peter goes to Britain and France annually .", labels P (person), L (location), O (other). Nine weights are 1: the
     eight pairs of a word and its label, and the label pattern LOL. The text of JMLR's Appendix B names no condition for
-    LOL, but all numbers of the paper have it active at the word France only: an observation conjoined with a pattern.
-    With ``everywhere=True`` it is active at every position, as the text reads; those numbers come from enumeration.
+    LOL. The numbers of the paper, however, result if LOL is active at the word France only: an observation conjoined
+    with a pattern. With ``everywhere=True`` LOL is active at every position, as in the text of the paper; the numbers
+    for this case come from enumeration.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ LINE_END = re.compile("\r{0,2}\n|\r")  # "\r\r\n" is what a doubled conversion l
 
 
 class _Refused(ValueError):
-    """What is wrong with a file, not yet with its place."""
+    """A fault of a file, before its line is added to the message."""
 
 
 def read_lines(
@@ -32,8 +32,8 @@ def read_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yield (number from 1, text without its line end) of each line of a plain or gzipped text file.
 
-    Lines end with LF, CR LF or CR. The whole file is read before its first line is given out: what is wrong with it is
-    found before its lines are made into anything, which may take a hundred times their memory.
+    Lines end with LF, CR LF or CR. The whole file is read before the first line is yielded. Faults are thus reported
+    before the lines become Python objects, which may take a hundred times their memory.
     """
     path = Path(path)
     _new_decoder(encoding)  # an unknown encoding comes before an absent file

@@ -1,4 +1,4 @@
-"""Punctuation prediction: the file format, and labels that make the punctuated stretches segments."""
+"""Punctuation prediction: the file format, and labels that turn punctuated stretches into segments."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def load_punctuation(
     encode : bool, default=False
         Rewrite the labels with :func:`encode_punctuation`, as the published models were trained.
     max_bytes : int, default=None
-        Most bytes that the file may have, after decompression. By default 2**30, and for a gzip file at most 128 times
-        its own size (at least 2**20): more is not data but a few bytes that fill the memory.
+        Largest size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20). Beyond this ratio a small file is not data, but would fill the memory.
     max_line : int, default=2**20
-        Most characters that a line may have.
+        Largest number of characters in a line.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -50,8 +50,8 @@ def load_punctuation(
     Raises
     ------
     ValueError
-        If a line has not two columns, is not UTF-8, or is too long; if the file is too large, is damaged, or has no
-        sequence; if ``encode`` meets an unknown label.
+        If a line does not have two columns, is not UTF-8, or is too long; if the file is too large, is damaged, or has
+        no sequence; if a label is unknown and ``encode`` is set.
 
     See Also
     --------
@@ -77,10 +77,10 @@ def load_punctuation(
 
 
 def encode_punctuation(y: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Let the first word of each punctuated stretch announce the mark at its end.
+    """Add the mark at the end of each punctuated stretch to the label of its first word.
 
     For each word with a mark m, ``-m`` is appended to the label of the first word of its stretch: the word itself and
-    all words without a mark directly before it. A model of label patterns can then see from the first word to the mark.
+    all words without a mark directly before it. A label pattern can then reach from the first word to the mark.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def encode_punctuation(y: Iterable[Sequence[str]]) -> list[list[str]]:
     Raises
     ------
     ValueError
-        If a label is another one, naming sequence and position.
+        If there is any other label; the message names sequence and position.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def _encode_sequence(number: int, labels: Sequence[str]) -> list[str]:
 
 
 def decode_punctuation(y: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Undo :func:`encode_punctuation`, for labels from a model too: drop everything from the last ``-`` on.
+    """Undo :func:`encode_punctuation`, also for predicted labels: drop everything from the last ``-`` on.
 
     Parameters
     ----------

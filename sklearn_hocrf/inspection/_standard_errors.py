@@ -1,8 +1,9 @@
 """Standard errors by the Laplace approximation.
 
 The covariance of the weights is the inverse of A = (Hessian of the negative log-likelihood) + (precision of the prior).
-A is never there: conjugate gradients solve A x = g by products with vectors, each a pass over the training data on dual
-numbers. The variance of a weight, or of a function of the weights with gradient g, is g' x (delta method).
+A is never formed. Conjugate gradients solve A x = g by products of A with vectors; each product is a pass over the
+training data on dual numbers. The variance of a weight, or of a function of the weights with gradient g, is g' x (delta
+method).
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ def weight_standard_errors(
     estimator : HighOrderCRF or HighOrderSemiCRF
         A fitted model of ``objective="likelihood"`` with a Gaussian prior (no L1 penalty).
     X : list of sequences, SequenceBatch, array-like or sparse matrix
-        The training data, as in ``fit``. Their labels do not matter: the curvature of the likelihood does not depend
-        on them.
+        The training data, as in ``fit``. Labels are not needed: the curvature of the likelihood does not depend on
+        them.
     weights : list of tuples (pattern, feature)
-        Which weights: a pattern is a tuple of labels, as in ``patterns_``; a feature is a name, as in
-        ``feature_names_in_``, or a column of ``coef_``, or None for the weight of the pattern itself.
+        The weights. A pattern is a tuple of labels, as in ``patterns_``. A feature is a name, as in
+        ``feature_names_in_``, a column of ``coef_``, or None for the weight of the pattern itself.
     sample_weight : array-like of shape (n_sequences,), default=None
-        As in ``fit``. For a model with ``class_weight``, the weights of the sequences in the objective.
+        As in ``fit``. For a model with ``class_weight``: the weights of the sequences in the objective.
     tol : float, default=1e-6
         Relative error of the residual at which conjugate gradients stop.
     max_iter : int, default=1000
-        Most iterations for each weight, each a pass over X.
+        Maximum number of iterations for each weight; each is a pass over X.
 
     Returns
     -------
@@ -64,9 +65,9 @@ def weight_standard_errors(
     Raises
     ------
     ValueError
-        If the model was trained otherwise, or has no such weight, or a setting is out of range.
+        If the model was not trained in this way, if it lacks one of the weights, or if a setting is out of range.
     numpy.linalg.LinAlgError
-        If conjugate gradients do not converge, as they cannot where neither data nor prior say anything of a weight.
+        If conjugate gradients do not converge. They cannot if neither data nor prior determine a weight.
 
     Examples
     --------
@@ -109,19 +110,20 @@ def log_odds_standard_errors(
     X_new : as in :meth:`~sklearn_hocrf.HighOrderCRF.predict`
         Sequences to predict.
     positions : list of tuples (sequence, token)
-        Which tokens: number of the sequence in ``X_new`` and of the token in it, from 0.
+        The tokens: the number of the sequence in ``X_new`` and the number of the token in it, from 0.
 
     Returns
     -------
     table : structured ndarray of shape (n_positions,)
-        Fields ``label``, the label in the most probable labelling (for :class:`~sklearn_hocrf.HighOrderSemiCRF` that of
-        the segment in which the token is, of ``segment_labels_``), ``log_odds``, log P / (1 - P) of the token having
-        it, and ``standard_error``. Where P is 1 to the last digit, they are inf and nan.
+        Fields ``label``, ``log_odds`` and ``standard_error``. The label is the token's label in the most probable
+        labelling; for :class:`~sklearn_hocrf.HighOrderSemiCRF` it is the label of the token's segment, one of
+        ``segment_labels_``. The log-odds are log P / (1 - P), where P is the probability that the token has this label.
+        If P is 1 to the last digit, log-odds and standard error are inf and nan.
 
     Raises
     ------
     ValueError
-        If the model was trained otherwise, or there is no such position, or a setting is out of range.
+        If the model was not trained in this way, if a position does not exist, or if a setting is out of range.
     numpy.linalg.LinAlgError
         If conjugate gradients do not converge.
 
@@ -161,7 +163,7 @@ def log_odds_standard_errors(
 
 
 def _fitted(estimator: Any) -> Any:
-    """Return the estimator as it is now, whatever fit does to it meanwhile."""
+    """Return the current state of the estimator, which a later fit does not change."""
     check_is_fitted(estimator)
     return estimator._as_fitted()
 
@@ -247,7 +249,7 @@ class _FeatureNumbers:
 
 
 def _weight_number(estimator: Any, features: _FeatureNumbers, weight: tuple) -> int:
-    """Return the place of a weight, given as (pattern, feature)."""
+    """Return the number of a weight, given as (pattern, feature)."""
     if not isinstance(weight, tuple) or len(weight) != 2:
         raise ValueError(f"a weight is a tuple (pattern, feature), got {weight!r}")
     pattern, feature = weight
@@ -256,13 +258,13 @@ def _weight_number(estimator: Any, features: _FeatureNumbers, weight: tuple) -> 
         raise ValueError(f"the model has no pattern {pattern!r}; patterns are tuples of labels, see patterns_")
     row, layout = estimator.patterns_.index(pattern), estimator._layout
     if feature is None:
-        found = layout.n_pairs + np.flatnonzero(layout.bias_pattern == row)
+        numbers = layout.n_pairs + np.flatnonzero(layout.bias_pattern == row)
     else:
-        found = np.flatnonzero((layout.pair_pattern == row) & (layout.pair_feature == features[feature]))
-    if not len(found):
+        numbers = np.flatnonzero((layout.pair_pattern == row) & (layout.pair_feature == features[feature]))
+    if not len(numbers):
         what = "a weight of its own" if feature is None else f"a weight with the feature {feature!r}"
         raise ValueError(f"the pattern {pattern!r} does not have {what}")
-    return int(found[0])
+    return int(numbers[0])
 
 
 def _token_number(batch: SequenceBatch, position: tuple[int, int]) -> int:
