@@ -217,8 +217,8 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         Raises
         ------
         ValueError
-            If the fields differ from those in `fit`, if no token has a field that every training token had (not even with
-            the value None), or if a field holds numbers but held text in `fit`.
+            If the fields differ from those in `fit`, if no token has a field that every training token had (not even
+            with the value None), or if a field holds numbers but held text in `fit`.
         sklearn.exceptions.NotFittedError
             If `fit` was not called, unless ``n_features`` is given.
 
