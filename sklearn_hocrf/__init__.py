@@ -12,10 +12,19 @@ from ._version import __version__
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
 
-__all__ = ["HighOrderCRF", "HighOrderSemiCRF", "__version__", "datasets", "feature_extraction", "inspection", "metrics"]
+__all__ = [
+    "HighOrderCRF",
+    "HighOrderSemiCRF",
+    "__version__",
+    "datasets",
+    "feature_extraction",
+    "inspection",
+    "metrics",
+    "training",
+]
 
 if TYPE_CHECKING:
-    from . import datasets, feature_extraction, inspection, metrics
+    from . import datasets, feature_extraction, inspection, metrics, training
 else:
 
     def __getattr__(name):

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 
 from ._settings import Settings
 
-__all__ = ["L2", "ElasticNet"]
+__all__ = ["L2", "ElasticNet", "Penalty"]
 
 
-class _Penalty(Settings):
+class Penalty(Settings):
     """A sum of ``precision * w**2 / 2``, and what follows from it.   K weights."""
 
-    strength: np.ndarray | None
+    strength: np.ndarray | None = None
+    ties_weights = False  # a sum of terms of the weights, so that ``tied`` is right
 
     def __init__(self, precision: ArrayLike) -> None:
         self.precision = _check_values(precision, "precision")
@@ -80,7 +81,7 @@ class _Penalty(Settings):
         return np.inf if weakest == 0 else gradient_norm**2 / (2 * weakest)
 
 
-class L2(_Penalty):
+class L2(Penalty):
     """Gaussian prior: the penalty is the sum of ``precision * w**2 / 2``.
 
     Parameters
@@ -104,7 +105,7 @@ class L2(_Penalty):
     0
     """
 
-    strength = None
+    ties_weights = True
 
     def value(self, w: np.ndarray) -> float:
         """Return the penalty of ``w``."""
@@ -119,7 +120,7 @@ class L2(_Penalty):
         return self.precision * v
 
 
-class ElasticNet(_Penalty):
+class ElasticNet(Penalty):
     """Gaussian times Laplacian prior: the sum of ``precision * w**2 / 2 + strength * abs(w)``.
 
     Parameters
@@ -144,6 +145,8 @@ class ElasticNet(_Penalty):
     >>> HighOrderCRF().fit(X, y).coef_.nnz, crf.coef_.nnz
     (3, 2)
     """
+
+    ties_weights = True
 
     def __init__(self, precision: ArrayLike, strength: ArrayLike) -> None:
         super().__init__(precision)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Settings", "check", "is_integer", "is_number"]
+__all__ = ["Settings", "capability", "check", "is_integer", "is_number", "states"]
 
 _LONGEST = 80  # characters of a value in a message
 _MANY = 8  # numbers of an array that are printed in full
@@ -34,6 +34,19 @@ class Settings:
                 if type(value) is not type(default) or not np.array_equal(value, default):
                     shown.append(f"{name}={_text(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def capability(part: object, base: type, name: str) -> Any:
+    """Return an optional attribute of a user's object, or the default of the base class where it has none.
+
+    The object need not derive from the base class.
+    """
+    return getattr(part, name, getattr(base, name))
+
+
+def states(part: object, name: str) -> bool:
+    """Tell whether the very class of an object states a capability; what derives from it may compute other things."""
+    return bool(vars(type(part)).get(name, False))
 
 
 def is_number(value: Any) -> bool:

@@ -13,11 +13,7 @@ The estimators pick them by name, or take instances: those here with other setti
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem, Tied
+from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem
 from ._penalties import L2, ElasticNet
 from ._solvers import (
     LBFGS,
@@ -29,9 +25,7 @@ from ._solvers import (
     NewtonCG,
     Progress,
     SolverReport,
-    check_report,
 )
-from ._structure.tied_weights import tie_weights
 
 __all__ = [
     "AdaGrad",
@@ -52,59 +46,3 @@ __all__ = [
     "SGD",
     "SolverReport",
 ]
-
-OBJECTIVES = {
-    "hinge": Hinge,
-    "likelihood": NegativeLogLikelihood,
-    "local_feature_matching": LocalFeatureMatching,
-    "perceptron": Perceptron,
-}
-SOLVERS = {
-    "adagrad": AdaGrad,
-    "bcfw": FrankWolfe,
-    "lbfgs": LBFGS,
-    "newton-cg": NewtonCG,
-    "owlqn": OWLQN,
-    "perceptron": AveragedPerceptron,
-    "sgd": SGD,
-}
-_WORTH_TYING = 0.9  # share of the weights that may be left
-
-
-def minimise(solver: Any, objective: Objective, penalty: Any, problem: Problem, start: np.ndarray) -> SolverReport:
-    """Minimise an objective of labelled data plus a penalty, and find out whether there is a minimum."""
-    report = _minimise(solver, objective, penalty, problem, start)
-    if _lacks_optimum(objective, penalty, problem, report.w):
-        remedy = (
-            "There is no optimum: the model separates the training data, and the larger its weights the better. Use a "
-            "penalty on all of them, as finite values of sigma_reg are"
-        )
-        return report._replace(converged=False, remedy=remedy)
-    return report
-
-
-def _lacks_optimum(objective: Objective, penalty: Any, problem: Problem, w: np.ndarray) -> bool:
-    """Tell whether weights without a penalty are known to get better for ever."""
-    if not (isinstance(objective, Objective) and isinstance(penalty, (L2, ElasticNet))):
-        return False
-    free = (penalty.precisions(len(w)) == 0) & (penalty.strengths(len(w)) == 0)
-    return bool(free.any()) and objective.bind(problem).separates(np.where(free, w, 0.0))
-
-
-def _minimise(solver: Any, objective: Objective, penalty: Any, problem: Problem, start: np.ndarray) -> SolverReport:
-    """Minimise by fewer variables where weights are bound to be equal.
-
-    Only criteria, penalties and solvers of this package are known to give equal weights to attributes that always occur
-    together (see ``_structure.tied_weights``); others see all weights. What a solver returns is checked.
-    """
-    known = type(objective) is NegativeLogLikelihood and type(penalty) in (L2, ElasticNet)
-    if known and type(solver) in (LBFGS, NewtonCG, OWLQN):
-        ties = tie_weights(problem.layout, problem.batch)
-        tied = penalty.tied(ties.place, ties.root)
-        # without a penalty, weights that start apart stay apart
-        alike = tied is not None and (tied.precision.all() or np.allclose(ties.widen(ties.narrow(start)), start))
-        if alike and len(ties.root) <= _WORTH_TYING * len(start):
-            narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
-            report = solver.solve(narrow, tied, ties.narrow(start))
-            return report._replace(w=ties.widen(report.w))
-    return check_report(solver.solve(objective.bind(problem), penalty, start), solver, len(start))

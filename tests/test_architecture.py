@@ -42,11 +42,11 @@ MAY_IMPORT = {
     "metrics": CORE | {"_validation"},
     "datasets": CORE | {"_validation"},
     "inspection": CORE | {"_validation", "_objectives"},
-    "training": CORE | LEARNING | {"_settings"},
-    "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training"},
-    "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training", "_estimator"},
-    "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "training", "_estimator", "crf"},
-    "__init__": TOOLS | ESTIMATORS | {"_version"},
+    "training": LEARNING,
+    "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
+    "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
+    "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "crf"},
+    "__init__": TOOLS | ESTIMATORS | {"_version", "training"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
 

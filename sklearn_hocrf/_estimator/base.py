@@ -7,31 +7,27 @@ changes only at the end of a successful fit.
 
 from __future__ import annotations
 
-import sys
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable
-from inspect import signature
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import refuse_infinite_sum
 from .._data.labels import decode_labels
-from .._objectives import Problem
-from .._penalties import L2, ElasticNet
+from .._objectives import Objective, Problem
 from .._persistence import VersionMixin
-from .._solvers import OWLQN, check_needs, one_blas_thread
-from .._validation import check_class_weight, check_sequence_weight, read_sequences, read_training_sequences, warn_user
+from .._settings import capability
+from .._validation import check_class_weight, check_sequence_weight, read_sequences, read_training_sequences
 from .._validation._sklearn import fit_context
-from ..training import OBJECTIVES, SOLVERS, minimise
 from .fitted import Fitted
+from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged
 from .parameters import PARAMETER_CONSTRAINTS, check_parameters
 from .partial_fit import PartialFitMixin
 from .patterns import pattern_codes, pattern_labels, select_patterns
@@ -155,23 +151,16 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         >>> HighOrderCRF().fit(X, y).classes_
         array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
         """
-        objective, penalty, solver = self._choose_training()
+        training = self._choose_training()
         sequences = read_training_sequences(self, X, sample_weight)
         data = sequences.with_targets(self._read_training_targets(y, sequences))
         problem = self._build_problem(data)
-        layout = problem.layout
-        if self.penalty is None:
-            penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
-        with one_blas_thread():
-            stages = self._minimise(solver, objective, penalty, problem, self._starting_weights(layout, data))
-        report = stages[-1]
-        weights = report.w
-        if getattr(penalty, "strength", None) is not None:
-            layout, weights = layout.pruned(weights)
-        self._keep(self._learned(data, layout, weights, report))
-        for stage in stages:
-            if not stage.converged:
-                self._warn_not_converged(solver, stage, is_last=stage is report)
+        is_warm = self.warm_start and hasattr(self, "coef_")
+        start = self._last_weights(problem.layout, data) if is_warm else np.zeros(problem.layout.n_weights)
+        stages = training.run(problem, start, is_warm)
+        layout, weights = training.without_zeros(problem.layout, stages[-1].w)
+        self._keep(self._learned(data, layout, weights, stages[-1]))
+        warn_not_converged(type(self).__name__, training.solver, stages)
         return self
 
     def _build_problem(self, data) -> Problem:
@@ -183,44 +172,17 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         check_parameters(self.get_params(deep=False))
 
     def _choose_training(self):
-        """Check parameters and return objective, penalty (or its class) and solver, which go together."""
+        """Check parameters and return the :class:`Training` that they ask for."""
         self._check_parameters()
-        objective, penalty = self._choose_objective(), self._choose_penalty()
-        solver = self._choose_solver(objective, penalty)
-        check_needs(solver, objective, penalty)
-        return objective, penalty, solver
+        return choose_training(self.get_params(deep=False), type(self).__name__)
 
     def _choose_objective(self):
         """Return the training criterion, without data."""
-        return OBJECTIVES[self.objective]() if isinstance(self.objective, str) else self.objective
+        return choose_objective(self.objective)
 
-    def _choose_penalty(self):
-        """Return the given penalty, or the class of that of ``sigma_reg`` and ``l1_reg``."""
-        if self.penalty is not None:
-            return self.penalty
-        return ElasticNet if np.any(self.l1_reg) else L2
-
-    def _choose_solver(self, objective, penalty):
-        if not isinstance(self.solver, str):
-            return self.solver
-        name = getattr(objective, "default_solver", "lbfgs") if self.solver == "auto" else self.solver
-        solver_class = SOLVERS[name]
-        if name == "lbfgs" and not hasattr(penalty, "value_gradient"):  # absolute values of the weights
-            solver_class = OWLQN
-        settings = {"tol": self.tol, "max_iter": self.max_iter}
-        if "random_state" in signature(solver_class).parameters:
-            settings["random_state"] = self.random_state
-        return solver_class(**settings, callback=self._write_progress if self.verbose else None)
-
-    def _strengths_of_weights(self, order_of_weight):
-        """Return the precision of each weight and, if there is an L1 penalty, its strength: what the penalty takes."""
-
-        def by_order(values):
-            values = np.atleast_1d(values).astype(np.float64)
-            return values[np.minimum(order_of_weight, len(values) - 1)]
-
-        precision = (1.0 / by_order(self.sigma_reg)) ** 2
-        return (precision, by_order(self.l1_reg)) if np.any(self.l1_reg) else (precision,)
+    def _choose_prior(self):
+        """Return the prior, which has the penalty of a layout."""
+        return choose_prior(self.get_params(deep=False))
 
     def _select_patterns(self, patterns, labels, codes, offsets, sequence_weight):
         """Return the label patterns of the model; ``patterns`` takes the place of the parameter unless it is None."""
@@ -240,29 +202,11 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         refuse_infinite_sum(weight, "class_weight times sample_weight")
         return weight
 
-    def _starting_weights(self, layout, data):
-        """Return zeros, or with ``warm_start`` the weights of the last fit, matched by pattern and feature."""
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return np.zeros(layout.n_weights)
+    def _last_weights(self, layout, data):
+        """Return the weights of the last fit, matched by pattern and feature; 0 for new ones."""
         rows = _matching(pattern_labels(layout.patterns, data.targets.labels), self.patterns_)
         columns = _matching(*_feature_keys(data.features, self._features))
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
-
-    def _minimise(self, solver, objective, penalty, problem, start):
-        """Return the solver's reports; where the objective starts from weights of another one, that comes first."""
-        first, stages = getattr(objective, "starting_objective", lambda: None)(), []
-        if first is not None and not (self.warm_start and hasattr(self, "coef_")):
-            stages = self._minimise(solver, first, penalty, problem, start)
-            start = stages[-1].w
-        return [*stages, minimise(solver, objective, penalty, problem, start)]
-
-    def _write_progress(self, progress):
-        known = [f"iteration {progress.n_iter}", f"objective {progress.value:.6f}"]
-        if np.isfinite(progress.gradient_norm):
-            known.append(f"gradient norm {progress.gradient_norm:.3g}")
-        if np.isfinite(progress.gap):
-            known.append(f"at most {progress.gap:.3g} above the optimum")
-        sys.stderr.write(f"{type(self).__name__}: {', '.join(known)}\n")
 
     def _learned(self, data, layout, weights, report, stream=None) -> Fitted:
         """Return what fit has learned."""
@@ -327,29 +271,11 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         check_is_fitted(copy)
         return copy
 
-    def _warn_not_converged(self, solver, report, is_last):
-        trained = type(self).__name__ if is_last else f"{type(self).__name__}: training of the weights to start from"
-        known = [f"{trained} did not converge in {report.n_iter} iterations"]
-        if np.isfinite(report.gradient_norm):
-            known.append(f"the gradient norm is {report.gradient_norm:.3g}")
-        if np.isfinite(report.gap):
-            known.append(f"the objective is at most {report.gap:.3g} above the optimum")
-        remedy = f"Increase max_iter (now {report.n_iter})"
-        if report.n_iter < getattr(solver, "max_iter", np.inf):  # the line search found nothing better: rounding errors
-            remedy = "It can get no closer to the optimum: increase tol"
-            remedy += f" (now {solver.tol:g})" if hasattr(solver, "tol") else ""
-        if report.remedy:
-            remedy = report.remedy
-        elif len(known) > 1:  # there is a minimum to come near to
-            remedy += ", scale numeric features, or choose a smaller sigma_reg"
-        warn_user(f"{'; '.join(known)}. {remedy}. (Solver: {report.message})", ConvergenceWarning)
-
     def _has_probabilities(self):
         """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
         learned = getattr(self, "_fitted", None)
         given = self.objective if learned is None else learned.trained_with["objective"]
-        objective = OBJECTIVES[given] if isinstance(given, str) else given
-        if not getattr(objective, "gives_probabilities", True):
+        if not capability(choose_objective(given), Objective, "gives_probabilities"):
             raise AttributeError(
                 f"objective={given!r} trains scores that are no logarithms of probabilities, as objective='likelihood' "
                 "does"

@@ -11,7 +11,7 @@ import numpy as np
 from .._data.checks import short
 from .._validation import warn_user
 from .._validation._sklearn import HasMethods, Interval, StrOptions
-from ..training import OBJECTIVES, SOLVERS
+from .fitting import OBJECTIVES, SOLVERS
 
 __all__ = [
     "PARAMETER_CONSTRAINTS",

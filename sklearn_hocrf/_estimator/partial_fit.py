@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from .._solvers import check_report, one_blas_thread
+from .._objectives import Objective
+from .._settings import capability
 from .._validation import read_more_sequences, read_training_sequences
 from .._validation._sklearn import fit_context
-from ..training import OBJECTIVES, SOLVERS
+from .fitting import OBJECTIVES, SOLVERS, warn_not_converged
 from .parameters import check_patterns
 
 __all__ = ["PartialFitMixin"]
@@ -24,7 +25,7 @@ def _can_stream(estimator):
     if isinstance(solver, str):
         objective = estimator.objective
         objective = OBJECTIVES.get(objective) if isinstance(objective, str) else objective
-        name = getattr(objective, "default_solver", "lbfgs") if solver == "auto" else solver
+        name = capability(objective, Objective, "default_solver") if solver == "auto" else solver
         solver = SOLVERS.get(name)
     if hasattr(solver, "partial_solve"):
         return True
@@ -103,32 +104,30 @@ class PartialFitMixin:
         >>> crf.partial_fit([[["men"], ["walk"]]], [["NOUN", "VERB"]]).predict([[["the"], ["walk"]]])
         [['DET', 'NOUN']]
         """
-        objective, penalty, solver = self._choose_training()
+        training = self._choose_training()
         self._check_stream_parameters(patterns)
         if hasattr(self, "_fitted"):
             data, layout, places = self._read_next(X, y, classes, patterns, sample_weight)
-            state, solver_class = self._fitted.stream or (None, None)
-            if type(solver) is not solver_class:  # a state means nothing to a solver of another kind
-                state = None
-            w0 = self._weights.copy()
-            if places is not None:
-                w0 = np.zeros(layout.n_weights)
-                w0[places] = self._weights
-                state = None if state is None else state.moved(places, layout.n_weights)
+            start, state = self._last_point(training.solver, layout, places)
         else:
             data = self._read_first(X, y, classes, sample_weight)
             layout = self._build_layout(data, patterns=patterns)
-            state, w0 = None, np.zeros(layout.n_weights)
-        problem = self._pose_problem(layout, data)
-        if self.penalty is None:
-            penalty = penalty(*self._strengths_of_weights(layout.order_of_weight))
-        with one_blas_thread():
-            report, state = solver.partial_solve(objective.bind(problem), penalty, w0, state)
-        report = check_report(report, solver, layout.n_weights)
-        self._keep(self._learned(data, layout, report.w, report, stream=(state, type(solver))))
-        if not report.converged:
-            self._warn_not_converged(solver, report, is_last=True)
+            start, state = np.zeros(layout.n_weights), None
+        report, state = training.run_one_pass(self._pose_problem(layout, data), start, state)
+        self._keep(self._learned(data, layout, report.w, report, stream=(state, type(training.solver))))
+        warn_not_converged(type(self).__name__, training.solver, [report])
         return self
+
+    def _last_point(self, solver, layout, places):
+        """Return the weights to start from under a layout, and the state of the solver there, or None."""
+        state, solver_class = self._fitted.stream or (None, None)
+        if type(solver) is not solver_class:  # a state means nothing to a solver of another kind
+            state = None
+        if places is None:
+            return self._weights.copy(), state
+        start = np.zeros(layout.n_weights)
+        start[places] = self._weights
+        return start, None if state is None else state.moved(places, layout.n_weights)
 
     def _check_stream_parameters(self, patterns):
         check_patterns(patterns)

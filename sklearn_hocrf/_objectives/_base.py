@@ -28,6 +28,8 @@ class Objective(Settings):
         Whether it is convex in the weights, so that the norm of a gradient bounds the distance from the minimum.
     default_solver : str
         Name of the solver that ``solver="auto"`` stands for.
+    depends_on_scores_only : bool
+        Whether weights enter through scores alone. Derived classes have to say so again.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Objective(Settings):
     gives_probabilities = True
     is_convex = True
     default_solver = "lbfgs"
+    depends_on_scores_only = False
 
     def bind(self, problem: Problem) -> Self:
         """Return this criterion of labelled data; the unbound one stays as it is."""

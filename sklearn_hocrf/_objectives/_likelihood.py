@@ -50,6 +50,8 @@ class NegativeLogLikelihood(Objective):
     True
     """
 
+    depends_on_scores_only = True
+
     def _prepare(self):
         self._empirical = self.problem.empirical_counts()
 

@@ -5,7 +5,7 @@ calls of the two; :func:`check_needs` holds them against it before any work.
 """
 
 from ._blas import one_blas_thread
-from ._common import Progress, SolverReport, check_needs, check_report
+from ._common import Progress, Solver, SolverReport, check_needs, check_report
 from ._frank_wolfe import FrankWolfe
 from ._lbfgs import LBFGS
 from ._newton import NewtonCG
@@ -22,6 +22,7 @@ __all__ = [
     "OWLQN",
     "Progress",
     "SGD",
+    "Solver",
     "SolverReport",
     "check_needs",
     "check_report",

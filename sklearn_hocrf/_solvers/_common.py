@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._settings import Settings, check, is_integer, is_number
+from .._settings import Settings, capability, check, is_integer, is_number
 
 __all__ = [
     "Progress",
@@ -65,6 +65,11 @@ class Solver(Settings):
         For settings that are out of range.
     """
 
+    needs: Mapping[str, tuple[str, ...]] = {}  # methods that it calls, of "objective" and "penalty"
+    instead = ""  # what to use where these are missing
+    uses_penalty = True
+    keeps_equal_weights_equal = False  # where objective and penalty treat them alike; derived classes say so again
+
     def __init__(
         self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], None] | None = None
     ) -> None:
@@ -100,18 +105,18 @@ def check_needs(solver, objective: Any, penalty: Any):
     """
     name = type(solver).__name__
     parts = {"objective": objective, "penalty": penalty}
-    for role, methods in getattr(solver, "needs", {}).items():
+    for role, methods in capability(solver, Solver, "needs").items():
         part = parts[role]
         missing = [method for method in methods if not hasattr(part, method)]
         if missing:
-            instead = getattr(solver, "instead", "")
+            instead = capability(solver, Solver, "instead")
             if role == "objective" and hasattr(part, "default_solver"):
                 instead = f"Use solver='{part.default_solver}' with it"
             raise ValueError(
                 f"the solver {name} needs {', '.join(missing)} of the {role}, which {_name(part)} does not have. "
                 f"{instead}".rstrip()
             )
-    if not getattr(solver, "uses_penalty", True) and not _is_plain(penalty):
+    if not capability(solver, Solver, "uses_penalty") and not _is_plain(penalty):
         raise ValueError(f"the solver {name} uses no penalty, but l1_reg or penalty asks for {_name(penalty)}")
 
 

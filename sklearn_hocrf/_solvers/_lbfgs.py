@@ -45,6 +45,7 @@ class LBFGS(QuasiNewton):
 
     needs = {"objective": ("value_gradient",), "penalty": ("value_gradient",)}
     instead = "For l1_reg > 0 use solver='lbfgs', which stands for OWLQN then, or an OWLQN"
+    keeps_equal_weights_equal = True
     most_steps = 30  # of a line search; the very first step may be far too long
     c2 = 0.9  # share of the first slope's size that the last one may have
     rounding = 1e-9  # relative difference below which values are not trusted

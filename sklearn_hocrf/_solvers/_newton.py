@@ -44,6 +44,7 @@ class NewtonCG(Solver):
 
     needs = {"objective": ("value_gradient", "hessp"), "penalty": ("value_gradient", "hessp")}
     instead = "Use solver='lbfgs', which asks for no second derivatives and takes l1_reg > 0, too"
+    keeps_equal_weights_equal = True
 
     progress = 0.5  # share of the gradient's norm to which another call must bring it to be worth one more
 

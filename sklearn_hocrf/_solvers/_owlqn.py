@@ -40,6 +40,7 @@ class OWLQN(QuasiNewton):
     """
 
     needs = {"objective": ("value_gradient",), "penalty": ("smooth_value_gradient", "strengths")}
+    keeps_equal_weights_equal = True
     most_steps = 40  # of a line search
     rounding = 4 * np.finfo(float).eps  # relative error of values
 

@@ -212,19 +212,17 @@ class _Laplace:
 def _precision(estimator: Any, layout: WeightLayout) -> np.ndarray:
     """Return the precision of the prior of each weight; raise unless the model is one of likelihood and Gaussians."""
     name = type(estimator).__name__
-    objective, penalty = estimator._choose_objective(), estimator.penalty
+    objective, penalty = estimator._choose_objective(), estimator._choose_prior().penalty(layout)
     if type(objective) is not NegativeLogLikelihood:
         raise ValueError(
             f"standard errors are those of maximum likelihood, but {name} has objective={estimator.objective!r}: fit "
             "one with objective='likelihood'"
         )
-    if np.any(estimator.l1_reg) or getattr(penalty, "strength", None) is not None:
+    if getattr(penalty, "strength", None) is not None:
         raise ValueError(
             f"the Laplace approximation needs a penalty with second derivatives, but that of {name} has absolute "
             "values: fit with l1_reg=0, and sigma_reg"
         )
-    if penalty is None:
-        return estimator._strengths_of_weights(layout.order_of_weight)[0]
     if not hasattr(penalty, "precision"):
         raise ValueError(
             f"the penalty {type(penalty).__name__} has no precision, which the Laplace approximation needs: use an L2"
