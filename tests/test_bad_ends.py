@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._validation import read_training_sequences
 from sklearn_hocrf.training import L2, NegativeLogLikelihood
 
 OBJECTIVES = {"bcfw": "hinge", "perceptron": "perceptron"}
@@ -147,9 +148,8 @@ def test_a_negative_log_likelihood_is_never_below_0():
 
 
 def _data(crf, X, y):
-    from sklearn_hocrf._validation import check_training_data
-
-    return check_training_data(crf, X, y, None, crf._read_training_targets)
+    sequences = read_training_sequences(crf, X)
+    return sequences.with_targets(crf._read_training_targets(y, sequences))
 
 
 def test_a_first_stage_that_stops_early_is_warned_about():
