@@ -74,10 +74,10 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     is_state = np.zeros(len(parent), dtype=bool)
     is_state[parent] = True  # the root (node 0) and proper prefixes
     is_state[length == 1] = True
-    up, fail = _suffix_links(parent, label, length, is_state, n_labels)
+    longest_suffix, fail = _suffix_links(parent, label, length, is_state, n_labels)
     target = np.arange(len(parent))
     while not is_state[target].all():
-        target = np.where(is_state[target], target, up[target])
+        target = np.where(is_state[target], target, longest_suffix[target])
 
     # number the states by (last label, length, trie order), the arcs by (target, length)
     states = np.flatnonzero(is_state)
@@ -98,7 +98,7 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
         state_of_node[parent[arcs]],
         label[arcs],
         state_of_node[target[arcs]],
-        np.where(up[arcs] > 0, arc_of_node[up[arcs]], -1),
+        np.where(longest_suffix[arcs] > 0, arc_of_node[longest_suffix[arcs]], -1),
         length[arcs],
         arc_pattern,
         pattern_arc,
@@ -149,7 +149,7 @@ def _suffix_links(parent, label, length, is_state, n_labels):
     Depth by depth: the suffix of ``p y`` is ``q y`` for the longest suffix state q of p that has a y-edge.
     """
     edge_keys = parent[1:] * n_labels + label[1:]  # node numbers follow these keys, so they are sorted
-    up = np.zeros(len(parent), dtype=np.int64)
+    longest_suffix = np.zeros(len(parent), dtype=np.int64)
     fail = np.zeros(len(parent), dtype=np.int64)
     for depth in range(2, int(length.max()) + 1):
         nodes = np.flatnonzero(length == depth)
@@ -157,13 +157,13 @@ def _suffix_links(parent, label, length, is_state, n_labels):
         unresolved = np.arange(len(nodes))
         while len(unresolved):
             keys = suffix[unresolved] * n_labels + label[nodes[unresolved]]
-            place = np.minimum(np.searchsorted(edge_keys, keys), len(edge_keys) - 1)
-            found = edge_keys[place] == keys
-            up[nodes[unresolved[found]]] = place[found] + 1
-            unresolved = unresolved[~found]
+            edge = np.minimum(np.searchsorted(edge_keys, keys), len(edge_keys) - 1)
+            has_edge = edge_keys[edge] == keys
+            longest_suffix[nodes[unresolved[has_edge]]] = edge[has_edge] + 1
+            unresolved = unresolved[~has_edge]
             suffix[unresolved] = fail[suffix[unresolved]]
-        link = up[nodes]
+        link = longest_suffix[nodes]
         while not is_state[link].all():
-            link = np.where(is_state[link], link, up[link])
+            link = np.where(is_state[link], link, longest_suffix[link])
         fail[nodes] = link
-    return up, fail
+    return longest_suffix, fail

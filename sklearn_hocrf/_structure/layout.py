@@ -218,11 +218,11 @@ class WeightLayout:
     def coef(self, weights) -> sparse.csr_array:
         """Return the weights of the pairs as a sparse matrix of shape (Z, n_features)."""
         shape = (len(self.patterns.lengths), self.n_features)
-        place = self.pair_pattern, self.pair_feature
-        return sparse.coo_array((weights[: self.n_pairs], place), shape=shape).tocsr()
+        cells = self.pair_pattern, self.pair_feature
+        return sparse.coo_array((weights[: self.n_pairs], cells), shape=shape).tocsr()
 
     def weights(self, pattern_coef, coef) -> np.ndarray:
-        """Return the weight vector of given coefficients; pairs and patterns that have no weight here are left out."""
+        """Return the weight vector of given coefficients, without pairs and patterns that have no weight."""
         pairs = values_at(sparse.csr_array(coef), self.pair_pattern, self.pair_feature)
         return np.concatenate([pairs, np.asarray(pattern_coef)[self.bias_pattern]])
 
@@ -238,15 +238,15 @@ class WeightLayout:
         token_scores.count_kinds(indptr, ranks, self.pairs.starts, n_dense, counts)
         cuts = offsets_of(counts)
         n_entries = int(cuts[-1])
-        found = TokenFeatures(
+        features = TokenFeatures(
             *(freeze(cuts[kind::3], np.int64) for kind in range(3)),
             np.empty(n_entries, dtype=np.uint32),
             np.empty(n_entries, dtype=np.uint32),
             np.empty(n_entries if len(values) else 0),
         )
-        token_scores.sort_kinds(indptr, ranks, values, self.pairs.starts, self.pairs.columns, n_dense, found)
-        place, other = (freeze(numbers, np.uint32) for numbers in (found.place, found.other))
-        return found._replace(place=place, other=other, values=freeze(found.values, np.float64))
+        token_scores.sort_kinds(indptr, ranks, values, self.pairs.starts, self.pairs.columns, n_dense, features)
+        place, other = (freeze(numbers, np.uint32) for numbers in (features.place, features.other))
+        return features._replace(place=place, other=other, values=freeze(features.values, np.float64))
 
     def with_columns(self, columns) -> tuple[Self, np.ndarray]:
         """Return a layout with more score columns, without weights, and the number of the column of each.

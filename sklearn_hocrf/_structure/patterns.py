@@ -42,8 +42,8 @@ class PatternTable(NamedTuple):
         if not longest or len(labels) != len(lengths) or lengths.max(initial=0) != longest:
             raise ValueError(f"label patterns of shape {labels.shape} do not go with {len(lengths)} lengths")
         table = PatternTable(freeze(labels, np.int32), lengths)
-        there = np.arange(longest) >= longest - lengths[:, None]
-        if (labels < np.where(there, 0, -1)).any() or (labels >= np.where(there, table.n_labels, 0)).any():
+        is_label = np.arange(longest) >= longest - lengths[:, None]
+        if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, table.n_labels, 0)).any():
             raise ValueError(
                 f"labels of patterns must lie in [0, {table.n_labels}), with -1 on the left of shorter ones"
             )

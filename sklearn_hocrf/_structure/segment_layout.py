@@ -2,8 +2,8 @@
 
 A score column is a label pattern in a channel. What the columns say about a segment [u, v) goes two ways. Columns of
 longer patterns at the segment's first token only say something about the border at u: they move the arc scores there,
-as in a chain. All others make a score of the whole segment, one number for each *target*, start and length: the first
-L targets are the single labels, the others the longer patterns that have such columns.
+as in a chain. All others make a score of the whole segment, one number for each *scored pattern*, start and length: the
+first L scored patterns are the single labels, the others the longer patterns that have such columns.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _CHUNK = 1 << 18  # candidate segments whose features are computed at a time
 
 
 class SegmentIndex(NamedTuple):
-    """How segment scores are laid out for kernels.   K targets, E entries of a row, H members, Q span arcs.
+    """How segment scores are laid out for kernels.   K scored patterns, E cells of a row, H members, Q span arcs.
 
-    The row of a token holds the scores of the segments that end with it: entry ``first_cell[k] + d - 1`` is that of
-    target k for length d. Members of a target are its columns, with their channels.
+    The row of a token holds the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is that of
+    scored pattern k for length d. Members of a scored pattern are its columns, with their channels.
     """
 
     longest: np.ndarray  # (K,) int64   highest length
@@ -63,10 +63,10 @@ class SegmentIndex(NamedTuple):
     member_column: np.ndarray  # (H,) int32
     member_channel: np.ndarray  # (H, 4) int32   anchor, offset, shortest, longest
     column_scored: np.ndarray  # (C,) int32   -1 for columns that move arcs
-    arc_span: np.ndarray  # (A,) int32   -1 for arcs whose suffixes of two or more labels are no targets
+    arc_span: np.ndarray  # (A,) int32   -1 for arcs no suffix of which, of two or more labels, is scored
     span_arc: np.ndarray  # (Q,) int32   shortest arcs first
     span_suffix: np.ndarray  # (Q,) int32   the arc's longest proper suffix, if it is a span arc, or -1
-    span_scored: np.ndarray  # (Q,) int32   target of the arc's own pattern, or -1
+    span_scored: np.ndarray  # (Q,) int32   scored pattern of the arc, or -1
 
     @property
     def n_cells(self) -> int:
@@ -79,7 +79,7 @@ class CandidateFeatures(NamedTuple):
     token_starts: np.ndarray  # (N + 1,) int64   candidates that end with each token
     length: np.ndarray  # (M,) int32
     indptr: np.ndarray  # (M + 1,) int64
-    first: np.ndarray  # (nnz,) uint32   first pair of each entry's feature
+    first: np.ndarray  # (nnz,) uint32   first pair of each feature
     stop: np.ndarray  # (nnz,) uint32   end of its pairs
     values: np.ndarray  # (nnz,) float64, or empty where all values are 1
 
@@ -92,7 +92,7 @@ class SharedFeatures(NamedTuple):
     values: np.ndarray  # (nnz,) float64
     starts: np.ndarray  # (A + 1,) int64   each attribute's pairs
     pair_range: np.ndarray  # int32   range of the pair
-    ranges: np.ndarray  # (G, 3) int64   target, tokens left out at the segment's start, and at its end
+    ranges: np.ndarray  # (G, 3) int64   scored pattern, tokens left out at the segment's start, and at its end
 
 
 class SegmentRules(NamedTuple):
@@ -157,46 +157,46 @@ class SegmentLayout(WeightLayout):
         automaton, n_labels = self.automaton, self.automaton.n_labels
         begins = self.column_channel == self.channels.index(BEGIN)
         moves_arcs = begins & (self.column_pattern >= n_labels) & arcs_move
-        whole_patterns = self.column_pattern[~moves_arcs]
-        targets = np.unique(np.concatenate([np.arange(n_labels), whole_patterns]))  # patterns, labels first
-        column_scored = np.where(moves_arcs, -1, np.searchsorted(targets, self.column_pattern))
-        scored_label = self.patterns.labels[targets, -1]
+        span_patterns = self.column_pattern[~moves_arcs]
+        scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # patterns, labels first
+        column_scored = np.where(moves_arcs, -1, np.searchsorted(scored, self.column_pattern))
+        scored_label = self.patterns.labels[scored, -1]
         longest = np.minimum(self.longest, max(longest_sequence, 1))[scored_label]
         channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
         members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
         members = members[np.argsort(column_scored[members], kind="stable")]
-        target_of_arc = np.full(automaton.n_arcs, -1)
-        target_of_arc[automaton.pattern_arc[targets[n_labels:]]] = np.arange(n_labels, len(targets))
-        arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, target_of_arc >= 0)
+        scored_of_arc = np.full(automaton.n_arcs, -1)
+        scored_of_arc[automaton.pattern_arc[scored[n_labels:]]] = np.arange(n_labels, len(scored))
+        arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
         return SegmentIndex(
             freeze(longest, np.int64),
             freeze(offsets_of(longest), np.int64),
             freeze(scored_label, np.int32),
             freeze(np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1, np.int64),
-            freeze(np.searchsorted(column_scored[members], np.arange(len(targets) + 1)), np.int64),
+            freeze(np.searchsorted(column_scored[members], np.arange(len(scored) + 1)), np.int64),
             freeze(members, np.int32),
             freeze(channels[members], np.int32),
             freeze(column_scored, np.int32),
             freeze(arc_span, np.int32),
             freeze(span_arc, np.int32),
             freeze(span_suffix, np.int32),
-            freeze(target_of_arc[span_arc], np.int32),
+            freeze(scored_of_arc[span_arc], np.int32),
         )
 
-    def length_matrix(self, tables: SegmentIndex) -> sparse.csr_array:
+    def length_matrix(self, index: SegmentIndex) -> sparse.csr_array:
         """Return the matrix of shape (E, n_pairs) that makes length scores of the pairs' weights."""
         rows, columns, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
         for first, block in self.length_blocks:
             feature = self.pair_feature - first
             pairs = np.flatnonzero((feature >= 0) & (feature < block.n_features))
-            targets = tables.column_scored[self.pairs.columns[pairs]]
-            counts = tables.longest[targets]
+            scored = index.column_scored[self.pairs.columns[pairs]]
+            counts = index.longest[scored]
             d = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-            rows.append(np.repeat(tables.first_cell[targets], counts) + d)
+            rows.append(np.repeat(index.first_cell[scored], counts) + d)
             columns.append(np.repeat(pairs, counts))
             values.append(block.table(int(counts.max(initial=1)))[d, np.repeat(feature[pairs], counts)])
-        place = np.concatenate(rows), np.concatenate(columns)
-        matrix = sparse.csr_array((np.concatenate(values), place), shape=(tables.n_cells, self.n_pairs))
+        cells = np.concatenate(rows), np.concatenate(columns)
+        matrix = sparse.csr_array((np.concatenate(values), cells), shape=(index.n_cells, self.n_pairs))
         matrix.eliminate_zeros()
         return matrix
 
@@ -213,9 +213,9 @@ class SegmentLayout(WeightLayout):
             np.concatenate([part[i] for part in parts]) if parts else np.empty(0, np.int64) for i in range(5)
         )
         ranks = self.rank_of_attribute[attributes.astype(np.int64)]
-        known = ranks >= 0
-        indptr = offsets_of(known)[offsets_of(counts)]
-        ranks, values = ranks[known], values[known]
+        has_pairs = ranks >= 0
+        indptr = offsets_of(has_pairs)[offsets_of(counts)]
+        ranks, values = ranks[has_pairs], values[has_pairs]
         kept = np.flatnonzero(np.diff(indptr) > 0)
         return CandidateFeatures(
             freeze(np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1)), np.int64),
@@ -226,12 +226,12 @@ class SegmentLayout(WeightLayout):
             freeze(np.empty(0) if (values == 1).all() else values, np.float64),
         )
 
-    def shared_features(self, batch: SequenceBatch, tables: SegmentIndex) -> SharedFeatures:
+    def shared_features(self, batch: SequenceBatch, index: SegmentIndex) -> SharedFeatures:
         """Return the attributes of a batch's tokens that columns of ranges count."""
         channels = np.array(self.channels)[self.column_channel]
         ranged = channels[:, 0] == RANGE
         trim = channels[:, 2] - 1 - channels[:, 1]
-        ranges = np.stack([tables.column_scored, channels[:, 1], trim], axis=1)[ranged]
+        ranges = np.stack([index.column_scored, channels[:, 1], trim], axis=1)[ranged]
         pairs = np.flatnonzero(ranged[self.pairs.columns])
         starts = np.searchsorted(pairs, self.pairs.starts)
         matrix = batch.tocsr().copy()
@@ -259,10 +259,10 @@ class SegmentLayout(WeightLayout):
         counts = np.minimum(position + 1, self.longest.max())
         last = np.repeat(ends, counts)
         length = 1 + np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
-        found = [(first, block.rows(batch, last + 1 - length, last + 1)) for first, block in blocks]
-        matrix = sparse.csr_array(sparse.hstack([rows for _, rows in found], format="csr"))
+        blocks_of_candidates = [(first, block.rows(batch, last + 1 - length, last + 1)) for first, block in blocks]
+        matrix = sparse.csr_array(sparse.hstack([rows for _, rows in blocks_of_candidates], format="csr"))
         matrix.sum_duplicates()
-        feature = np.concatenate([first + np.arange(rows.shape[1]) for first, rows in found])
+        feature = np.concatenate([first + np.arange(rows.shape[1]) for first, rows in blocks_of_candidates])
         attributes = self.features.attribute[feature][matrix.indices]
         return last, length, np.diff(matrix.indptr), attributes, matrix.data
 
@@ -294,11 +294,10 @@ class SegmentLayout(WeightLayout):
         products = sparse.csr_array(
             segment_features(batch, segments.start, segments.stop) @ sparse.csr_array(self.coef(weights).T)
         )
-        every = np.arange(len(arcs))
         for order in range(int(self.patterns.lengths.max())):
             pattern = suffix_patterns(self.automaton, arcs, order)
-            there = np.flatnonzero(pattern >= 0)
-            scores[there] += values_at(products, every[there], pattern[there])
+            ends = np.flatnonzero(pattern >= 0)
+            scores[ends] += values_at(products, ends, pattern[ends])
         return np.where(segments.lengths > self.longest[segments.codes], -np.inf, scores)
 
 
