@@ -15,21 +15,21 @@ __all__ = ["FrankWolfe"]
 class FrankWolfe(RandomSolver):
     """Block-coordinate Frank-Wolfe on the dual problem, for sums of maxima of linear functions with an L2 penalty.
 
-    The objective is a sum of terms max_y [ cost_n(y) - w . d_n(y) ], one a sequence, and the penalty is the sum of
-    precision w^2 / 2. The dual problem is to choose a convex combination of the y for each term: ``precision * w`` is
-    then the sum of the combinations of d_n(y). In each pass all terms, a group at a time and in random order, ask for
-    the y of their maxima. Such a y joins the *corners* of its term, and shares of the combination move, in steps of
-    best length, from the corner of lowest slope to that of highest. Then come passes over the terms that only move
-    shares between the corners there are, which reads no data. A corner without a share is forgotten.
+    The objective is a sum of terms max_y [ cost_n(y) - w . d_n(y) ], one per sequence, and the penalty is the sum of
+    precision w^2 / 2. The dual problem chooses a convex combination of the y for each term; ``precision * w`` is then
+    the sum of the combinations of d_n(y). Each pass visits all terms in random order, a group at a time, and computes
+    the y of their maxima. Each such y becomes an *atom* of its term. Pairwise steps of optimal length then move convex
+    weight from the atom of lowest slope to the atom of highest slope. Further passes over the terms move weight between
+    existing atoms only, which reads no data. Atoms of weight 0 are pruned.
 
-    The minimised function, less the dual one, is the duality gap, which bounds the distance from the minimum. It is
-    computed after each pass. A pass makes the dual function larger, and may make the minimised one larger, too: the
-    weights are those of the pass after which it was lowest.
+    The minimised function minus the dual one is the duality gap, which bounds the distance from the minimum. It is
+    computed after each pass. A pass increases the dual function, and may increase the minimised function, too;
+    therefore the solver returns the weights of the pass after which the minimised function was lowest.
 
-    The dual variables that belong to given weights are not known, so it always starts from 0. A step takes time in
-    proportion to the weights in which the corners of its term differ from the truth, not to the number of weights. What
-    is kept is 12 bytes for each such weight and corner, as a rule 5 to 10 corners a term, beside a few numbers a
-    weight.
+    Training always starts from 0, because the dual variables of given weights are unknown. The time of a step is
+    proportional to the number of weights in which the atoms of its term differ from the truth, not to the number of
+    all weights. Memory is 12 bytes for each such weight and atom, with typically 5 to 10 atoms per term, and a few
+    numbers per weight.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class FrankWolfe(RandomSolver):
     instead = "l1_reg does not go with objective='hinge': use sigma_reg alone, or objective='likelihood'"
     group = 64  # terms that ask at a time, but at most a tenth of all
     n_steps = 10  # pairwise steps of a term in a row
-    n_rounds = 50  # most passes over the corners after each over the data
+    n_rounds = 50  # most passes over the atoms after each over the data
     worth = 0.5  # they end with one that gains at most this share of what the pass over the data has gained
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
@@ -117,12 +117,12 @@ class FrankWolfe(RandomSolver):
             value = dual.value()
             if value - before <= least:
                 break
-        dual.forget()
+        dual.prune()
         return dual.n_moves > n_moves
 
 
 class _Dual:
-    """The dual problem: a convex combination of corners for each term, and the weights that all of them make."""
+    """The dual problem: a convex combination of atoms for each term, and the weights that all of them make."""
 
     def __init__(self, objective, precision, n_steps):
         n_weights = len(precision)
@@ -141,62 +141,62 @@ class _Dual:
         return self._cost - 0.5 * float(self._precision * self.w @ self.w)
 
     def ask(self, terms):
-        """Find the maxima of some terms, and move shares to them."""
-        for term, found in zip(terms.tolist(), self._oracle.violations(terms), strict=True):
-            if found.cost > 0 or len(found.indices):
-                self._terms[term].add(found, self._variance, self._scaled)
+        """Find the maxima of some terms, and move convex weight to them."""
+        for term, violation in zip(terms.tolist(), self._oracle.violations(terms), strict=True):
+            if violation.cost > 0 or len(violation.indices):
+                self._terms[term].add(violation, self._variance, self._scaled)
             self.exchange(term)
 
     def exchange(self, term):
-        """Move shares between the corners of a term."""
+        """Move convex weight between the atoms of a term."""
         term = self._terms[term]
         if len(term.costs) > 1:
             steps = np.empty(len(term.indices))
-            known = term.indices, term.values, term.starts, term.costs, term.products, term.shares
-            moved, cost = frank_wolfe.exchange_weights(*known, self.w, self._variance, self._n_steps, steps)
+            atoms = term.indices, term.values, term.starts, term.costs, term.products, term.convex_weights
+            moved, cost = frank_wolfe.exchange_weights(*atoms, self.w, self._variance, self._n_steps, steps)
             if moved:
                 self.n_moves += 1
                 self._cost += cost
                 self._oracle.move(term.indices, steps)
 
-    def forget(self):
-        """Forget the corners without a share."""
+    def prune(self):
+        """Remove the atoms of weight 0."""
         for term in self._terms:
-            term.forget()
+            term.prune()
 
 
 class _Term:
-    """The corners of a term; the first is the truth, without entries and of cost 0.   M corners, E entries."""
+    """The atoms of a term; the first is the truth, without entries and of cost 0.   M atoms, E entries."""
 
-    __slots__ = ("costs", "indices", "products", "shares", "starts", "values")
+    __slots__ = ("convex_weights", "costs", "indices", "products", "starts", "values")
 
     def __init__(self):
         self.indices, self.values = np.empty(0, np.int32), np.empty(0)  # (E,)
-        self.starts = np.zeros(2, np.int64)  # (M + 1,)   range of each corner's entries
-        self.costs, self.shares = np.zeros(1), np.ones(1)  # (M,)
-        self.products = np.zeros((1, 1))  # (M, M)   of corners, weighted by the variance
+        self.starts = np.zeros(2, np.int64)  # (M + 1,)   range of each atom's entries
+        self.costs, self.convex_weights = np.zeros(1), np.ones(1)  # (M,)
+        self.products = np.zeros((1, 1))  # (M, M)   of atoms, weighted by the variance
 
-    def add(self, found, variance, scaled):
-        """Add a corner without a share, unless it is there already."""
+    def add(self, violation, variance, scaled):
+        """Add an atom of weight 0, unless the term has it already."""
         count, products = len(self.costs), np.empty(len(self.costs) + 1)
-        new = found.indices, found.difference
+        new = violation.indices, violation.difference
         frank_wolfe.multiply_atoms(self.indices, self.values, self.starts, *new, variance, scaled, products)
         distances = self.products.diagonal() + products[-1] - 2 * products[:-1]
-        same = (distances <= 1e-9 * products[-1]) & (np.abs(self.costs - found.cost) <= 1e-9 * found.cost)
+        same = (distances <= 1e-9 * products[-1]) & (np.abs(self.costs - violation.cost) <= 1e-9 * violation.cost)
         if same.any():
             return
         table = np.empty((count + 1, count + 1))
         table[:-1, :-1] = self.products
         table[-1], table[:, -1] = products, products
         self.products = table
-        self.indices = np.concatenate([self.indices, found.indices])
-        self.values = np.concatenate([self.values, found.difference])
+        self.indices = np.concatenate([self.indices, violation.indices])
+        self.values = np.concatenate([self.values, violation.difference])
         self.starts = np.append(self.starts, len(self.indices))
-        self.costs, self.shares = np.append(self.costs, found.cost), np.append(self.shares, 0.0)
+        self.costs, self.convex_weights = np.append(self.costs, violation.cost), np.append(self.convex_weights, 0.0)
 
-    def forget(self):
-        """Forget the corners without a share, but for the truth."""
-        kept = self.shares > 0
+    def prune(self):
+        """Remove the atoms of weight 0, except for the truth."""
+        kept = self.convex_weights > 0
         kept[0] = True
         if kept.all():
             return
@@ -204,5 +204,5 @@ class _Term:
         entries = np.repeat(kept, lengths)
         self.indices, self.values = self.indices[entries], self.values[entries]
         self.starts = np.concatenate([[0], np.cumsum(lengths[kept])])
-        self.costs, self.shares = self.costs[kept], self.shares[kept]
+        self.costs, self.convex_weights = self.costs[kept], self.convex_weights[kept]
         self.products = np.ascontiguousarray(self.products[np.ix_(kept, kept)])
