@@ -4,8 +4,8 @@
     token t     ->  features indices[indptr[t]] .. indices[indptr[t + 1]], with their values
 
 There is no padding and there are no lists of arrays: a batch of a million tokens is five arrays. All of them are
-C-contiguous, of one dtype each and read-only, so that every kernel is compiled once and so that batches that come back
-from worker processes as read-only memory maps look the same as fresh ones.
+C-contiguous and read-only, and each has a fixed dtype. So every kernel is compiled once, and batches from worker
+processes, which are read-only memory maps, have the same types as new batches.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class SequenceBatch:
         self._check()
 
     def _check(self):
-        """Raise if an array points outside another: kernels do not look."""
+        """Raise if an index is out of range: kernels do not check."""
         cuts = ("offsets", self.offsets, len(self.indptr) - 1), ("indptr", self.indptr, len(self.indices))
         for name, cut, stop in cuts:
             if not len(cut) or cut[0] != 0 or cut[-1] != stop or (cut[1:] < cut[:-1]).any():
@@ -144,8 +144,8 @@ class SequenceBatch:
     def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> SequenceBatch:
         """Return the batch whose stacked token rows are a sparse matrix of shape (N, n_features).
 
-        Entries that the matrix holds twice are added up, for each is counted as an occurrence; explicit zeros are
-        dropped, and values that are all 1 are not stored.
+        Duplicate entries of the matrix are added, because every stored entry counts as an occurrence. Explicit zeros
+        are dropped. If all values are 1, they are not stored.
         """
         matrix = sparse.csr_array(matrix)
         if not matrix.has_canonical_format or (matrix.data == 0).any():

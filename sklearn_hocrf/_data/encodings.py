@@ -1,4 +1,4 @@
-"""How the labels of tokens say where segments are, and back.
+"""Conversion between labels of tokens and segments.
 
     encoding      a sequence of 5 tokens                   its segments
     "runs"        A    A    A    D    A                    [0, 3) A, [3, 4) D, [4, 5) A
@@ -10,10 +10,10 @@
     "segments"    (0, 3, "A"), (3, 4, "A"), (4, 5, "O")    the same
 
 A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a label; "B" and "I" alone stand for the
-label "_". Every O token is a segment of one token, whose label is "O". Tags that break the rules, as an I after an O,
-are read as conlleval reads them: a segment begins at B and S, after E, S and O, and where the label changes. So are
-those of "iob1", where B only parts neighbours of one label; they are never written, for what a tag is depends there on
-the segment before.
+label "_". Every O token is a segment of one token, whose label is "O". Tags that break the rules, such as an I after an
+O, are read by the rules of conlleval: a segment begins at B and S, after E, S and O, and where the label changes. The
+same rules read tags of "iob1", where B only separates neighbouring segments of the same label. Tags of "iob1" are never
+written, because each depends on the segment before.
 
 Segments and labels are integers here; strings occur only in the names of tags.
 """
@@ -77,7 +77,7 @@ class TagTable(NamedTuple):
 
 
 def split_tag(tag, encoding) -> tuple[int, str] | None:
-    """Return prefix and label of a tag of an encoding that has tags, or None if it is none.
+    """Return prefix and label of a tag, or None if the text is not a tag of the encoding.
 
     Examples
     --------
@@ -101,12 +101,12 @@ def join_tag(prefix, label, bare=True, encoding="bioes") -> str:
 
 
 def marks_ends(encoding) -> bool:
-    """Return whether the last token of a segment, and that of a segment of one token, have tags of their own."""
+    """Return whether the encoding has tags for the last token of a segment and for segments of one token."""
     return len(PREFIXES[encoding]) > E
 
 
 def look_like_bio(labels) -> bool:
-    """Return whether all labels are tags with a label or "O", and one at least begins a segment.
+    """Return whether all labels are tags with a label or "O", and at least one begins a segment.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def segments_of_tokens(codes, offsets) -> Segments:
 
 
 def segments_of_tags(prefixes, codes, offsets) -> Segments:
-    """Return the segments of tagged tokens, those of the O tokens among them.
+    """Return the segments of tagged tokens, including the segments of O tokens.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
 
 
 def _cut(begins, codes, offsets) -> Segments:
-    """Return the segments that begin with the sequences and where ``begins[t]`` says so of token t + 1."""
+    """Return the segments that begin at the first token of a sequence, or at token t + 1 if ``begins[t]``."""
     n_tokens = len(codes)
     is_first = np.zeros(n_tokens + 1, dtype=bool)
     is_first[1:n_tokens] = begins
@@ -224,7 +224,7 @@ def tags_of_segments(segments: Segments, encoding, outside) -> TagTable:
 
 
 def token_features(segments: Segments, encoding, outside) -> np.ndarray:
-    """Return what an encoding says of each token, shape (1 or 2, N): label and prefix, or whether a segment starts."""
+    """Return the labels of tokens, and their prefixes or whether a segment starts there; shape (1 or 2, N)."""
     if encoding == "runs":
         return token_labels(segments)[None]
     if encoding == "segments":
@@ -235,7 +235,7 @@ def token_features(segments: Segments, encoding, outside) -> np.ndarray:
 
 
 def tag_numbers(tags: TagTable, known: TagTable) -> np.ndarray:
-    """Return the row of each tag in another table, which has them all; shape (C,), int32."""
+    """Return the row of each tag in another table, which contains all of them; shape (C,), int32."""
     number = np.full((5, int(known.label.max(initial=0)) + 1), -1, dtype=np.int32)
     number[known] = np.arange(len(known.label))
     return number[tags]
@@ -262,7 +262,7 @@ def possible_tags(encoding, longest, outside) -> TagTable:
 
 
 def tag_channels(tags: TagTable, encoding) -> list[tuple[int, Channel]]:
-    """Return for each tag its label and the positions of a segment at which a token has it."""
+    """Return for each tag its label and its positions in a segment, as a channel."""
     many = 2 if marks_ends(encoding) else 1
     channels = {
         B: BEGIN._replace(shortest=many),
@@ -278,7 +278,7 @@ def tag_channels(tags: TagTable, encoding) -> list[tuple[int, Channel]]:
 
 
 def read_segment(segment, where, name) -> tuple:
-    """Return ``(start, stop, label)``, or raise; ``where`` and ``name`` say where the segment was, for the message."""
+    """Return ``(start, stop, label)``, or raise; ``where`` and ``name`` give its position in the message."""
     if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != 3:
         raise TypeError(f"{short(segment)} of {name} ({where}) is no segment (start, stop, label)")
     start, stop, label = segment

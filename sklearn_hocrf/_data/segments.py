@@ -1,9 +1,9 @@
-"""Segments, and the features they can have.
+"""Segments and their features.
 
 A segment ``[u, v)`` of d = v - u tokens has features of three kinds: token attributes, each counted at certain
-positions of the segment (a *channel*: all of its tokens, the first, those inside, the one after it ...), functions of
-its length, and whatever is computed for each candidate segment as a whole. A batch lists them as blocks, in the order
-of its features.
+positions of the segment, functions of its length, and values computed for each candidate segment as a whole. A set of
+positions is a *channel*: all tokens of the segment, its first token, the tokens inside, the token after it, and so on.
+A batch lists the features as blocks, in the order of its features.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ NO_LIMIT = 2**31 - 1
 
 
 class Channel(NamedTuple):
-    """Which tokens of a segment [u, v) a feature looks at.
+    """The tokens of a segment [u, v) at which a token attribute counts.
 
-    FROM_START: token u + offset. FROM_STOP: token v - 1 - offset, where -1 is the token after the segment, if there is
-    one. Both only in segments of ``shortest`` to ``longest`` tokens. RANGE: tokens u + offset .. v - 1 - trim, with
-    ``shortest = offset + trim + 1``. AS_A_WHOLE: no token.
+    FROM_START: token u + offset. FROM_STOP: token v - 1 - offset; the offset -1 is the token after the segment, if
+    there is one. Both apply only to segments of ``shortest`` to ``longest`` tokens. RANGE: tokens u + offset ..
+    v - 1 - trim, with ``shortest = offset + trim + 1``. AS_A_WHOLE: no token.
     """
 
     anchor: int
@@ -57,7 +57,7 @@ class Channel(NamedTuple):
     longest: int = NO_LIMIT
 
     def check(self):
-        """Raise a ValueError if this is none of the four kinds, or looks before the first token of a segment."""
+        """Raise a ValueError unless the kind is valid and no position is before the first token of a segment."""
         whole = all(isinstance(number, Integral) and -1 <= number <= NO_LIMIT for number in self)
         first = {FROM_START: 0, FROM_STOP: -1, RANGE: 0, AS_A_WHOLE: 0}.get(self.anchor, NO_LIMIT)
         last = NO_LIMIT if self.anchor == FROM_START else self.shortest - 1
@@ -113,7 +113,7 @@ class LengthBlock(NamedTuple):
 
     kind: str  # "indicator": d = 1, d = 2 .. d = longest; "capped": the last one means d >= longest; "log": log(d)
     longest: int  # for indicators
-    encoding: str | None = None  # as which y was read to learn ``longest``
+    encoding: str | None = None  # of the y that determined ``longest``
 
     @property
     def n_features(self) -> int:
@@ -131,7 +131,7 @@ class LengthBlock(NamedTuple):
         return self
 
     def check(self):
-        """Raise a ValueError if this is no such block."""
+        """Raise a ValueError unless kind and length are valid."""
         kinds = ("indicator", "capped", "log")
         if self.kind not in kinds or not isinstance(self.longest, Integral) or not 0 <= self.longest <= NO_LIMIT:
             raise ValueError(f"no features of lengths: {tuple(self)!r:.80}")
@@ -156,7 +156,7 @@ class RowBlock(NamedTuple):
 
     maker: Any
     token_data: Mapping[str, np.ndarray]
-    encoding: str | None = None  # as which y was read, if the maker has learned from it
+    encoding: str | None = None  # of the y that the maker was fitted on, if any
 
     @property
     def n_features(self) -> int:
@@ -174,7 +174,7 @@ class RowBlock(NamedTuple):
         rows = sparse.csr_array(self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop))
         if rows.shape != (len(start), self.n_features):
             raise ValueError(f"rows of features have shape {rows.shape}, not {(len(start), self.n_features)}")
-        rows.check_format(full_check=True)  # scipy's own kernels do not look where they read, either
+        rows.check_format(full_check=True)  # scipy's compiled code does not check indices
         return rows
 
 
@@ -234,7 +234,7 @@ def _count_tokens(block, tokens, start, stop, sequence_stop):
 
 
 def _positions(channel, start, stop, sequence_stop):
-    """Return the range of the tokens that a channel looks at, in each segment."""
+    """Return the range of the tokens of a channel, in each segment."""
     lengths = stop - start
     if channel.anchor == RANGE:
         return start + channel.offset, stop - (channel.shortest - 1 - channel.offset)

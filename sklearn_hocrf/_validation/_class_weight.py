@@ -17,10 +17,10 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
     Parameters
     ----------
     class_weight : "balanced" or dict
-        "balanced" stands for ``sum of token weights / (L * sum of those of the label's tokens)``, as in
+        "balanced" stands for ``sum of token weights / (L * sum of weights of the label's tokens)``, as in
         :func:`sklearn.utils.class_weight.compute_class_weight`. Labels that a dict does not name have weight 1.
     labels : ndarray of shape (L,)
-        The labels, all of which occur.
+        The labels; each of them occurs.
     codes : ndarray of shape (N,)
         Label code of each token.
     token_weight : ndarray of shape (N,)
@@ -29,9 +29,9 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
     Raises
     ------
     ValueError
-        For weights that are no finite numbers >= 0; if all labels have weight 0; and for keys that are no labels, as
-        long as there are labels without a key. A dict of all labels may have more, which a fold of cross-validation may
-        lack.
+        If a weight is not a finite number >= 0, if all labels have weight 0, or if there are both keys that are not
+        labels and labels without a key. A dict with keys for all labels may have further keys: a fold of
+        cross-validation may lack these labels.
     """
     if isinstance(class_weight, str):
         counts = np.bincount(codes, weights=token_weight, minlength=len(labels))
@@ -39,15 +39,15 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
     for label, weight in class_weight.items():
         if not isinstance(weight, Real) or not 0 <= to_float(weight) < np.inf:
             raise ValueError(f"class_weight maps labels to finite numbers >= 0, got {short(label)}: {short(weight)}")
-    known = labels.tolist()
-    unknown = [label for label in class_weight if label not in known]
-    without = [label for label in known if label not in class_weight]
+    present = labels.tolist()
+    unknown = [label for label in class_weight if label not in present]
+    without = [label for label in present if label not in class_weight]
     if unknown and without:
         raise ValueError(
             f"class_weight has the key {short(unknown[0])}, which is no label of y, and the labels "
             f"{short(without)} of y are not in class_weight"
         )
-    weights = np.array([class_weight.get(label, 1.0) for label in known], dtype=np.float64)
+    weights = np.array([class_weight.get(label, 1.0) for label in present], dtype=np.float64)
     if not weights.any():
-        raise ValueError(f"class_weight is 0 for all labels of y, {short(known)}: there is nothing to learn from")
+        raise ValueError(f"class_weight is 0 for all labels of y, {short(present)}: there is nothing to learn from")
     return weights

@@ -1,4 +1,4 @@
-"""What the error messages of this package share."""
+"""Checks and error messages shared by the readers of X."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def not_finite(value, offsets, token, feature) -> ValueError:
 
 
 def refuse_masked(array, *before) -> None:
-    """Raise if an array has masked entries, which numpy and scipy would take for data.
+    """Raise if an array has masked entries, which numpy and scipy would treat as data.
 
     Parameters
     ----------
     array : object
-        Its axes are sequence, position and feature; of a table sequence and feature.
+        Its axes are sequence, position and feature; the axes of a table are sequence and feature.
     *before : int
-        The first of these numbers, where the array has only the axes after them.
+        Numbers for the first axes, if the array has only the axes after them.
     """
     if np.ma.is_masked(array):
         where = feature_place(*before, *np.argwhere(np.ma.getmaskarray(array))[0].tolist())
@@ -60,13 +60,13 @@ def refuse_text(array, *before) -> None:
 
 
 def refuse_broken(matrix, before="X") -> None:
-    """Raise if a sparse matrix points outside of itself: scipy's conversions and products, in C, do not look.
+    """Raise if indices of a sparse matrix are out of range: scipy's compiled code does not check them.
 
     Parameters
     ----------
     matrix : sparse matrix or array
     before : str
-        What the matrix is, for the message.
+        Name of the matrix for the message.
     """
     if matrix.format == "coo":
         for axis, (numbers, size) in enumerate(zip(matrix.coords, matrix.shape, strict=True)):
@@ -92,7 +92,7 @@ def refuse_broken(matrix, before="X") -> None:
 
 
 def refuse_infinite_values(batch) -> None:
-    """Raise if a batch has values that are not finite: those of X, or sums of entries that X has twice."""
+    """Raise if a batch has values that are not finite: values of X, or sums of duplicate entries."""
     if batch.values is not None and not np.isfinite(batch.values).all():
         entry = int(np.argmin(np.isfinite(batch.values)))
         token = int(np.searchsorted(batch.indptr, entry, side="right")) - 1
@@ -100,7 +100,7 @@ def refuse_infinite_values(batch) -> None:
 
 
 def feature_place(*index) -> str:
-    """Return the place of an entry of rows: sequence, position and feature; or sequence and feature of a table."""
+    """Name an entry of rows by sequence, position and feature, or an entry of a table by sequence and feature."""
     sequence, position, feature = index if len(index) == 3 else (index[0], 0, index[-1])
     return f"sequence {sequence}, position {position}, feature {feature}"
 

@@ -1,4 +1,4 @@
-"""The segmentations that belong to a batch, in any encoding."""
+"""Segmentations of y for a batch, in any encoding."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class SegmentTargets(NamedTuple):
     labels: np.ndarray  # (L,)         labels of segments, sorted
     longest: np.ndarray  # (L,) int64   highest length of a segment, by label; NO_LIMIT for any
     repeats: bool  # neighbouring segments may have one label
-    as_lists: bool  # y was lists, so predictions are
+    as_lists: bool  # y was made of lists, so predictions are lists, too
     bare_tags: bool  # tags of the label "_" are written without it
-    encoding: str  # how y says where the segments are
+    encoding: str  # form in which y gives the segments
 
     def without_data(self) -> SegmentTargets:
-        """Return what later training data must go with."""
+        """Return the labels, limits and form of y, which later training data must share."""
         nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))
         return self._replace(segments=nothing)
 
     def check(self, n_labels):
-        """Raise a ValueError unless these are targets without data, of so many labels."""
+        """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
         check_known_labels(self.labels, n_labels)
         if [np.shape(column) for column in self.segments] != [(1,), (0,), (0,), (0,)] or self.segments[0][0] != 0:
             raise ValueError("known targets must be without segments")
@@ -65,11 +65,11 @@ class _Reading(NamedTuple):
     labels: np.ndarray
     as_lists: bool
     bare_tags: bool
-    like_bio: bool = False  # these may be BIO tags, though the encoding is another one
+    like_bio: bool = False  # the labels may be BIO tags, though the encoding is another one
 
 
 def check_segment_classes(classes, encoding) -> np.ndarray:
-    """Return the labels of segments that there are, given by the user: labels, or tags for "bio" and "bioes"."""
+    """Return all possible labels of segments from the parameter ``classes``: labels, or tags in encodings with tags."""
     if encoding not in PREFIXES:
         return check_classes(classes, at_least=2 if encoding == "runs" else 1)
     tags = check_classes(classes, at_least=1)
@@ -93,17 +93,17 @@ def read_segment_targets(
         As in :func:`read_token_targets`; y is in the given encoding.
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     max_segment_length : int, inf, dict or None
-        Highest length of a segment, for all labels or by label; None stands for the longest in training.
+        Maximum length of a segment, for all labels or by label; None stands for the longest training segment.
     known : SegmentTargets, ndarray of shape (L,), or None
-        Targets of earlier training data, or the labels of segments there are; None stands for those of y.
+        Targets of earlier training data, or all possible labels of segments. None stands for the labels of y.
     """
     earlier = known if isinstance(known, SegmentTargets) else None
     labels = known if earlier is None else earlier.labels
-    found = _read(y, lengths, form, name, encoding, labels, kept=kept, known=KNOWN)
-    segments, labels = found.segments, found.labels
+    reading = _read(y, lengths, form, name, encoding, labels, kept=kept, known=KNOWN)
+    segments, labels = reading.segments, reading.labels
     if earlier is not None:
         longest = earlier.longest
-        found = found._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, like_bio=False)
+        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, like_bio=False)
         if max_segment_length is None:
             hint = ": None stands for the longest of the first call of partial_fit"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
@@ -113,12 +113,13 @@ def read_segment_targets(
     repeats = encoding != "runs" or singles
     if singles:
         segments = segments_of_tokens(np.repeat(segments.codes, segments.lengths), _offsets(lengths, kept))
-    if found.like_bio and not (singles and max_segment_length is not None):  # as tags of tokens they are all right
+    # with segments of one token, BIO tags are meant as labels of tokens
+    if reading.like_bio and not (singles and max_segment_length is not None):
         warn_user('the labels look like BIO tags: encoding="bio"?')
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
-    return SegmentTargets(segments, labels, longest, repeats, found.as_lists, found.bare_tags, encoding)
+    return SegmentTargets(segments, labels, longest, repeats, reading.as_lists, reading.bare_tags, encoding)
 
 
 def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown) -> Segments:
@@ -147,7 +148,7 @@ def _offsets(lengths, kept=None):
 
 
 def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=None, known=SEEN) -> _Reading:
-    """Read y; ``labels`` are the ``known`` ones, or None, which stands for those of y."""
+    """Read y; ``labels`` are the possible labels, described by ``known``, or None for the labels of y."""
     if encoding == "segments":
         return _read_lists(y, lengths, name, labels, unknown, kept, known)
     if form != "table":
@@ -185,7 +186,7 @@ def _split_tags(tags, offsets, encoding):
 
 
 def _refuse_segments(y, lengths, name, encoding):
-    """Raise if y holds segments, where labels or tags of tokens belong."""
+    """Raise if y holds segments instead of labels or tags of tokens."""
     if looks_like_segments(read_target_sequences(y, len(lengths), name)):
         raise ValueError(
             f'y holds (start, stop, label): encoding="segments"? With encoding={encoding!r} there must be one label a '
@@ -250,7 +251,7 @@ def _gap(n, start, stop, where):
 
 
 def _longest(max_segment_length, segments, labels, encoding):
-    """Return the highest length of a segment of each label."""
+    """Return the maximum length of a segment of each label."""
     longest = np.ones(len(labels), dtype=np.int64)
     np.maximum.at(longest, segments.codes, segments.lengths)
     names = labels.tolist()

@@ -9,14 +9,14 @@ _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches 
 def warn_user(message, category: type[Warning] = UserWarning) -> None:
     """Warn on behalf of the innermost caller outside of this package, scikit-learn and joblib.
 
-    A ``stacklevel`` by hand counts the functions of ours in between, and is wrong as soon as one of them is split.
+    A constant ``stacklevel`` would count functions of this package, and become wrong as soon as one of them is split.
 
     Parameters
     ----------
     message : str
-        What the warning says.
+        Text of the warning.
     category : type of Warning, default=UserWarning
-        Of which kind it is.
+        Kind of the warning.
 
     Examples
     --------
