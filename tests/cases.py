@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,6 +131,12 @@ def to_chain_model(case):
     """Return the case as (ChainModel, SequenceBatch)."""
     layout, weights = to_layout(case)
     return ChainModel(layout, weights), to_batch(case.sequences, len(case.feature_orders))
+
+
+def reschedule(model, **changes):
+    """Return the model with other sizes at which batches are cut."""
+    schedule = replace(model.plan_class.default_schedule, **changes)
+    return type(model)(model.layout, model.weights, schedule=schedule)
 
 
 def golden_case(name):

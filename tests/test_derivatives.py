@@ -6,7 +6,7 @@ import numpy as np
 import oracle
 import pytest
 import segment_oracle as so
-from cases import EXTREME, Case, cases, golden_case, is_possible, random_case, to_batch, to_chain_model
+from cases import EXTREME, Case, cases, golden_case, is_possible, random_case, reschedule, to_batch, to_chain_model
 from hypothesis import given, settings
 from scipy import sparse
 from segment_cases import (
@@ -21,13 +21,8 @@ from segment_cases import (
 from segment_cases import is_possible as has_segmentation
 
 from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference import chain as chain_inference
-from sklearn_hocrf._inference import segment as segment_inference
-from sklearn_hocrf._inference.chain import ChainModel, Plan
-from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._kernels import chain, chain_log, segment, segment_log, segment_scores, token_scores
 
-PLANS = {ChainModel: Plan, SegmentModel: SegmentPlan}
 FEATURES = {
     **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
     **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
@@ -65,7 +60,7 @@ def segment_model(seed, lengths, features="all", orders="conjoined", **options):
 
 
 def plan_of(model, batch):
-    return PLANS[type(model)](model.layout, batch)
+    return model.plan(batch)
 
 
 def some_direction(model, seed=0):
@@ -91,7 +86,7 @@ def assert_derivative(model, batch, rtol=1e-8):
     plan, direction = plan_of(model, batch), some_direction(model)
     expected = differences(model, plan, direction)
     assert np.abs(expected).max() > 1e-3
-    assert_close(model.expectation_slopes(plan, direction), expected, rtol)
+    assert_close(model.hessian_vector_product(plan, direction), expected, rtol)
 
 
 # --------------------------------------------------------------------------------------------------------- enumeration
@@ -127,7 +122,7 @@ def assert_enumerated(model, batch, module, case, rtol):
     plan = plan_of(model, batch)
     for seed in range(2):
         direction = some_direction(model, seed)
-        found = model.expectation_slopes(plan, direction, sequence_weight)
+        found = model.hessian_vector_product(plan, direction, sequence_weight)
         assert found.shape == (model.layout.n_weights,)
         np.testing.assert_allclose(found, matrix @ direction, rtol=rtol, atol=rtol * max(np.abs(matrix).max(), 1.0))
 
@@ -187,46 +182,44 @@ def test_segmentations_of_all_kinds_equal_differences(options):
     assert_derivative(*segment_model(2, [13, 0, 5, 1, 9, 17], **options))
 
 
-@pytest.mark.parametrize("long_numbers", [1, 3000])
-def test_sequences_cut_by_position(long_numbers, monkeypatch):
+@pytest.mark.parametrize("cut_size", [1, 3000])
+def test_sequences_cut_by_position(cut_size):
     model, batch = chain_model(3, [*np.random.default_rng(3).integers(0, 50, 21), 120, 1, 97])
     direction = some_direction(model)
-    expected = model.expectation_slopes(Plan(model.layout, batch), direction)
-    monkeypatch.setattr(chain_inference, "_LONG_NUMBERS", long_numbers)
-    plan = Plan(model.layout, batch)
-    assert max(len(piece.tiles) for chunk in plan.chunks for piece in chunk) > 1
-    assert_close(model.expectation_slopes(plan, direction), expected, 1e-11)
+    expected = model.hessian_vector_product(plan_of(model, batch), direction)
+    plan = reschedule(model, cut_size=cut_size).plan(batch)
+    assert max(len(task.tiles) for chunk in plan.chunks for task in chunk) > 1
+    assert_close(model.hessian_vector_product(plan, direction), expected, 1e-11)
 
 
-@pytest.mark.parametrize("module", [chain_inference, segment_inference])
-def test_slopes_do_not_depend_on_the_size_of_tiles(module, monkeypatch):
+@pytest.mark.parametrize("model_of", [chain_model, segment_model])
+def test_slopes_do_not_depend_on_the_size_of_tiles(model_of):
     lengths = np.random.default_rng(4).integers(0, 30, 2 * chain.LANES + 5)
-    model, batch = (chain_model if module is chain_inference else segment_model)(4, lengths)
+    model, batch = model_of(4, lengths)
     direction = some_direction(model)
-    expected = model.expectation_slopes(plan_of(model, batch), direction)
-    monkeypatch.setattr(module, "_TILE_NUMBERS", (0, 0) if module is chain_inference else 0)
-    assert_close(model.expectation_slopes(plan_of(model, batch), direction), expected, 1e-11)
+    expected = model.hessian_vector_product(plan_of(model, batch), direction)
+    plan = reschedule(model, tile_sizes=(0, 0)).plan(batch)
+    assert_close(model.hessian_vector_product(plan, direction), expected, 1e-11)
 
 
 @pytest.mark.parametrize("features", ["plain", "all"])
-def test_segmented_sequences_alone(features, monkeypatch):
+def test_segmented_sequences_alone(features):
     """Sequences too long for a block run alone, on kernels of another width."""
     model, batch = segment_model(5, np.random.default_rng(5).integers(0, 40, 21), features)
     direction = some_direction(model)
-    expected = model.expectation_slopes(SegmentPlan(model.layout, batch), direction)
-    monkeypatch.setattr(segment_inference, "_MOST_NUMBERS", 0)
-    plan = SegmentPlan(model.layout, batch)
-    assert {piece.sequences.shape[1] for chunk in plan.chunks for piece in chunk} == {1}
-    assert_close(model.expectation_slopes(plan, direction), expected, 1e-11)
+    expected = model.hessian_vector_product(plan_of(model, batch), direction)
+    plan = reschedule(model, lone_size=0).plan(batch)
+    assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1}
+    assert_close(model.hessian_vector_product(plan, direction), expected, 1e-11)
 
 
 def test_a_long_chain_alone():
     """It is far longer than the others, so that a block of its own has one lane."""
     model, batch = chain_model(6, [1500, 3, 2])
-    plan = Plan(model.layout, batch)
-    assert {piece.sequences.shape[1] for chunk in plan.chunks for piece in chunk} == {1, chain.LANES}
+    plan = plan_of(model, batch)
+    assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1, chain.LANES}
     expected = differences(model, plan, direction := some_direction(model) / 10)
-    assert_close(model.expectation_slopes(plan, direction), expected)
+    assert_close(model.hessian_vector_product(plan, direction), expected)
 
 
 # ----------------------------------------------------------------------------------------------------------- log space
@@ -250,10 +243,10 @@ def test_sequences_that_need_log_space(module, monkeypatch):
     lengths = np.random.default_rng(7).integers(2, 30, 12)
     model, batch = (chain_model if module is chain_log else segment_model)(7, lengths, scale=1.0)
     plan, direction = plan_of(model, batch), some_direction(model)
-    expected = model.expectation_slopes(plan, direction)
+    expected = model.hessian_vector_product(plan, direction)
     assert counter.calls == 0
     model.scales = False  # every sequence is suspect
-    assert_close(model.expectation_slopes(plan, direction), expected, 1e-10)
+    assert_close(model.hessian_vector_product(plan, direction), expected, 1e-10)
     assert counter.calls > 0
 
 
@@ -262,22 +255,22 @@ def test_underflow_is_seen():
     calm = [[{}] * 6] * 5
     case = Case(case.model, case.feature_orders, calm + case.sequences, [(0,) * 6] * 6)
     model, batch = to_chain_model(case)
-    plan, direction = Plan(model.layout, batch), some_direction(model)
+    plan, direction = plan_of(model, batch), some_direction(model)
     matrix = sum(covariance(model.layout, oracle, case.model, sequence) for sequence in case.sequences)
-    assert_close(model.expectation_slopes(plan, direction), matrix @ direction, 1e-9)
+    assert_close(model.hessian_vector_product(plan, direction), matrix @ direction, 1e-9)
 
 
 def test_large_weights_keep_their_digits():
     """The direction may be as large as the weights: what it adds to all scores of a row must cancel."""
     model, batch = chain_model(8, [30, 12, 25], "order_0")
-    plan, direction = Plan(model.layout, batch), some_direction(model)
+    plan, direction = plan_of(model, batch), some_direction(model)
     labels = model.layout.weights(
         np.where(model.layout.patterns.lengths == 1, 1e6, 0.0),
         sparse.csr_array((len(model.layout.patterns.lengths), model.layout.n_features)),
     )
-    assert np.abs(model.expectation_slopes(plan, labels)).max() < 1e-6  # every position has one label
-    found = model.expectation_slopes(plan, direction + labels)
-    assert_close(found, model.expectation_slopes(plan, direction), 1e-7)
+    assert np.abs(model.hessian_vector_product(plan, labels)).max() < 1e-6  # every position has one label
+    found = model.hessian_vector_product(plan, direction + labels)
+    assert_close(found, model.hessian_vector_product(plan, direction), 1e-7)
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
@@ -295,7 +288,7 @@ def bound(request):
     """Return a function of the direction, and a direction."""
     model, batch = MODELS[request.param]()
     plan = plan_of(model, batch)
-    return lambda v, **options: model.expectation_slopes(plan, v, **options), some_direction(model)
+    return lambda v, **options: model.hessian_vector_product(plan, v, **options), some_direction(model)
 
 
 def test_symmetric_and_semidefinite(bound):
@@ -328,8 +321,8 @@ def test_any_number_of_threads_gives_the_same_bits(bound):
 def test_weights_of_sequences(make):
     model, batch = make(10, [9, 3, 14, 1, 6])
     weight, direction = np.array([1.0, 0.0, 2.0, 0.0, 0.5]), some_direction(model)
-    found = model.expectation_slopes(plan_of(model, batch), direction, weight)
-    parts = [model.expectation_slopes(plan_of(model, one), direction) for one in batch]
+    found = model.hessian_vector_product(plan_of(model, batch), direction, weight)
+    parts = [model.hessian_vector_product(plan_of(model, one), direction) for one in batch]
     assert_close(found, sum(c * part for c, part in zip(weight, parts, strict=True)), 1e-11)
 
 
@@ -339,14 +332,14 @@ def test_no_data(make):
     empty = to_batch([[], []], 2)
     if make is segment_model:
         model, empty = make(11, [0, 0], "plain")
-    assert not model.expectation_slopes(plan_of(model, empty), some_direction(model)).any()
+    assert not model.hessian_vector_product(plan_of(model, empty), some_direction(model)).any()
 
 
 def test_nothing_is_changed():
     model, batch = segment_model(12, [5, 12, 3])
     direction = some_direction(model)
     kept = direction.copy(), model.weights.copy()
-    model.expectation_slopes(plan_of(model, batch), direction)
+    model.hessian_vector_product(plan_of(model, batch), direction)
     np.testing.assert_array_equal(direction, kept[0])
     np.testing.assert_array_equal(model.weights, kept[1])
 
@@ -361,7 +354,7 @@ def test_no_kernel_is_compiled_again_for_other_data():
         for make in (chain_model, segment_model):
             model, batch = make(seed, lengths, **options)
             model.expectations(plan_of(model, batch))
-            model.expectation_slopes(plan_of(model, batch), some_direction(model))
+            model.hessian_vector_product(plan_of(model, batch), some_direction(model))
 
     everything(13, [1500, 4, 3])
     everything(13, [5, 9, 0])

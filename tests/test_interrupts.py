@@ -4,20 +4,21 @@ import _thread
 import threading
 import time
 from concurrent.futures import CancelledError
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from segment_cases import random_segment_case, to_segment_layout, to_segment_model
 
-from sklearn_hocrf._inference import segment as segment_inference
-from sklearn_hocrf._inference.chain import BasePlan, in_order
+from sklearn_hocrf._inference.schedule import Plan, Schedule, in_order
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 
 
-class SlowPlan(BasePlan):
+class SlowPlan(Plan):
     """Two chunks, each of which is one call of a kernel that takes as long as a test says."""
 
     calls_are_long = True
+    schedule = Schedule()
 
     def __init__(self):
         self.chunks, self._spare_workspaces, self._threads = [0, 1], [], {}
@@ -62,18 +63,18 @@ def test_errors_of_long_calls_are_raised():
         in_order(work, SlowPlan(), 1)
 
 
-def test_long_calls_give_the_same_bits(monkeypatch):
+def test_long_calls_give_the_same_bits():
     rng = np.random.default_rng(0)
     case = random_segment_case(rng, (40, 3, 0, 17), longest=(5, 3), patterns=[(0, 1), (1, 0)])
     model, batch = to_segment_model(case)
     expected = model.expectations(SegmentPlan(model.layout, batch))
-    monkeypatch.setattr(segment_inference, "_LONG_CALL", 0)
-    plan = SegmentPlan(model.layout, batch)
+    schedule = replace(SegmentPlan.default_schedule, long_call=0)
+    plan = SegmentPlan(model.layout, batch, schedule)
     assert plan.calls_are_long
-    assert not SegmentPlan(model.layout, batch[2:3]).calls_are_long
+    assert not SegmentPlan(model.layout, batch[2:3], schedule).calls_are_long
     for n_jobs in (None, 2):
         found = model.expectations(plan, n_jobs=n_jobs)
         for one, two in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, two)
-    empty = SegmentModel(to_segment_layout(case), model.weights).log_partition(batch[2:3])
+    empty = SegmentModel(to_segment_layout(case), model.weights, schedule=schedule).log_partition(batch[2:3])
     assert empty.tolist() == [0.0]

@@ -7,12 +7,11 @@ import tracemalloc
 import numpy as np
 import oracle
 import pytest
-from cases import Case, cases, golden_case, is_possible, random_case, to_chain_model
+from cases import Case, cases, golden_case, is_possible, random_case, reschedule, to_chain_model
 from hypothesis import given
 from scipy import sparse
 
 from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._inference import chain as chain_inference
 from sklearn_hocrf._kernels import chain as scaled_kernels
 from sklearn_hocrf._kernels import chain_log
 
@@ -21,7 +20,7 @@ ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1),
 
 def answers(chain, batch):
     """Return log Z, marginals, expected counts and the scores of the best labels."""
-    plan = chain_inference.Plan(chain.layout, batch)
+    plan = chain.plan(batch)
     expected = chain.expectations(plan)
     np.testing.assert_allclose(expected.log_z, chain.log_partition(batch), rtol=1e-14)
     return expected.log_z, chain.marginals(batch), expected.counts, chain.log_score(batch, chain.decode(batch))
@@ -161,8 +160,8 @@ def test_exponentials_are_exact_to_the_last_digits():
 
 @ORDERS
 @pytest.mark.parametrize("scale", [1.0, 300.0])
-@pytest.mark.parametrize("long_numbers", [1, 3000])
-def test_cut_sequences_equal_whole_ones(feature_orders, scale, long_numbers, monkeypatch):
+@pytest.mark.parametrize("cut_size", [1, 3000])
+def test_cut_sequences_equal_whole_ones(feature_orders, scale, cut_size):
     """Checkpointing must not change an answer; parts of one sequence may end in any lane and at any row."""
     rng = np.random.default_rng(2)
     lengths = [*rng.integers(0, 50, 21), 120, 1, 97]
@@ -171,8 +170,8 @@ def test_cut_sequences_equal_whole_ones(feature_orders, scale, long_numbers, mon
     whole = answers(chain, batch)
     pattern_marginals = chain.pattern_marginals(batch, [(0, 1), (2, 2, 1)])
     codes = chain.decode(batch)
-    monkeypatch.setattr(chain_inference, "_LONG_NUMBERS", long_numbers)
-    tasks = [task for chunk in chain_inference.Plan(chain.layout, batch).chunks for task in chunk]
+    chain = reschedule(chain, cut_size=cut_size)
+    tasks = [task for chunk in chain.plan(batch).chunks for task in chunk]
     assert max(len(task.tiles) for task in tasks) > 1
     assert_same(answers(chain, batch), whole)
     np.testing.assert_allclose(chain.pattern_marginals(batch, [(0, 1), (2, 2, 1)]), pattern_marginals, atol=1e-12)
@@ -180,14 +179,13 @@ def test_cut_sequences_equal_whole_ones(feature_orders, scale, long_numbers, mon
 
 
 @ORDERS
-@pytest.mark.parametrize("tile_numbers", [0, 2000])
-def test_answers_do_not_depend_on_the_size_of_tiles(feature_orders, tile_numbers, monkeypatch):
+@pytest.mark.parametrize("tile_size", [0, 2000])
+def test_answers_do_not_depend_on_the_size_of_tiles(feature_orders, tile_size):
     rng = np.random.default_rng(3)
     lengths = rng.integers(0, 30, 3 * scaled_kernels.LANES + 5)
     chain, batch = to_chain_model(random_case(rng, 3, lengths, 2, 8, 1.0, feature_orders))
     expected = answers(chain, batch)
-    monkeypatch.setattr(chain_inference, "_TILE_NUMBERS", (tile_numbers, tile_numbers))
-    assert_same(answers(chain, batch), expected)
+    assert_same(answers(reschedule(chain, tile_sizes=(tile_size, tile_size)), batch), expected)
 
 
 @pytest.mark.needs_jit
@@ -221,7 +219,7 @@ def test_the_twin_keeps_its_digits_on_long_sequences():
     chain, _ = to_chain_model(random_case(rng, 3, [0], 3, 30, 300.0, [(0,), (1,)]))
     rows = sparse.csr_array(rng.normal(size=(n_tokens, 2)))
     batch = SequenceBatch.from_csr(rows, [0, n_tokens])
-    found = chain.expectations(chain_inference.Plan(chain.layout, batch))
+    found = chain.expectations(chain.plan(batch))
     assert found.log_z[0] > 8e6
     assert chain.layout.pattern_coef(found.counts)[:3].sum() == pytest.approx(n_tokens, rel=1e-13)
     middle = SequenceBatch.from_csr(rows[9000:10_000], [0, 1000])

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._inference.schedule import Schedule
 from sklearn_hocrf._objectives import ChainProblem
 from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import given_patterns
@@ -25,13 +26,13 @@ X, Y = make_markov_sequences(12, length=9, n_labels=3, random_state=0)
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 
 
-def prepare(case, sequence_weight=None, n_jobs=None, **options):
+def prepare(case, sequence_weight=None, n_jobs=None, schedule=None, **options):
     """Return the layout and the objective of a case's data."""
     batch, codes = to_batch(case.sequences, len(case.feature_orders)), to_codes(case.labels)
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     orders = {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
     layout = build_layout(batch, codes, patterns, **orders, **options)
-    problem = ChainProblem(layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs)
+    problem = ChainProblem(layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs, schedule=schedule)
     return layout, LocalFeatureMatching().bind(problem)
 
 
@@ -177,15 +178,14 @@ def test_every_n_jobs_gives_the_same_bits(feature_orders):
 
 
 @every_order
-def test_long_sequences_are_cut_by_position(feature_orders, monkeypatch):
+def test_long_sequences_are_cut_by_position(feature_orders):
     case = training_case(feature_orders, lengths=(150, 9, 133))
     layout, objective = prepare(case)
     w = np.random.default_rng(8).normal(size=layout.n_weights)
     value, gradient = objective.value_gradient(w)
-    monkeypatch.setattr("sklearn_hocrf._inference.chain._LONG_NUMBERS", 5000)
-    _, in_parts = prepare(case)
-    pieces = [piece for chunk in in_parts.problem.matching.plan.chunks for piece in chunk]
-    assert max(len(piece.tiles) for piece in pieces) > 2
+    _, in_parts = prepare(case, schedule=Schedule(cut_size=5000))
+    tasks = [task for chunk in in_parts.problem.matching.plan.chunks for task in chunk]
+    assert max(len(task.tiles) for task in tasks) > 2
     found = in_parts.value_gradient(w)
     assert found[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-11)

@@ -21,8 +21,8 @@ from sklearn.svm import LinearSVC
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._inference import chain as chain_inference
-from sklearn_hocrf._inference.loss_augmented import Oracle
+from sklearn_hocrf._inference.loss_augmented import MaxOracle
+from sklearn_hocrf._inference.schedule import Schedule
 from sklearn_hocrf._objectives import ChainProblem, Hinge, Perceptron, SegmentProblem
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._solvers import LBFGS, AveragedPerceptron, FrankWolfe, check_needs
@@ -108,17 +108,17 @@ def spread(layout, vector):
     return found
 
 
-def to_problem(case, sequence_weight=None, n_jobs=None):
+def to_problem(case, sequence_weight=None, **options):
     """Return the training problem of a chain or segment case, and the case's weights."""
     if isinstance(case, sc.SegmentCase):
         batch = sc.to_segment_batch(case)
         layout = sc.to_segment_layout(case, batch)
         truth = sc.to_segments(case.segmentations, batch.offsets)
-        problem = SegmentProblem(layout, batch, truth, sequence_weight=sequence_weight, n_jobs=n_jobs)
+        problem = SegmentProblem(layout, batch, truth, sequence_weight=sequence_weight, **options)
         return problem, sc.to_weights(case, layout)
     layout, w = to_layout(case)
     batch, codes = to_batch(case.sequences, len(case.feature_orders)), to_codes(case.labels)
-    return ChainProblem(layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs), w
+    return ChainProblem(layout, batch, codes, sequence_weight=sequence_weight, **options), w
 
 
 def answers_of(case):
@@ -133,14 +133,14 @@ def check_decoding(case, cost):
     problem, w = to_problem(case, weight)
     margins = problem.margins(cost)
     maxima = margins.maxima(problem.model(w))
-    together = Oracle(margins, weight, w).violations(np.arange(len(weight)))
-    alone = Oracle(margins, weight, w)
+    together = MaxOracle(margins, weight, w).argmax(np.arange(len(weight)))
+    alone = MaxOracle(margins, weight, w)
     total = 0.0
     for number, (answers, truth) in enumerate(answers_of(case)):
         best, winners = best_answers(answers, cost)
         assert maxima[number] == pytest.approx(best, rel=1e-9, abs=1e-9)
         total += weight[number] * (best - answers[truth][0])
-        for found in together[number], *alone.violations(np.array([number])):
+        for found in together[number], *alone.argmax(np.array([number])):
             value = found.cost - found.difference @ w[found.indices]
             assert value == pytest.approx(weight[number] * (best - answers[truth][0]), rel=1e-9, abs=1e-9)
             assert len(np.unique(found.indices)) == len(found.indices)
@@ -208,24 +208,23 @@ every_case = pytest.mark.parametrize("name", CASES)
 
 
 @every_case
-def test_lanes_and_lone_sequences_agree_and_so_do_weights_that_move(name, monkeypatch):
-    if name == "long":
-        monkeypatch.setattr(chain_inference, "_LONG_NUMBERS", 3000)  # sequences are cut by position
+def test_lanes_and_lone_sequences_agree_and_so_do_weights_that_move(name):
+    schedule = Schedule(cut_size=3000) if name == "long" else None  # sequences are cut by position
     rng = np.random.default_rng(1)
-    problem, w = to_problem(CASES[name])
+    problem, w = to_problem(CASES[name], schedule=schedule)
     margins, weight = problem.margins(1.0), rng.uniform(0.5, 2.0, problem.n_sequences)
-    moving = Oracle(margins, weight, np.zeros(len(w)))
-    moving.violations(np.arange(5))
+    moving = MaxOracle(margins, weight, np.zeros(len(w)))
+    moving.argmax(np.arange(5))
     moving.move(np.arange(len(w), dtype=np.int32), 0.25 * w)
     chosen = np.concatenate([np.flatnonzero(w), [0, 0]]).astype(np.int32)
     moving.move(chosen, np.concatenate([0.75 * w[w != 0], [2.0, -2.0]]))
     np.testing.assert_allclose(moving.w, w, atol=1e-14)
-    fresh, every = Oracle(margins, weight, w), rng.permutation(problem.n_sequences)
+    fresh, every = MaxOracle(margins, weight, w), rng.permutation(problem.n_sequences)
     values = weight * (margins.maxima(problem.model(w)) - problem.model(w).log_score(problem.batch, problem.truth))
     for source in moving, fresh:
-        together = source.violations(every)
+        together = source.argmax(every)
         for number, found in zip(every, together, strict=True):
-            (alone,) = source.violations(np.array([number]))
+            (alone,) = source.argmax(np.array([number]))
             assert alone.cost == pytest.approx(found.cost, abs=1e-12)
             np.testing.assert_array_equal(np.sort(alone.indices), np.sort(found.indices))
             value = found.cost - found.difference @ w[found.indices]
@@ -393,7 +392,7 @@ def test_perceptron_returns_the_mean_of_all_steps(kind):
     random, answers = np.random.RandomState(4), answers_of(case)
     for _ in range(report.n_iter):
         for number in random.permutation(len(answers)):
-            (found,) = Oracle(problem.margins(0.0), WEIGHTS, w).violations(np.array([number]))
+            (found,) = MaxOracle(problem.margins(0.0), WEIGHTS, w).argmax(np.array([number]))
             w[found.indices] += found.difference
             visited.append(w.copy())
         history.append(objective.value(np.mean(visited, axis=0)))

@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import segment_oracle as so
+from cases import reschedule
 from hypothesis import given, settings
 from segment_cases import (
     CHANNELS,
@@ -24,9 +25,7 @@ from segment_cases import (
     token_block,
 )
 
-from sklearn_hocrf._data.batch import cut_tasks
 from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, Segments
-from sklearn_hocrf._inference import segment as segment_inference
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._kernels import chain, segment, segment_log, segment_scores, token_scores
 from sklearn_hocrf._objectives import NegativeLogLikelihood, SegmentProblem
@@ -49,7 +48,7 @@ def mixed_case(seed, lengths, blocks="tags", orders=((0, 1, 2),), **options):
 
 def answers(model, batch):
     """Return log Z, marginals, expected counts, probable segments and the scores of the best segments."""
-    expected = model.expectations(SegmentPlan(model.layout, batch))
+    expected = model.expectations(model.plan(batch))
     np.testing.assert_allclose(expected.log_z, model.log_partition(batch), rtol=1e-14)
     _, probability = model.segment_marginals(batch, 1e-3)
     best = model.log_score(batch, model.decode(batch))
@@ -172,25 +171,24 @@ def test_the_twin_keeps_its_digits_on_long_sequences():
 
 @every_block
 @every_order
-@pytest.mark.parametrize("tile_numbers", [0, 2000])
-def test_answers_do_not_depend_on_the_size_of_tiles(blocks, orders, tile_numbers, monkeypatch):
+@pytest.mark.parametrize("tile_size", [0, 2000])
+def test_answers_do_not_depend_on_the_size_of_tiles(blocks, orders, tile_size):
     lengths = np.random.default_rng(5).integers(0, 30, 2 * chain.LANES + 5)
     model, batch = to_segment_model(mixed_case(5, lengths, blocks, orders))
     expected = answers(model, batch)
-    monkeypatch.setattr(segment_inference, "_TILE_NUMBERS", tile_numbers)
-    assert_same(answers(model, batch), expected)
+    assert_same(answers(reschedule(model, tile_sizes=(tile_size, tile_size)), batch), expected)
 
 
 @every_block
 @pytest.mark.parametrize("scale", [1.0, 300.0])
-def test_sequences_alone_and_side_by_side_agree(blocks, scale, monkeypatch):
+def test_sequences_alone_and_side_by_side_agree(blocks, scale):
     """Sequences too long for a block run alone, on kernels of another width."""
     lengths = np.random.default_rng(6).integers(0, 40, 21)
     model, batch = to_segment_model(mixed_case(6, lengths, blocks, scale=scale))
     expected = answers(model, batch)
     tags = model.tag_marginals(batch, [(0, BEGIN), (1, INSIDE)])
-    monkeypatch.setattr(segment_inference, "_MOST_NUMBERS", 0)
-    plan = SegmentPlan(model.layout, batch)
+    model = reschedule(model, lone_size=0)
+    plan = model.plan(batch)
     assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1}
     assert_same(answers(model, batch), expected)
     np.testing.assert_allclose(model.tag_marginals(batch, [(0, BEGIN), (1, INSIDE)]), tags, atol=1e-11)
@@ -364,7 +362,7 @@ def test_answers_do_not_change_what_they_are_given():
         np.testing.assert_array_equal(one, two)
 
 
-def test_pieces_cover_every_sequence_once():
+def test_tasks_cover_every_sequence_once():
     """Both kinds of blocks together: those of one lane and those of several."""
     lengths = [3, 0, 700, 5, 1, 90]
     model, batch = to_segment_model(mixed_case(19, lengths))
@@ -372,4 +370,5 @@ def test_pieces_cover_every_sequence_once():
     found = [n for chunk in plan.chunks for task in chunk for n in task.sequences.ravel().tolist() if n >= 0]
     assert sorted(found) == [0, 2, 3, 4, 5]
     assert all(len(task.tiles) == 1 for chunk in plan.chunks for task in chunk)
-    assert len(cut_tasks(batch.offsets, 1, 0, np.inf, plan.row_numbers, [2])) == 1
+    assert len(plan.cut(np.array([2]))) == 1
+    assert plan.alone(2).sequences.tolist() == [[2]]

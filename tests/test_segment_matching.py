@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,10 +28,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference import segment as segment_inference
-from sklearn_hocrf._inference.feature_matching import ChainMatching
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._inference.segment_feature_matching import SegmentMatching, segment_label_gradient
+from sklearn_hocrf._inference.chain import ChainModel
+from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
+from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._kernels import segment_log
 from sklearn_hocrf.datasets import make_markov_sequences
 
@@ -53,13 +53,13 @@ ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 
 
-def prepare(case, sequence_weight=None, **options):
+def prepare(case, sequence_weight=None, schedule=None, **options):
     """Return layout and criterion of a case's data."""
     batch = to_segment_batch(case)
     layout = to_segment_layout(case, batch, sequence_weight=sequence_weight, **options)
     truth = to_segments(case.segmentations, batch.offsets)
     sequence_weight = np.ones(len(batch)) if sequence_weight is None else sequence_weight
-    return layout, SegmentMatching(layout, batch, truth, sequence_weight)
+    return layout, SegmentMatching(SegmentModel, layout, batch, truth, sequence_weight, schedule)
 
 
 def make_case(seed, lengths, features="all", orders="conjoined", **options):
@@ -205,7 +205,8 @@ def test_segments_of_one_token_equal_the_chain():
     layout, matching = prepare(case, weight)
     chain_layout, _ = to_chain_layout(chain_case)
     assert chain_layout.patterns.tuples() == layout.patterns.tuples()
-    chain = ChainMatching(chain_layout, to_batch(chain_case.sequences, 2), to_codes(chain_case.labels), weight)
+    data = to_batch(chain_case.sequences, 2), to_codes(chain_case.labels)
+    chain = ChainMatching(ChainModel, chain_layout, *data, weight)
     w = some_weights(chain_layout)
     coefficients = chain_layout.pattern_coef(w), chain_layout.coef(w)
     expected = chain.value_gradient(w)
@@ -226,13 +227,13 @@ def test_any_number_of_threads_gives_the_same_bits(features):
         np.testing.assert_array_equal(found[1], gradient)
 
 
-def test_sequences_alone(monkeypatch):
+def test_sequences_alone():
     case = make_case(7, [9, 20, 3])
     layout, matching = prepare(case)
     w = some_weights(layout)
     value, gradient = matching.value_gradient(w)
-    monkeypatch.setattr(segment_inference, "_MOST_NUMBERS", 0)
-    found = prepare(case)[1].value_gradient(w)
+    schedule = replace(SegmentPlan.default_schedule, lone_size=0)
+    found = prepare(case, schedule=schedule)[1].value_gradient(w)
     assert found[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-11)
 
@@ -301,7 +302,7 @@ def assert_label_gradient(gradient, probability, w, step=1e-5):
 @pytest.mark.parametrize("label", [0, 1])
 def test_gradient_of_the_probability_of_a_label(token, label):
     model, batch = to_segment_model(make_case(10, [7, 0, 13, 3]))
-    gradient = segment_label_gradient(model, batch, token, label)
+    gradient = model.label_gradient(batch, token, label)
     assert_label_gradient(
         gradient, lambda w: SegmentModel(model.layout, w).marginals(batch)[token, label], model.weights
     )
@@ -309,5 +310,5 @@ def test_gradient_of_the_probability_of_a_label(token, label):
 
 def test_gradients_of_the_probabilities_of_all_labels_cancel():
     model, batch = to_segment_model(make_case(11, [7, 5]))
-    total = sum(segment_label_gradient(model, batch, 8, label) for label in range(3))
+    total = sum(model.label_gradient(batch, 8, label) for label in range(3))
     assert np.abs(total).max() < 1e-12

@@ -190,11 +190,11 @@ def check_training(case):
         by_sequence[touched] += problem.minibatches.value_gradient(w, np.array([n]), touched)[1]
     close(by_sequence, gradient)
     direction, step = rng.normal(size=len(w)), 1e-5
-    slope = problem.model(w).expectation_slopes(problem.plan, direction)
+    slope = problem.model(w).hessian_vector_product(problem.plan, direction)
     change = objective.value_gradient(w + step * direction)[1] - objective.value_gradient(w - step * direction)[1]
     np.testing.assert_allclose(slope, change / (2 * step), rtol=1e-5, atol=1e-7)
     hinge = Hinge().bind(problem)
-    found = hinge.oracle(w).violations(np.arange(len(data)))
+    found = hinge.oracle(w).argmax(np.arange(len(data)))
     hinges = math.fsum(violation.cost - violation.difference @ w[violation.indices] for violation in found)
     assert hinge.value(w) == pytest.approx(hinges, abs=1e-9)
     matching, pace = problem.matching.value_gradient(w)

@@ -6,8 +6,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._inference.chain import Plan
-from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._validation import read_sequences
 from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors
 from sklearn_hocrf.training import L2, ElasticNet
@@ -51,7 +49,7 @@ def covariance_of(crf, precision, sequence_weight=None):
 
     def counts(w):
         model = with_weights(crf, w)
-        plan = SegmentPlan(model.layout, batch) if isinstance(model, SegmentModel) else Plan(model.layout, batch)
+        plan = model.plan(batch)
         return model.expectations(plan, weight).counts
 
     for k, unit in enumerate(step * np.eye(len(w))):

@@ -18,10 +18,7 @@ from scipy import sparse
 
 from .arrays import freeze, freeze_indices, offsets_of
 
-__all__ = ["Task", "TokenFeatures", "SequenceBatch", "Tile", "TokenColumn", "cut_tasks"]
-
-_LONG_ALONE = 512  # shorter sequences never run alone: a few empty lanes cost less than kernels for another width
-_NUMBERS_ALONE = 1 << 20  # but so do sequences whose tables have so many numbers
+__all__ = ["SequenceBatch", "TokenColumn", "TokenFeatures"]
 
 
 class TokenColumn(NamedTuple):
@@ -278,107 +275,6 @@ class TokenFeatures(NamedTuple):
     place: np.ndarray  # (nnz,) uint32   row of the dense table; the pair; the first pair
     other: np.ndarray  # (nnz,) uint32   0; the pair's score column; the end of the pairs
     values: np.ndarray  # (nnz,) float64, or empty where all values are 1
-
-
-class Tile(NamedTuple):
-    """Positions that are worked on together: blocks of sequences that run side by side.   B blocks, W lanes, R rows.
-
-    Row ``rows[b] + j`` holds position j of all lanes of block b.
-    """
-
-    rows: np.ndarray  # (B + 1,) int64
-    first_token: np.ndarray  # (B, W) int64   token of the lane's first position
-    length: np.ndarray  # (B, W) int64   positions of the lane in this tile
-    last: np.ndarray  # (B, W) int64   position that ends the lane's sequence, or -1 if it does not end here
-
-
-class Task(NamedTuple):
-    """Blocks of sequences and their tiles: one tile, or several consecutive ones of a block of long sequences."""
-
-    sequences: np.ndarray  # (B, W) int64   -1 for an empty lane
-    tiles: list
-
-    @property
-    def n_tokens(self) -> int:
-        return int(sum(tile.length.sum() for tile in self.tiles))
-
-
-def cut_tasks(offsets, lanes, tile_numbers, long_numbers, row_numbers, chosen=None, lengths=None) -> list[Task]:
-    """Cut sequences into tasks that fit the cache, longest sequences first.
-
-    Parameters
-    ----------
-    offsets : ndarray of shape (n_sequences + 1,)
-        Token range of each sequence; empty sequences are passed over.
-    lanes : int
-        Sequences side by side.
-    tile_numbers : int
-        About how many floating point numbers a tile may hold.
-    long_numbers : int
-        How many a block may hold before it is cut by position.
-    row_numbers : int
-        How many one position of one lane holds.
-    chosen : ndarray of int or None
-        Numbers of the sequences; all by default.
-    lengths : ndarray of shape (n_sequences,) or None
-        Lengths of all sequences, where they are known already: then the time goes by the chosen ones.
-    """
-    lengths = np.diff(offsets) if lengths is None else lengths
-    chosen = np.arange(len(lengths)) if chosen is None else np.asarray(chosen)
-    chosen = chosen[lengths[chosen] > 0]
-    chosen = chosen[np.argsort(-lengths[chosen], kind="stable")]
-    tasks: list = []
-    waiting: list[np.ndarray] = []
-
-    def flush():
-        if waiting:
-            tasks.append(_piece(np.stack(waiting), offsets))
-            waiting.clear()
-
-    for block in _blocks(chosen, lengths, lanes, row_numbers):
-        n_rows = int(lengths[block[0]])
-        numbers = row_numbers * len(block)
-        if n_rows * numbers > long_numbers:
-            flush()
-            tasks.append(_piece(block[None], offsets, max(long_numbers // (2 * numbers), int(np.sqrt(n_rows)) + 1)))
-            continue
-        waiting_rows = sum(int(lengths[b[0]]) for b in waiting)
-        if waiting and (len(waiting[0]) != len(block) or (waiting_rows + n_rows) * numbers > tile_numbers):
-            flush()
-        waiting.append(block)
-    flush()
-    return tasks
-
-
-def _blocks(chosen, lengths, lanes, row_numbers):
-    """Yield the sequences of each block; a long one that is much longer than those after it has a block of one lane."""
-    long_alone = min(_LONG_ALONE, _NUMBERS_ALONE // max(row_numbers, 1))
-    start = 0
-    while start < len(chosen):
-        group = chosen[start : start + lanes]
-        longest = lengths[group[0]]
-        if longest >= long_alone and 4 * lengths[group].sum() < lanes * longest:
-            group = group[:1]
-            yield group
-        else:
-            yield np.pad(group, (0, lanes - len(group)), constant_values=-1)
-        start += len(group)
-
-
-def _piece(sequences, offsets, rows_per_tile=None) -> Task:
-    first = np.where(sequences >= 0, offsets[sequences], 0)
-    length = np.where(sequences >= 0, offsets[sequences + 1] - offsets[sequences], 0)
-    n_rows = length.max(axis=1)
-    longest = int(n_rows.max())
-    cuts = [*range(0, longest, rows_per_tile or longest), longest]
-    tiles = []
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
-        here = np.clip(length - start, 0, stop - start)
-        ends = (length > start) & (length <= stop)
-        rows = offsets_of(np.minimum(n_rows, stop) - start)
-        tables = (rows, first + start, here, np.where(ends, length - 1 - start, -1))
-        tiles.append(Tile(*(freeze(table, np.int64) for table in tables)))
-    return Task(sequences, tiles)
 
 
 def _within(indices, n_attributes) -> np.ndarray:

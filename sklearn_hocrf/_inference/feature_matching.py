@@ -1,106 +1,189 @@
-"""Local feature matching: squared differences between what is at each position and what a model expects there.
+"""Local feature matching: squared differences between what the data have in each place and what a model expects there.
 
     f(w) = sum_n c_n sum_t sum_z n_t(z) (mu_t(z) - 1_t(z))^2
 
-For a pattern z, mu_t(z) is the probability that it ends at position t, 1_t(z) says whether it does so in the labels,
-and n_t(z) is the sum of the squared values of the features that have a weight with z (a weight of z itself counts 1).
+For chains a place is a position t and a pattern z: mu_t(z) is the probability that it ends there, 1_t(z) says whether
+it does so in the labels, and n_t(z) is the sum of the squared values of the features that have a weight with z (a
+weight of z itself counts 1). For segmentations the sum goes over candidate segments [u, v) in place of positions:
+mu_(u, v)(z) is the probability that [u, v) is a segment and ends z.
+
 That is the squared distance between the feature vector of each position and its expectation (Kim 2014), with one
-component per weight. The derivative of mu_t(z) by a weight is a covariance, so the gradient is twice the derivative of
-the expected counts when each position's potentials move along ``r_t(z) = n_t(z) (mu_t(z) - 1_t(z))``: a plain pass over
-a task of the data gives r and the value, a pass on dual numbers the gradient. Memory: r for one task per thread.
+component per weight. The derivative of mu by a weight is a covariance, so the gradient is twice the derivative of the
+expected counts when the score of each place moves along ``r = n (mu - 1)``: a plain pass over a task of the data gives
+r and the value, a pass on dual numbers the gradient. So every pattern gets score columns, or cells, of its own, and
+memory is r for one task of each thread.
 """
 
 from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
-from .._data.segments import BEGIN
-from .._kernels import feature_matching, token_scores
-from .._structure.weighted_arcs import label_arcs
-from .chain import SMALL_STEP, BackwardPass, ChainModel, DerivativePass, Plan, add_up, in_order, lanes_of
+from .._data.segments import BEGIN, WHOLE
+from .._kernels import feature_matching, segment_feature_matching, segment_scores, token_scores
+from .._structure.weighted_arcs import label_arcs, suffix_patterns
+from .passes import SMALL_STEP, ExpectedCounts, Moves, Receiver
+from .schedule import add_up, in_order, lane_kind_of
 
-__all__ = ["ChainMatching", "label_gradient", "places", "squared_rows"]
+__all__ = ["ChainMatching", "Matching", "SegmentMatching"]
 
 
-class ChainMatching:
-    """Local feature matching of labelled sequences under a high-order CRF.
+class Matching(metaclass=ABCMeta):
+    """Local feature matching of labelled sequences.
 
     Parameters
     ----------
-    layout : WeightLayout
+    model_class : type
+        That of the models.
+    layout : WeightLayout or SegmentLayout
         Which weights there are.
     batch : SequenceBatch
         The sequences.
-    truth : ndarray of shape (N,), int32
-        Label codes of their tokens.
+    truth : ndarray or Segments
+        Their labelling.
     sequence_weight : ndarray of shape (n_sequences,)
         How much each sequence counts.
+    schedule : Schedule or None
+        Where the batch is cut.
     """
 
-    def __init__(self, layout, batch, truth, sequence_weight):
-        # each pattern becomes a score column, so that its marginals are there and its score can move by position
-        self.layout = layout.with_columns([(z, BEGIN) for z in layout.patterns.tuples()])[0]
-        self.plan = Plan(self.layout, batch)
-        self.sequence_weight = sequence_weight
-        self.arcs = label_arcs(self.layout.automaton, batch.offsets, truth)
-        self.bias = freeze(np.isin(self.layout.column_pattern, self.layout.bias_pattern), np.float64)
-        self.squares = squared_rows(self.layout, batch)
+    n_columns: int  # of the table of r
+
+    def __init__(self, model_class, layout, batch, truth, sequence_weight, schedule=None):
+        self.model_class, self.sequence_weight = model_class, sequence_weight
+        self.layout = self._with_pattern_columns(layout)
+        self.plan = model_class.plan_class(self.layout, batch, schedule)
+        self.features = _squared_features(self.layout, batch)
         self.ones = freeze(np.ones(self.layout.n_pairs), np.float64)
         self.dense_ones = freeze(self.layout.dense_table(self.ones), np.float64)
-        self.place, self.n_places = places(self.plan, batch.n_tokens)
+        self.place, self.n_places = _places(self.plan, batch.n_tokens)
+        self._read(batch, truth)
+
+    @abstractmethod
+    def _with_pattern_columns(self, layout):
+        """Return a layout where each pattern has marginals, and a score that can move by itself."""
+
+    @abstractmethod
+    def _read(self, batch, truth) -> None:
+        """Prepare what is compared with the model's marginals."""
+
+    @abstractmethod
+    def compare(self, backward, tile, weight, residuals) -> float:
+        """Write r of a tile to a table of one row per place, and return the value."""
+
+    def squared_values(self, backward, tile) -> np.ndarray:
+        """Return the sums of squared values of the features with a weight in each score column."""
+        scores = backward.workspace("squares", *backward.scores(tile).shape)
+        weights = self.ones, self.ones, self.dense_ones
+        token_scores.score_rows(self.features, self.layout.pairs, *weights, tile, scores)
+        return scores
 
     def value_gradient(self, w, n_jobs=None) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient; shape (n_weights,)."""
-        model, still = ChainModel(self.layout, w), ChainModel(self.layout, np.zeros(self.layout.n_weights))
-        n_columns = self.layout.pairs.n_columns
+        model, plan, weight = self.model_class(self.layout, w), self.plan, self.sequence_weight
+        at_rest, log_z = model.at_rest(), np.zeros(plan.n_sequences)
 
         def work(chunk):
-            with self.plan.workspace() as tables:
-                table = tables("residuals", self.n_places, n_columns)
-                residuals = _ResidualPass(tables, model, self, table)
-                slopes = _PositionPass(tables, model, still, self.plan, self.sequence_weight, self.place, table)
+            with plan.workspace() as workspace:
+                moves = Moves(self.place, workspace("residuals", self.n_places, self.n_columns))
+                residuals, counts = _Residuals(self, moves.table), ExpectedCounts(model)
+                plain = model.pass_class(workspace, model, plan, log_z, weight, receiver=residuals)
+                options = {"receiver": counts, "direction": at_rest, "moves": moves}
+                dual = model.pass_class(workspace, model, plan, log_z, weight, **options)
                 for task in chunk:
-                    table[:] = 0.0
-                    residuals.backward(task)
-                    slopes.backward(task)
-                return (np.array([residuals.value]), *slopes.sums())
+                    moves.table[:] = 0.0
+                    plain.run(task)
+                    dual.run(task)
+                return (np.array([residuals.value]), *dual.sums())
 
-        sums = add_up(in_order(work, self.plan, n_jobs))
+        sums = add_up(in_order(work, plan, n_jobs))
         if sums is None:  # there is no data
             return 0.0, np.zeros(self.layout.n_weights)
-        return float(sums[0][0]), 2 / SMALL_STEP * model.counts(sums[1:])
+        return float(sums[0][0]), 2 / SMALL_STEP * model.counts(plan, sums[1:])
 
 
-def label_gradient(model: ChainModel, batch, token, label) -> np.ndarray:
-    """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
+class _Residuals(Receiver):
+    """Sums up the value, and writes r of a task to a table of one row per token."""
 
-    It is the covariance of the label's indicator with all counts: the derivative of the expected counts when the
-    score of the label moves at that one position. ``token`` is its number in the batch.
-    """
-    sequence = int(np.searchsorted(batch.offsets, token, side="right")) - 1
-    position, batch = token - int(batch.offsets[sequence]), batch[[sequence]]
-    plan, layout = Plan(model.layout, batch), model.layout
-    table = np.zeros((batch.n_tokens, layout.pairs.n_columns))
-    table[position, label] = 1.0
-    still = ChainModel(layout, np.zeros(layout.n_weights))
-    with plan.workspace() as tables:
-        run = _PositionPass(tables, model, still, plan, np.ones(1), np.arange(batch.n_tokens), table)
-        for task in plan.cut(np.arange(1)):
-            run.backward(task)
-        return model.counts(run.sums()) / SMALL_STEP
+    def __init__(self, matching: Matching, table):
+        self.matching, self.table, self.value = matching, table, 0.0
+
+    def receive(self, backward, tile, weight):
+        self.value += self.matching.compare(backward, tile, weight, self.table)
 
 
-def squared_rows(layout, batch):
-    """Return the rows of a batch for kernels, with the squares of the features' values."""
+class ChainMatching(Matching):
+    """Local feature matching under a high-order CRF."""
+
+    def _with_pattern_columns(self, layout):
+        return layout.with_columns([(z, BEGIN) for z in layout.patterns.tuples()])[0]
+
+    def _read(self, batch, truth):
+        self.n_columns = self.layout.pairs.n_columns
+        self.arcs = label_arcs(self.layout.automaton, batch.offsets, truth)
+        self.bias = freeze(np.isin(self.layout.column_pattern, self.layout.bias_pattern), np.float64)
+
+    def compare(self, backward, tile, weight, residuals):
+        tables = backward.column_marginals(tile, weight), self.squared_values(backward, tile), self.bias, weight
+        truth, place = (self.arcs, self.layout.arc_columns), (self.place, residuals)
+        return feature_matching.compare(tile, self.n_columns, *tables, *truth, *place)
+
+
+class TrueSegments(NamedTuple):
+    """The segmentation of the data, for kernels.   N tokens."""
+
+    length: np.ndarray  # (N,) int64   of the segment that ends with each token, or 0
+    starts: np.ndarray  # (N + 1,) int64   range of the patterns that end with it
+    targets: np.ndarray  # int32
+
+
+class SegmentMatching(Matching):
+    """Local feature matching under a high-order semi-Markov CRF."""
+
+    def _with_pattern_columns(self, layout):
+        # each pattern becomes a scored pattern of whole segments, of its own number
+        return layout.with_columns([(z, WHOLE) for z in layout.patterns.tuples() if len(z) > 1])[0]
+
+    def _read(self, batch, truth):
+        layout, plan = self.layout, self.plan
+        self.n_columns, self.truth = plan.n_cells, _true_segments(layout, batch, truth)
+        # columns that only move arcs in the model belong to their patterns here
+        self.index = layout.segment_index(int(batch.lengths.max(initial=0)), arcs_move=False)
+        self.shared, values = layout.shared_features(batch, self.index), plan.candidates.values
+        self.candidates = plan.candidates._replace(values=freeze(values**2, np.float64))
+        has_bias = np.isin(np.arange(len(self.index.longest)), layout.bias_pattern)
+        constant = np.repeat(has_bias, self.index.longest) + (plan.length_matrix**2).sum(axis=1)
+        self.constant = freeze(np.stack([constant, np.zeros(len(constant))], axis=1), np.float64)
+
+    def _squared_values_of_cells(self, backward, tile):
+        """Return the sums of squared values of the features with a weight in each cell; shape (R * E, W)."""
+        scores, pairs, index = self.squared_values(backward, tile), self.layout.pairs, self.index
+        squares = backward.workspace("counts", *backward.cells(tile).shape)
+        segment_scores.assemble(lane_kind_of(tile), index, tile, self.constant, scores, squares)
+        segment_scores.score_candidates(self.candidates, pairs, self.ones, self.ones, index, tile, squares)
+        if len(self.shared.attribute):
+            segment_feature_matching.add_products(self.shared, index, tile, squares)
+        return squares
+
+    def compare(self, backward, tile, weight, residuals):
+        tables = backward.cells(tile), self._squared_values_of_cells(backward, tile), weight
+        place = self.place, residuals
+        return segment_feature_matching.compare(self.plan.segment_index, tile, *tables, self.truth, *place)
+
+
+def _squared_features(layout, batch):
+    """Return the token features of a batch for kernels, with the squares of their values."""
     matrix = batch.tocsr().copy()
     matrix.sum_duplicates()
     matrix.data **= 2
     return layout.rows(SequenceBatch.from_csr(matrix, batch.offsets))
 
 
-def places(plan, n_tokens):
+def _places(plan, n_tokens):
     """Return the place of each token among those of its task, and the highest number of places."""
     place, most = np.zeros(n_tokens, np.int64), 0
     for task in (task for chunk in plan.chunks for task in chunk):
@@ -111,37 +194,19 @@ def places(plan, n_tokens):
     return freeze(place, np.int64), most
 
 
-class _ResidualPass(BackwardPass):
-    """Sums up the value, and writes the residuals of a task to a table of one row per token."""
-
-    def __init__(self, tables, model, owner: ChainMatching, table):
-        super().__init__(tables, model, owner.plan, np.zeros(owner.plan.n_sequences), owner.sequence_weight)
-        self.owner, self.table, self.value = owner, table, 0.0
-
-    def _receive(self, tile, marginals, weight):
-        owner, pairs = self.owner, self.layout.pairs
-        counts = self.tables("counts", *marginals.shape)
-        token_scores.score_rows(owner.squares, pairs, owner.ones, owner.ones, owner.dense_ones, tile, counts)
-        truth, place = (owner.arcs, self.layout.arc_columns), (owner.place, self.table)
-        self.value += feature_matching.compare(
-            tile, pairs.n_columns, marginals, counts, owner.bias, weight, *truth, *place
-        )
-
-
-class _PositionPass(DerivativePass):
-    """Sums up the derivatives of expected counts when the scores of columns move by position, as a table says."""
-
-    def __init__(self, tables, model, still, plan, sequence_weight, place, table):
-        super().__init__(tables, model, still, plan, np.zeros(plan.n_sequences), sequence_weight)
-        self.place, self.table = place, table
-
-    def _score(self, tile):
-        n_columns, lanes = self.layout.pairs.n_columns, lanes_of(tile)
-        n_rows = int(tile.rows[-1]) * n_columns
-        scores, values = self.tables("scores", n_rows, 2 * lanes), self.tables("values", n_rows, lanes)
-        model = self.model
-        weights = model.pair_weights, model.pair_weights, model.dense_table
-        token_scores.score_rows(self.plan.rows, self.layout.pairs, *weights, tile, values)
-        scores[:, :lanes] = values
-        feature_matching.perturb(tile, n_columns, self.place, self.table, SMALL_STEP, scores)
-        return scores
+def _true_segments(layout, batch, truth) -> TrueSegments:
+    """Return the true segments and the patterns that end with each."""
+    arcs = label_arcs(layout.automaton, truth.offsets, truth.codes)
+    length = np.zeros(batch.n_tokens, np.int64)
+    length[truth.stop - 1] = truth.lengths
+    tokens, patterns = [], []
+    for order in range(int(layout.patterns.lengths.max())):
+        pattern = suffix_patterns(layout.automaton, arcs, order)
+        has_order = np.flatnonzero(pattern >= 0)
+        tokens.append(truth.stop[has_order] - 1)
+        patterns.append(pattern[has_order])
+    token = np.concatenate(tokens)
+    order = np.argsort(token, kind="stable")
+    starts = np.searchsorted(token[order], np.arange(batch.n_tokens + 1))
+    by_token = np.concatenate(patterns)[order]
+    return TrueSegments(freeze(length, np.int64), freeze(starts, np.int64), freeze(by_token, np.int32))

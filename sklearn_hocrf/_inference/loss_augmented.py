@@ -1,9 +1,9 @@
 """Margins of labelled data: what other labellings score, with a cost for each of their wrong tokens.
 
-A *violator* of a sequence is a labelling of highest score, its cost added: if that is not the true one, the true one
-does not beat it by its cost. Costs are sums over tokens, so decoding finds violators, with costs in its scores. For
-whole batches that goes as all inference does. Training goes from sequence to sequence, and what is done to the weights
-then touches those of one sequence's features: an :class:`Oracle` holds a model whose weights move in place.
+The *argmax* of a sequence is a labelling of highest score, its cost added: if that is not the true one, the true one
+does not beat it by its cost. Costs are sums over tokens, so decoding with costs in its scores finds it. For whole
+batches that goes as all inference does. Training goes from sequence to sequence, and a step then moves the weights of
+one sequence's features alone: a :class:`MaxOracle` holds a model whose weights move in place.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import numpy as np
 from .._data.arrays import freeze
 from .._kernels import loss_augmented
 from .._structure.weighted_arcs import label_arcs
-from .chain import ChainModel, DecodePass, Workspace, in_order
-from .segment import SegmentDecodePass, SegmentModel
+from .passes import DecodePass, run_all
+from .schedule import Workspace
 
-__all__ = ["ChainMargins", "Margins", "Oracle", "SegmentMargins", "Violation"]
+__all__ = ["Argmax", "ChainMargins", "Margins", "MaxOracle", "SegmentMargins"]
 
 
-class Violation(NamedTuple):
-    """The violator of one sequence, both times the sequence's weight.   n weights that tell it from the truth."""
+class Argmax(NamedTuple):
+    """The argmax of one sequence, both times the sequence's weight.   n weights that tell it from the truth."""
 
     cost: float
     indices: np.ndarray  # (n,) int32   no two equal, in no order
-    difference: np.ndarray  # (n,)   how often these weights count in the true labelling, minus in the violator; never 0
+    difference: np.ndarray  # (n,)   how often these weights count in the true labelling, minus in the argmax; never 0
 
 
-_NOTHING = Violation(0.0, np.empty(0, np.int32), np.empty(0))
+_NOTHING = Argmax(0.0, np.empty(0, np.int32), np.empty(0))
 
 
 class Margins(metaclass=ABCMeta):
@@ -38,40 +38,48 @@ class Margins(metaclass=ABCMeta):
 
     Parameters
     ----------
-    plan : Plan or SegmentPlan
+    model_class : type
+        That of the models.
+    plan : ChainPlan or SegmentPlan
         That of the batch.
+    truth : ndarray or Segments
+        The true labelling.
     cost : float
-        Cost of a wrong token; with 0, violators are best labellings.
+        Cost of a wrong token; with 0, argmaxes are best labellings.
     """
 
-    model_class: type
+    codes: np.ndarray  # (N,) int32   true label codes of the tokens
 
-    def __init__(self, plan, cost):
-        self.plan, self.layout, self.cost = plan, plan.layout, float(cost)
-
-    @abstractmethod
-    def run(self, tables, model, best=None):
-        """Return what decodes tasks of the batch, costs added."""
+    def __init__(self, model_class, plan, truth, cost):
+        self.model_class, self.plan, self.layout, self.cost = model_class, plan, plan.layout, float(cost)
+        self.weight_of_arc = self._weights_of_arcs()
+        self._read(truth)
 
     @abstractmethod
-    def compare(self, run, sequence, tables) -> tuple[int, int]:
-        """Return the number of wrong tokens that a run found last, and the length of the list of differences.
+    def _read(self, truth) -> None:
+        """Take the true labelling."""
+
+    @abstractmethod
+    def _add_costs(self, decoding: DecodePass, tile) -> None:
+        """Add costs to the scores of a tile."""
+
+    @abstractmethod
+    def compare(self, decoding: DecodePass, sequence, tables) -> tuple[int, int]:
+        """Return the number of wrong tokens that a pass found last, and the length of the list of differences.
 
         ``tables`` are the last arguments of the kernels that compare: two that they work with, and the list's columns.
         """
 
+    def decode_pass(self, workspace, model, best=None) -> DecodePass:
+        """Return what decodes tasks of the batch, costs added."""
+        codes, lengths = np.empty(len(self.codes), np.int32), np.zeros(len(self.codes), np.int32)
+        add_costs = self._add_costs if self.cost else None
+        return model.decode_pass_class(workspace, model, self.plan, codes, lengths, best=best, add_costs=add_costs)
+
     def maxima(self, model, n_jobs=None) -> np.ndarray:
-        """Return the score of each sequence's violator, its cost added; 0 for empty ones; shape (n_sequences,)."""
+        """Return the score of each sequence's argmax, its cost added; 0 for empty ones; shape (n_sequences,)."""
         best = np.zeros(self.plan.n_sequences)
-
-        def work(chunk):
-            with self.plan.workspace() as tables:
-                run = self.run(tables, model, best)
-                for task in chunk:
-                    run.decode(task)
-
-        for _ in in_order(work, self.plan, n_jobs):
-            pass
+        run_all(self.plan, n_jobs, lambda workspace: self.decode_pass(workspace, model, best))
         return best
 
     def _weights_of_arcs(self):
@@ -83,32 +91,22 @@ class Margins(metaclass=ABCMeta):
 
 
 class ChainMargins(Margins):
-    """Margins of sequences with one label per token: a token is wrong if its label is.
+    """Margins of sequences with one label per token: a token is wrong if its label is."""
 
-    Parameters
-    ----------
-    plan, cost
-        As in :class:`Margins`.
-    codes : ndarray of shape (N,), int32
-        The true labels.
-    """
+    def _read(self, truth):
+        self.codes = freeze(truth, np.int32)
+        self._arcs = freeze(label_arcs(self.layout.automaton, self.plan.offsets, truth), np.int32)
 
-    model_class = ChainModel
+    def _add_costs(self, decoding, tile):
+        scores = decoding.scores(tile)
+        loss_augmented.add_token_costs(tile, self.layout.automaton.n_labels, self.codes, self.cost, scores)
 
-    def __init__(self, plan, codes, cost):
-        super().__init__(plan, cost)
-        self.codes = freeze(codes, np.int32)
-        self.weight_of_arc = self._weights_of_arcs()
-        self._arcs = freeze(label_arcs(self.layout.automaton, plan.offsets, codes), np.int32)
-
-    def run(self, tables, model, best=None):
-        return _ChainPass(tables, model, self, best)
-
-    def compare(self, run, sequence, tables):
+    def compare(self, decoding, sequence, tables):
         layout, (first, stop) = self.layout, self.plan.offsets[sequence : sequence + 2]
-        codes = run.codes[first:stop]
+        codes = decoding.codes[first:stop]
         arcs = label_arcs(self.layout.automaton, (0, len(codes)), codes)
-        structure = self.plan.rows, layout.pairs, layout.arc_columns, layout.automaton.arc_suffix, self.weight_of_arc
+        features = self.plan.token_features
+        structure = features, layout.pairs, layout.arc_columns, layout.automaton.arc_suffix, self.weight_of_arc
         length = loss_augmented.compare_labels(*structure, first, self._arcs[first:stop], arcs, *tables)
         return int(np.count_nonzero(codes != self.codes[first:stop])), length
 
@@ -119,46 +117,35 @@ class SegmentMargins(Margins):
     A token is wrong if it lies in a segment of a wrong label, or if a segment starts with it where none should, or the
     other way round. Where neighbours always have different labels, labels of tokens say where segments start: there
     the labels alone count.
-
-    Parameters
-    ----------
-    plan, cost
-        As in :class:`Margins`.
-    segments : Segments
-        The true segmentations.
     """
 
-    model_class = SegmentModel
-
-    def __init__(self, plan, segments, cost):
-        super().__init__(plan, cost)
-        lengths = np.zeros(plan.n_tokens, np.int32)
-        lengths[segments.start] = segments.lengths
-        self.codes = freeze(np.repeat(segments.codes, segments.lengths), np.int32)
+    def _read(self, truth):
+        lengths, arcs = np.zeros(self.plan.n_tokens, np.int32), np.zeros(self.plan.n_tokens, np.int32)
+        lengths[truth.start] = truth.lengths
+        arcs[truth.start] = label_arcs(self.layout.automaton, truth.offsets, truth.codes)
+        self.codes = freeze(np.repeat(truth.codes, truth.lengths), np.int32)
         self.begins = freeze(lengths > 0 if self.layout.repeats else np.empty(0), np.bool_)
-        self.weight_of_arc = self._weights_of_arcs()
-        arcs = np.zeros(plan.n_tokens, np.int32)
-        arcs[segments.start] = label_arcs(self.layout.automaton, segments.offsets, segments.codes)
         self._lengths, self._arcs = freeze(lengths, np.int32), freeze(arcs, np.int32)
-        matrix = plan.length_matrix
+        matrix = self.plan.length_matrix
         self._length_rows = (
             freeze(matrix.indptr, np.int64),
-            freeze(plan.length_pairs[matrix.indices], np.int64),
+            freeze(self.plan.length_pairs[matrix.indices], np.int64),
             freeze(matrix.data, np.float64),
         )
 
-    def run(self, tables, model, best=None):
-        return _SegmentPass(tables, model, self, best)
+    def _add_costs(self, decoding, tile):
+        index, cells = decoding.index, decoding.cells(tile)
+        loss_augmented.add_segment_costs(index, tile, self.codes, self.begins, self.cost, cells)
 
-    def compare(self, run, sequence, tables):
+    def compare(self, decoding, sequence, tables):
         layout, (first, stop) = self.layout, self.plan.offsets[sequence : sequence + 2]
-        codes, lengths = run.codes[first:stop], run.lengths[first:stop]
+        codes, lengths = decoding.codes[first:stop], decoding.lengths[first:stop]
         starts = np.flatnonzero(lengths)
         arcs = np.zeros(len(codes), np.int32)
         arcs[starts] = label_arcs(self.layout.automaton, (0, len(starts)), codes[starts])
         arcs_of_layout, automaton = layout.arc_structure, layout.automaton
         length = loss_augmented.compare_segments(
-            self.plan.rows,
+            self.plan.token_features,
             self.plan.candidates,
             layout.pairs,
             self.plan.segment_index,
@@ -180,8 +167,8 @@ class SegmentMargins(Margins):
         return int(np.count_nonzero(wrong)), length
 
 
-class Oracle:
-    """Finds violators of a few sequences at a time, for weights that move in place.
+class MaxOracle:
+    """Finds the argmaxes of a few sequences at a time, for weights that move in place.
 
     It keeps about five numbers a weight.
 
@@ -212,19 +199,20 @@ class Oracle:
         forbidden[layout.compiled.forbidden_arcs] = True
         by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
         self._arcs = by_length, automaton.arc_suffix, margins.weight_of_arc, freeze(forbidden, np.bool_)
-        self._run = margins.run(Workspace(), model)
+        self._decoding = margins.decode_pass(Workspace(), model)
         self._alone: dict = {}  # tasks of the sequences that were asked for alone
         size = layout.n_weights
         self._tables = np.zeros(size), np.zeros(size, dtype=bool), np.empty(size, np.int32), np.empty(size)
 
-    def violations(self, sequences) -> list[Violation]:
-        """Return what tells each sequence's violator from the truth; those of many at a time take less time each.
+    def argmax(self, sequences) -> list[Argmax]:
+        """Return what tells each sequence's argmax from the truth; many at a time take less time each.
 
         ``sequences`` is an array of numbers, no two of them equal.
         """
         loss_augmented.score_arcs(*self._arcs, self.w, self._arc_scores)
+        self._decoding.read_weights()
         for task in self._cut(sequences):
-            self._run.decode(task)
+            self._decoding.run(task)
         return [self._compare(sequence) for sequence in sequences.tolist()]
 
     def _cut(self, sequences):
@@ -241,44 +229,10 @@ class Oracle:
         weight, margins = self._sequence_weight[sequence], self._margins
         if weight == 0 or margins.plan.lengths[sequence] == 0:
             return _NOTHING
-        n_wrong, n = margins.compare(self._run, sequence, self._tables)
+        n_wrong, n = margins.compare(self._decoding, sequence, self._tables)
         indices, values = self._tables[2:]
-        return Violation(weight * margins.cost * n_wrong, indices[:n].copy(), weight * values[:n])
+        return Argmax(weight * margins.cost * n_wrong, indices[:n].copy(), weight * values[:n])
 
     def move(self, indices, steps):
         """Add ``steps`` to the weights ``indices``, some of which may be equal."""
         loss_augmented.move(indices, steps, *self._margins.layout.dense_cells, self.w, self._dense)
-
-
-class _ChainPass(DecodePass):
-    """Decodes with costs."""
-
-    def __init__(self, tables, model, margins, best):
-        super().__init__(tables, model, margins.plan, np.empty(len(margins.codes), np.int32), best)
-        self.margins = margins
-
-    def _score(self, tile):
-        scores, margins = super()._score(tile), self.margins
-        if margins.cost:
-            loss_augmented.add_token_costs(tile, self.layout.automaton.n_labels, margins.codes, margins.cost, scores)
-        return scores
-
-
-class _SegmentPass(SegmentDecodePass):
-    """Decodes segments with costs."""
-
-    def __init__(self, tables, model, margins, best):
-        n_tokens = len(margins.codes)
-        super().__init__(tables, model, margins.plan, np.empty(n_tokens, np.int32), np.zeros(n_tokens, np.int32), best)
-        self.margins = margins
-
-    def decode(self, task):
-        if self.layout.length_blocks:  # the weights may have moved
-            self.length_scores = self._length_scores(self.model.pair_weights)
-        super().decode(task)
-
-    def score(self, tile):
-        (scores, table), margins = super().score(tile), self.margins
-        if margins.cost:
-            loss_augmented.add_segment_costs(self.shape, tile, margins.codes, margins.begins, margins.cost, table)
-        return scores, table

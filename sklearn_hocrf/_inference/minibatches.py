@@ -17,8 +17,6 @@ from .._data.arrays import freeze
 from .._data.segments import Segments, segment_features
 from .._kernels import minibatches
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
-from .chain import ChainModel
-from .segment import SegmentModel, SegmentPlan
 
 __all__ = ["ChainMinibatches", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
 
@@ -38,7 +36,9 @@ class Minibatches(metaclass=ABCMeta):
 
     Parameters
     ----------
-    plan : Plan or SegmentPlan
+    model_class : type
+        That of the models.
+    plan : ChainPlan or SegmentPlan
         That of the whole batch.
     batch : SequenceBatch
     truth : ndarray or Segments
@@ -47,21 +47,19 @@ class Minibatches(metaclass=ABCMeta):
         How much each sequence counts.
     """
 
-    _model_class: type
-
-    def __init__(self, plan, batch, truth, sequence_weight):
-        self.layout, self.sequence_weight = plan.layout, sequence_weight
+    def __init__(self, model_class, plan, batch, truth, sequence_weight):
+        self._model_class, self.layout, self.sequence_weight = model_class, plan.layout, sequence_weight
         self._plan = plan.without_dense_table()
         self._truth_arcs = self._arcs_of(truth)
         self._no_table = np.zeros((0, self.layout.dense_table().shape[1]))
         n_pairs = self.layout.n_pairs
         self._biases = np.arange(n_pairs, self.layout.n_weights)
-        self._seen, self._found = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
+        self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
         self._gradient, self._log_z = np.zeros(n_pairs), np.zeros(plan.n_sequences)
-        rows = self._plan.rows
-        single = np.arange(len(rows.place)) < np.repeat(rows.ranges, np.diff(rows.indptr))
-        stop = freeze(np.where(single, rows.place + np.uint32(1), rows.other), np.uint32)
-        self._entries_of_tokens = rows.place, stop, rows.indptr[plan.offsets]
+        features = self._plan.token_features
+        single = np.arange(len(features.place)) < np.repeat(features.ranges, np.diff(features.indptr))
+        stop = freeze(np.where(single, features.place + np.uint32(1), features.other), np.uint32)
+        self._entries_of_tokens = features.place, stop, features.indptr[plan.offsets]
 
     @abstractmethod
     def _arcs_of(self, truth) -> _Entries:
@@ -69,11 +67,11 @@ class Minibatches(metaclass=ABCMeta):
 
     def pairs(self, sequences) -> np.ndarray:
         """Return the pairs that some sequences touch, each once; shape (M,), int64."""
-        found, count = self._found, 0
+        touched, count = self._touched, 0
         for first, stop, starts in self._entries():
-            count = minibatches.find_pairs(first, stop, starts, sequences, self._seen, found, count)
-        self._seen[found[:count]] = False
-        return found[:count].copy()
+            count = minibatches.find_pairs(first, stop, starts, sequences, self._seen, touched, count)
+        self._seen[touched[:count]] = False
+        return touched[:count].copy()
 
     def _entries(self):
         """Return the entries of the feature rows, and where those of each sequence start."""
@@ -102,24 +100,23 @@ class Minibatches(metaclass=ABCMeta):
         """
         model = self._model_class(self.layout, w, self._no_table)
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
-        arcs, *others = model.add_expectations(plan, sequences, weight, gradient, self._log_z)
+        arcs, lengths = model.add_expectations(plan, sequences, weight, gradient, self._log_z)
+        plan.add_length_counts(lengths, gradient)
         score = minibatches.subtract_entries(
             *self._truth_arcs, sequences, weight, model.weighted_arcs.arc_score, arcs
-        ) + self._subtract_truth(model, sequences, *others)
+        ) + self._subtract_truth(model, sequences)
         pairs = touched[: len(touched) - len(self._biases)]
         derivatives = np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
         gradient[pairs] = 0.0
         return float(weight[sequences] @ self._log_z[sequences]) - score, derivatives
 
     @abstractmethod
-    def _subtract_truth(self, model, sequences, *others) -> float:
+    def _subtract_truth(self, model, sequences) -> float:
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
 
 class ChainMinibatches(Minibatches):
     """Minibatches of sequences with one label per token."""
-
-    _model_class = ChainModel
 
     def _arcs_of(self, truth):
         offsets = self._plan.offsets
@@ -127,7 +124,7 @@ class ChainMinibatches(Minibatches):
 
     def _subtract_truth(self, model, sequences):
         return minibatches.subtract_labels(
-            self._plan.rows,
+            self._plan.token_features,
             self.layout.pairs,
             self._plan.offsets,
             sequences,
@@ -142,10 +139,8 @@ class ChainMinibatches(Minibatches):
 class SegmentMinibatches(Minibatches):
     """Minibatches of segmented sequences."""
 
-    _model_class = SegmentModel
-
-    def __init__(self, plan: SegmentPlan, batch, truth, sequence_weight):
-        super().__init__(plan, batch, truth, sequence_weight)
+    def __init__(self, model_class, plan, batch, truth, sequence_weight):
+        super().__init__(model_class, plan, batch, truth, sequence_weight)
         self._truth_pairs = _pairs_of_segments(self.layout, batch, truth, self._truth_arcs.numbers)
         candidates = plan.candidates
         starts = candidates.indptr[candidates.token_starts[plan.offsets]]
@@ -161,9 +156,7 @@ class SegmentMinibatches(Minibatches):
     def pairs(self, sequences):
         return np.concatenate([super().pairs(sequences), self._plan.length_pairs])
 
-    def _subtract_truth(self, model, sequences, lengths):
-        if len(lengths):
-            self._gradient[self._plan.length_pairs] += self._plan.length_matrix.T @ lengths
+    def _subtract_truth(self, model, sequences):
         return minibatches.subtract_entries(
             *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
         )
@@ -175,15 +168,15 @@ def _pairs_of_segments(layout, batch, segments: Segments, arcs) -> _Entries:
     n_patterns = len(layout.patterns.lengths)
     keys = layout.pair_feature.astype(np.int64) * n_patterns + layout.pair_pattern
     by_key = np.argsort(keys, kind="stable")
-    found = []
+    parts = []
     for order in np.unique(layout.order_of_weight[: layout.n_pairs]):
         pattern = suffix_patterns(layout.automaton, arcs, order)[features.row]
         key = np.where(pattern >= 0, features.col.astype(np.int64) * n_patterns + pattern, -1)
         place = np.minimum(np.searchsorted(keys, key, sorter=by_key), len(keys) - 1)
-        there = np.flatnonzero(keys[by_key[place]] == key)
-        found.append((features.row[there], by_key[place[there]], features.data[there]))
+        weighted = np.flatnonzero(keys[by_key[place]] == key)
+        parts.append((features.row[weighted], by_key[place[weighted]], features.data[weighted]))
     segment, pair, value = (
-        np.concatenate([part[i] for part in found]) if found else np.empty(0, np.int64) for i in range(3)
+        np.concatenate([part[i] for part in parts]) if parts else np.empty(0, np.int64) for i in range(3)
     )
     shape = len(segments.codes), layout.n_pairs
     matrix = sparse.csr_array((value.astype(np.float64), (segment, pair)), shape=shape)
@@ -212,7 +205,7 @@ def shuffled_minibatches(lengths, batch_size, rng) -> list[np.ndarray]:
     n_minibatches = -(-len(lengths) // batch_size)
     cuts = np.linspace(0, len(lengths), n_minibatches + 1).astype(np.int64)
     for pool in range(0, n_minibatches, _POOL):
-        here = slice(cuts[pool], cuts[min(pool + _POOL, n_minibatches)])
-        shuffled[here] = shuffled[here][np.argsort(lengths[shuffled[here]], kind="stable")]
+        in_pool = slice(cuts[pool], cuts[min(pool + _POOL, n_minibatches)])
+        shuffled[in_pool] = shuffled[in_pool][np.argsort(lengths[shuffled[in_pool]], kind="stable")]
     parts = [shuffled[start:stop] for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
     return [parts[i] for i in rng.permutation(n_minibatches)]

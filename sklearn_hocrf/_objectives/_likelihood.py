@@ -74,7 +74,7 @@ class NegativeLogLikelihood(Objective):
         depend on the labels.
         """
         problem = self.problem
-        return problem.model(w).expectation_slopes(problem.plan, v, problem.sequence_weight, problem.n_jobs)
+        return problem.model(w).hessian_vector_product(problem.plan, v, problem.sequence_weight, problem.n_jobs)
 
     def separates(self, w: np.ndarray) -> bool:
         """Tell whether ``w`` makes the labels of each sequence more probable than all others together.

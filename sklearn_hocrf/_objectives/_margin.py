@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._inference.loss_augmented import Oracle
+from .._inference.loss_augmented import MaxOracle
 from .._settings import check, is_number
 from ._base import Objective
 
@@ -26,15 +26,15 @@ class _MarginObjective(Objective):
         best = self._margins.maxima(problem.model(w), problem.n_jobs)
         return float(problem.sequence_weight @ best - self._empirical @ w)
 
-    def oracle(self, w: np.ndarray) -> Oracle:
+    def oracle(self, w: np.ndarray) -> MaxOracle:
         """Return what finds the terms' maxima, for weights that begin with ``w`` and move.
 
-        It has ``w``; ``violations(sequences)``, a list with, for each of the given sequences, the cost c_n cost(y_n, y)
+        It has ``w``; ``argmax(sequences)``, a list with, for each of the given sequences, the cost c_n cost(y_n, y)
         of a labelling y that attains the maximum, and c_n (features of y_n - features of y) as indices of weights and
         values; and ``move(indices, steps)``, which adds to the weights. Both take time in proportion to what the
         sequences have, not to the number of weights.
         """
-        return Oracle(self._margins, self.problem.sequence_weight, w)
+        return MaxOracle(self._margins, self.problem.sequence_weight, w)
 
 
 class Hinge(_MarginObjective):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.segments import Segments
-from .._inference.chain import ChainModel, Plan
-from .._inference.feature_matching import ChainMatching
-from .._inference.loss_augmented import ChainMargins, Margins, SegmentMargins
-from .._inference.minibatches import ChainMinibatches, Minibatches, SegmentMinibatches
-from .._inference.segment import SegmentModel, SegmentPlan
-from .._inference.segment_feature_matching import SegmentMatching
+from .._inference.families import CHAIN, SEGMENTS, Family
+from .._inference.feature_matching import Matching
+from .._inference.loss_augmented import Margins
+from .._inference.minibatches import Minibatches
+from .._inference.model import Model
+from .._inference.schedule import Schedule
 
 __all__ = ["ChainProblem", "Problem", "SegmentProblem"]
 
@@ -38,17 +38,15 @@ class Problem(metaclass=ABCMeta):
         How much each sequence counts; 1 by default.
     n_jobs : int or None
         Threads, in joblib's sense; results have the same bits for any number.
+    schedule : Schedule or None
+        Where the batch is cut.
 
     Attributes
     ----------
     n_weights, n_sequences : int
     """
 
-    _model_class: type
-    _plan_class: type
-    _margins_class: type
-    _matching_class: type
-    _minibatches_class: type
+    family: ClassVar[Family]
 
     def __init__(
         self,
@@ -58,25 +56,27 @@ class Problem(metaclass=ABCMeta):
         *,
         sequence_weight: np.ndarray | None = None,
         n_jobs: int | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
-        self.layout, self.batch, self.truth, self.n_jobs = layout, batch, truth, n_jobs
+        self.layout, self.batch, self.truth, self.n_jobs, self.schedule = layout, batch, truth, n_jobs, schedule
         self.n_weights, self.n_sequences = layout.n_weights, len(batch)
         ones = np.ones(len(batch))
         self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
 
     @cached_property
     def plan(self) -> Any:
-        """How the batch is cut into pieces."""
-        return self._plan_class(self.layout, self.batch)
+        """How the batch is cut into tasks."""
+        return self.family.model.plan_class(self.layout, self.batch, self.schedule)
 
-    def model(self, w: np.ndarray) -> Any:
+    def model(self, w: np.ndarray) -> Model:
         """Return the model with the weights ``w``."""
-        return self._model_class(self.layout, w)
+        return self.family.model(self.layout, w, schedule=self.schedule)
 
     @cached_property
     def minibatches(self) -> Minibatches:
         """What gives values and gradients of a few sequences."""
-        return self._minibatches_class(self.plan, self.batch, self.truth, self.sequence_weight)
+        data = self.batch, self.truth, self.sequence_weight
+        return self.family.minibatches(self.family.model, self.plan, *data)
 
     def separated_by(self, w: np.ndarray) -> bool:
         """Tell whether ``w`` gives the labelling of each sequence of positive weight more than half of the probability.
@@ -96,11 +96,15 @@ class Problem(metaclass=ABCMeta):
     def part(self, sequences: np.ndarray) -> Problem:
         """Return the problem of some of the sequences."""
         truth, weight = self._truth_of(sequences), self.sequence_weight[sequences]
-        return type(self)(self.layout, self.batch[sequences], truth, sequence_weight=weight, n_jobs=self.n_jobs)
+        return self._with(self.layout, self.batch[sequences], truth, weight)
 
     def under(self, layout: Any) -> Problem:
         """Return the same data under another layout."""
-        return type(self)(layout, self.batch, self.truth, sequence_weight=self.sequence_weight, n_jobs=self.n_jobs)
+        return self._with(layout, self.batch, self.truth, self.sequence_weight)
+
+    def _with(self, layout, batch, truth, weight):
+        options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "schedule": self.schedule}
+        return type(self)(layout, batch, truth, **options)
 
     @abstractmethod
     def _truth_of(self, sequences):
@@ -108,38 +112,33 @@ class Problem(metaclass=ABCMeta):
 
     def margins(self, cost: float) -> Margins:
         """Return what finds the labellings of highest score plus ``cost`` times the number of wrong tokens."""
-        return self._margins_class(self.plan, self.truth, cost)
+        return self.family.margins(self.family.model, self.plan, self.truth, cost)
 
     @cached_property
-    def matching(self) -> ChainMatching | SegmentMatching:
+    def matching(self) -> Matching:
         """What compares each position, or candidate segment, with what a model expects there."""
-        return self._matching_class(self.layout, self.batch, self.truth, self.sequence_weight)
+        data = self.batch, self.truth, self.sequence_weight
+        return self.family.matching(self.family.model, self.layout, *data, self.schedule)
 
-    @abstractmethod
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,)."""
+        features = self.plan.token_features
+        return self.layout.empirical_counts(self.batch, self.truth, self.sequence_weight, features)
 
 
 class ChainProblem(Problem):
     """Sequences with one label per token, under a high-order CRF."""
 
-    _model_class, _plan_class, _margins_class = ChainModel, Plan, ChainMargins
-    _matching_class = ChainMatching
-    _minibatches_class = ChainMinibatches
+    family = CHAIN
 
     def _truth_of(self, sequences):
         return np.concatenate([self.truth[:0], *(self.truth[i:j] for i, j in _ranges(self.batch.offsets, sequences))])
-
-    def empirical_counts(self) -> np.ndarray:
-        return self.layout.empirical_counts(self.batch, self.truth, self.sequence_weight, self.plan.rows)
 
 
 class SegmentProblem(Problem):
     """Segmented sequences, under a high-order semi-Markov CRF."""
 
-    _model_class, _plan_class, _margins_class = SegmentModel, SegmentPlan, SegmentMargins
-    _matching_class = SegmentMatching
-    _minibatches_class = SegmentMinibatches
+    family = SEGMENTS
 
     def _truth_of(self, sequences):
         truth, lengths = self.truth, self.batch.lengths[sequences]
@@ -149,9 +148,6 @@ class SegmentProblem(Problem):
         moved = np.repeat(np.cumsum(lengths) - lengths - self.batch.offsets[sequences], counts)
         offsets = offsets_of(counts)
         return Segments(offsets, truth.start[chosen] + moved, truth.stop[chosen] + moved, truth.codes[chosen])
-
-    def empirical_counts(self) -> np.ndarray:
-        return self.layout.empirical_counts(self.batch, self.truth, self.sequence_weight, self.plan.rows)
 
 
 def _ranges(offsets, sequences):

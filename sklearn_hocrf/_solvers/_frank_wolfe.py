@@ -142,7 +142,7 @@ class _Dual:
 
     def ask(self, terms):
         """Find the maxima of some terms, and move convex weight to them."""
-        for term, violation in zip(terms.tolist(), self._oracle.violations(terms), strict=True):
+        for term, violation in zip(terms.tolist(), self._oracle.argmax(terms), strict=True):
             if violation.cost > 0 or len(violation.indices):
                 self._terms[term].add(violation, self._variance, self._scaled)
             self.exchange(term)

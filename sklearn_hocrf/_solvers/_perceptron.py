@@ -65,7 +65,7 @@ class AveragedPerceptron(RandomSolver):
         while not separated and len(history) <= self.max_iter:
             n_mistakes = 0
             for sequence in random.permutation(n_sequences):
-                (found,) = oracle.violations(np.array([sequence]))
+                (found,) = oracle.argmax(np.array([sequence]))
                 if len(found.indices):
                     n_mistakes += 1
                     oracle.move(found.indices, found.difference)
@@ -92,7 +92,7 @@ class AveragedPerceptron(RandomSolver):
         """Return how many sequences have no mistakes, up to a group that has one."""
         for first in range(0, n_sequences, self.group):
             last = min(first + self.group, n_sequences)
-            if any(len(found.indices) for found in oracle.violations(np.arange(first, last))):
+            if any(len(found.indices) for found in oracle.argmax(np.arange(first, last))):
                 return first
         return n_sequences
 

@@ -18,11 +18,6 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
-from .._data.encodings import token_labels
-from .._inference.chain import Plan
-from .._inference.feature_matching import label_gradient
-from .._inference.segment import SegmentModel, SegmentPlan
-from .._inference.segment_feature_matching import segment_label_gradient
 from .._objectives import NegativeLogLikelihood
 from .._structure.layout import WeightLayout
 from .._validation import check_sequence_weight, read_sequences
@@ -146,9 +141,7 @@ def log_odds_standard_errors(
     positions = list(positions)
     tokens = [_token_number(batch, position) for position in positions]
     decoded, marginals = model.decode(batch, n_jobs=estimator.n_jobs), model.marginals(batch, n_jobs=estimator.n_jobs)
-    is_segmental = isinstance(model, SegmentModel)
-    codes = token_labels(decoded) if is_segmental else decoded
-    gradient_of = segment_label_gradient if is_segmental else label_gradient
+    codes = model.label_codes(decoded)
     fields = [("label", labels.dtype), ("log_odds", np.float64), ("standard_error", np.float64)]
     table = np.empty(len(tokens), dtype=fields)
     for row, (token, position) in enumerate(zip(tokens, positions, strict=True)):
@@ -156,7 +149,7 @@ def log_odds_standard_errors(
         yes, no = marginals[token, code], np.delete(marginals[token], code).sum()
         table[row] = labels[code], np.inf, np.nan
         if no > 0:
-            gradient = gradient_of(model, batch, token, code) / (yes * no)
+            gradient = model.label_gradient(batch, token, code) / (yes * no)
             table["log_odds"][row] = np.log(yes) - np.log(no)
             table["standard_error"][row] = laplace.standard_error(gradient, f"the log-odds at {position!r}")
     return table
@@ -187,8 +180,7 @@ class _Laplace:
         batch, _ = read_sequences(estimator, X)
         self.weight = check_sequence_weight(sample_weight, len(batch))
         self.model, self.n_jobs = estimator._build_model(), estimator.n_jobs
-        plan_class = SegmentPlan if isinstance(self.model, SegmentModel) else Plan
-        self.plan = plan_class(self.model.layout, batch)
+        self.plan = self.model.plan(batch)
         self.n_weights, self.tol, self.max_iter = self.model.layout.n_weights, tol, max_iter
 
     def standard_error(self, gradient: np.ndarray, name: str) -> float:
@@ -206,7 +198,7 @@ class _Laplace:
 
     def _product(self, v: np.ndarray) -> np.ndarray:
         v = np.asarray(v, np.float64).ravel()
-        return self.model.expectation_slopes(self.plan, v, self.weight, self.n_jobs) + self.precision * v
+        return self.model.hessian_vector_product(self.plan, v, self.weight, self.n_jobs) + self.precision * v
 
 
 def _precision(estimator: Any, layout: WeightLayout) -> np.ndarray:

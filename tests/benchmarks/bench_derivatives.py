@@ -66,7 +66,7 @@ class Derivative:
         return self.problem.model(self.w).expectations(self.problem.plan).counts
 
     def time_dual(self, name=None):
-        return self.problem.model(self.w).expectation_slopes(self.problem.plan, self.direction)
+        return self.problem.model(self.w).hessian_vector_product(self.problem.plan, self.direction)
 
     def check(self, step=1e-5):
         """Raise unless the derivatives equal differences of expected counts."""

@@ -1,0 +1,216 @@
+"""Questions to a model about a whole batch: partition functions, marginals, expected counts, best labellings.
+
+They are asked here, once for chains and segmentations; ``chain`` and ``segment`` supply plans and passes.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .._data.arrays import freeze
+from .._data.batch import SequenceBatch
+from .._structure.weighted_arcs import weighted_arcs
+from .passes import (
+    SMALL_STEP,
+    ColumnMarginals,
+    DecodePass,
+    ExpectedCounts,
+    MarginalPass,
+    Moves,
+    Receiver,
+    run_all,
+)
+from .schedule import Plan, Schedule
+
+__all__ = ["Expectations", "Model"]
+
+
+class Expectations(NamedTuple):
+    """What one forward and backward pass over a batch gives.   n sequences."""
+
+    log_z: np.ndarray  # (n,)   log partition functions
+    counts: np.ndarray  # (n_weights,)   expected counts of all weights' features, weighted by sequence
+
+
+class Model(metaclass=ABCMeta):
+    """A model with numbers in it.
+
+    Its questions raise a ValueError if the model forbids every labelling of a sequence.
+
+    Parameters
+    ----------
+    layout : WeightLayout or SegmentLayout
+        Which weights there are.
+    weights : ndarray of shape (n_weights,)
+        Their values; -inf for the bias of a forbidden pattern.
+    dense_table : ndarray or None
+        That of the layout, with the weights; or an empty one for plans without a dense table.
+    schedule : Schedule or None
+        Where batches are cut.
+    """
+
+    plan_class: ClassVar[type[Plan]]
+    pass_class: ClassVar[type[MarginalPass]]
+    decode_pass_class: ClassVar[type[DecodePass]]
+    lowest_log: ClassVar[float]  # smallest score of an arc, beside the greatest, that kernels can scale
+
+    def __init__(self, layout: Any, weights, dense_table=None, schedule: Schedule | None = None) -> None:
+        self.layout, self.schedule = layout, schedule
+        self.weights = freeze(weights, np.float64)
+        if self.weights.shape != (layout.n_weights,):  # kernels do not look
+            raise ValueError(
+                f"there are {layout.n_weights} weights, but the given ones have shape {self.weights.shape}"
+            )
+        self.pair_weights = self.weights[: layout.n_pairs]
+        self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
+        self.weighted_arcs = weighted_arcs(layout, self.weights)
+        arcs = self.weighted_arcs
+        constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
+        self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > self.lowest_log)
+
+    def plan(self, batch: SequenceBatch):
+        """Return how a batch is cut, for questions to this model and others of its layout."""
+        return self.plan_class(self.layout, batch, self.schedule)
+
+    def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
+        """Return partition functions and expected counts."""
+        log_z = np.zeros(plan.n_sequences)
+        sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, _weights(plan, sequence_weight))
+        return Expectations(log_z, self.counts(plan, sums))
+
+    def add_expectations(self, plan: Plan, sequences, sequence_weight, gradient, log_z) -> tuple:
+        """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
+
+        The model and the plan have no dense table, so that the work goes by the sequences and not by the weights.
+
+        Parameters
+        ----------
+        plan : Plan
+            That of a whole batch.
+        sequences : ndarray of int
+            Numbers of some sequences of the batch.
+        sequence_weight : ndarray of shape (n_sequences,)
+            Weights of all sequences.
+        gradient : ndarray of shape (n_pairs,)
+            In and out. The features of lengths are left out: the counts of lengths make theirs.
+        log_z : ndarray of shape (n_sequences,)
+            Out, for the given sequences.
+
+        Returns
+        -------
+        arcs, lengths : ndarray
+            Expected counts of the arcs, and of lengths of segments.
+        """
+        with plan.workspace() as workspace:
+            receiver = ExpectedCounts(self, gradient)
+            counting = self.pass_class(workspace, self, plan, log_z, sequence_weight, receiver=receiver)
+            for task in plan.cut(sequences):
+                counting.run(task)
+            return counting.sums()[2:]
+
+    def hessian_vector_product(self, plan: Plan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
+        """Return the product of the Hessian of sum c_n log Z_n and a direction of the weights; shape (n_weights,).
+
+        It is the derivative of the expected counts along the direction: kernels on dual numbers give it in one forward
+        and backward pass (algorithm: perturbed marginals).
+        """
+        log_z, weight = np.zeros(plan.n_sequences), _weights(plan, sequence_weight)
+        moving = type(self)(self.layout, SMALL_STEP * np.asarray(direction))
+        sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, weight, direction=moving)
+        return self.counts(plan, sums) / SMALL_STEP
+
+    def label_gradient(self, batch: SequenceBatch, token, label) -> np.ndarray:
+        """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
+
+        It is the covariance of the label's indicator with all counts: the derivative of the expected counts when the
+        score of the label moves at that one position; for segments, the scores of all segments of the label that
+        contain the token. ``token`` is its number in the batch.
+        """
+        sequence = int(np.searchsorted(batch.offsets, token, side="right")) - 1
+        position, plan = token - int(batch.offsets[sequence]), self.plan(batch[[sequence]])
+        moves = Moves(np.arange(plan.n_tokens), self._label_moves(plan, position, label))
+        options = {"direction": self.at_rest(), "moves": moves}
+        sums = self._run_all(plan, None, lambda: ExpectedCounts(self), np.zeros(1), np.ones(1), **options)
+        return self.counts(plan, sums) / SMALL_STEP
+
+    def at_rest(self) -> Model:
+        """Return the direction in which no weight moves."""
+        return type(self)(self.layout, np.zeros(self.layout.n_weights))
+
+    def counts(self, plan: Plan, sums: tuple | None) -> np.ndarray:
+        """Return the counts of all weights' features, given those of pairs, dense features, arcs and lengths."""
+        if sums is None:  # there is no data
+            return np.zeros(self.layout.n_weights)
+        pairs, dense, arcs, lengths = sums
+        self.layout.add_dense(dense, pairs)
+        plan.add_length_counts(lengths, pairs)
+        return np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
+
+    def log_partition(self, batch: SequenceBatch, n_jobs=None, plan: Plan | None = None) -> np.ndarray:
+        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,)."""
+        plan = self.plan(batch) if plan is None else plan
+        log_z = np.zeros(plan.n_sequences)
+        self._run_all(plan, n_jobs, lambda: None, log_z)
+        return log_z
+
+    @abstractmethod
+    def marginals(self, batch: SequenceBatch, n_jobs=None) -> np.ndarray:
+        """Return P(token t has label y); shape (N, n_labels), rows sum to 1."""
+
+    @abstractmethod
+    def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None) -> np.ndarray:
+        """Return P(an occurrence of a pattern ends with token t); shape (N, n_given)."""
+
+    def decode(self, batch: SequenceBatch, n_jobs=None):
+        """Return the most probable labelling; ties go to the lowest label, then to the shortest segment."""
+        plan = self.plan(batch)
+        codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
+        run_all(plan, n_jobs, lambda workspace: self.decode_pass_class(workspace, self, plan, codes, lengths))
+        return self._labelling(batch, codes, lengths)
+
+    def log_score(self, batch: SequenceBatch, labelling) -> np.ndarray:
+        """Return the log potential of a labelling of each sequence, -inf where forbidden; shape (n_sequences,)."""
+        scores, n_scores = self._log_scores(batch, labelling)
+        return np.bincount(np.repeat(np.arange(len(batch)), n_scores), weights=scores, minlength=len(batch))
+
+    @abstractmethod
+    def label_codes(self, labelling) -> np.ndarray:
+        """Return the label codes of the tokens of a labelling; shape (N,), int32."""
+
+    @abstractmethod
+    def _labelling(self, batch, codes, lengths):
+        """Return a labelling, given what :class:`DecodePass` writes."""
+
+    @abstractmethod
+    def _log_scores(self, batch, labelling) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
+
+    @abstractmethod
+    def _label_moves(self, plan, position, label) -> np.ndarray:
+        """Return the table of :class:`Moves` where the score of a label moves at one position of one sequence."""
+
+    def _with_layout(self, layout) -> Any:
+        """Return the model under a layout of more columns, where weights keep their places."""
+        return type(self)(layout, self.weights, schedule=self.schedule)
+
+    def _column_marginals(self, batch, n_columns, n_jobs) -> np.ndarray:
+        """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
+        plan, table = self.plan(batch), np.empty((batch.n_tokens, n_columns))
+        self._run_all(plan, n_jobs, lambda: ColumnMarginals(table), np.zeros(len(batch)))
+        return table
+
+    def _run_all(self, plan, n_jobs, make_receiver, log_z, sequence_weight=None, **options):
+        """Run forward passes, and backward passes for a receiver in each chunk; return the receivers' sums."""
+
+        def make_pass(workspace):
+            receiver: Receiver | None = make_receiver()
+            return self.pass_class(workspace, self, plan, log_z, sequence_weight, receiver=receiver, **options)
+
+        return run_all(plan, n_jobs, make_pass)
+
+
+def _weights(plan, sequence_weight):
+    return np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)

@@ -1,0 +1,336 @@
+"""Passes over the tasks of one chunk: what those of chains and of segmentations have in common.
+
+A forward pass gives log Z; where somebody receives marginals, a backward pass follows. Both run scaled, on blocks of
+sequences side by side; sequences where scaling fails go through passes in log space, one by one.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._data.arrays import freeze
+from .._kernels import chain, token_scores
+from .._structure.weighted_arcs import weighted_arcs
+from .schedule import Plan, Task, Tile, Workspace, add_up, in_order, lane_kind_of, lanes_of
+
+__all__ = [
+    "SMALL_STEP",
+    "BasePass",
+    "ColumnMarginals",
+    "DecodePass",
+    "ExpectedCounts",
+    "MarginalPass",
+    "Moves",
+    "Receiver",
+    "refuse_impossible",
+    "run_all",
+]
+
+SMALL_STEP = 2.0**-66  # of derivatives: kernels in log space take complex steps, whose squares must vanish beside 1
+
+
+class Moves(NamedTuple):
+    """A direction in which scores move by position, and not as weights do.   N tokens."""
+
+    place: np.ndarray  # (N,) int64   row of each token in the table
+    table: np.ndarray  # (n_places, C)   derivatives of the scores of columns; for segments, of cells
+
+
+def run_all(plan: Plan, n_jobs: int | None, make_pass) -> tuple | None:
+    """Run a pass over each chunk.
+
+    Parameters
+    ----------
+    plan : Plan
+    n_jobs : int or None
+        Threads, in joblib's sense.
+    make_pass : callable
+        Returns the pass of a chunk, given the workspace of a thread.
+
+    Returns
+    -------
+    sums : tuple of ndarray or None
+        What the passes sum up, added; None where there are no data.
+    """
+
+    def work(chunk):
+        with plan.workspace() as workspace:
+            chunk_pass = make_pass(workspace)
+            for task in chunk:
+                chunk_pass.run(task)
+            return chunk_pass.sums()
+
+    return add_up(in_order(work, plan, n_jobs))
+
+
+def refuse_impossible(sequences, scores) -> None:
+    """Raise unless each sequence has a finite score: its log Z, or that of its best labelling."""
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if not len(bad):
+        return
+    first = bad[np.argmin(np.asarray(sequences)[bad])]
+    if np.asarray(scores)[first] == -np.inf:
+        raise ValueError(f"sequence {sequences[first]}: the model forbids every labelling of it")
+    raise ValueError(
+        f"sequence {sequences[first]}: its scores are beyond floating point numbers; its feature values, or the "
+        "weights, are too large"
+    )
+
+
+class BasePass(metaclass=ABCMeta):
+    """A pass over the tasks of one chunk.
+
+    Parameters
+    ----------
+    workspace : Workspace
+        Memory for the tables of one tile.
+    model : Model
+        Whose scores they hold.
+    plan : Plan
+        That of the batch.
+    direction : Model or None
+        Direction of derivatives: its weights. Tables have a column for each lane; with a direction they hold dual
+        numbers, and have another column for each lane's derivatives.
+    """
+
+    def __init__(self, workspace: Workspace, model: Any, plan: Any, direction: Any = None) -> None:
+        self.workspace, self.model, self.plan, self.layout = workspace, model, plan, model.layout
+        self.n_parts = 1 if direction is None else 2
+        self.weighted_arcs = self.log_weighted_arcs = model.weighted_arcs
+        self.pair_weights, self.dense_weights = (model.pair_weights, model.pair_weights), model.dense_table
+        if direction is not None:
+            self.weighted_arcs = weighted_arcs(self.layout, model.weights, direction.weights)
+            arc_score = freeze(self.weighted_arcs.arc_score + 1j * self.weighted_arcs.arc_slope, np.complex128)
+            self.log_weighted_arcs = self.weighted_arcs._replace(arc_score=arc_score)
+            self.pair_weights = model.pair_weights, direction.pair_weights
+            dense = np.concatenate([model.dense_table, direction.dense_table], axis=1)
+            self.dense_weights = freeze(dense, np.float64)
+
+    @abstractmethod
+    def run(self, task: Task) -> None:
+        """Do the work of a task."""
+
+    def sums(self) -> tuple:
+        """Return what has been summed up over all tasks."""
+        return ()
+
+    def read_weights(self) -> None:  # noqa: B027
+        """Read again what a pass has computed of the model's weights when it was made: they have moved in place."""
+
+    def _lane_kind(self, tile: Tile):
+        """Return what tells a kernel whether to work on vectors or single numbers, and on dual ones or not."""
+        lane_kind = lane_kind_of(tile)
+        return lane_kind if self.n_parts == 1 else (lane_kind,)
+
+    def _columns(self, tile: Tile) -> int:
+        return lanes_of(tile) * self.n_parts
+
+    def _table(self, name: str, tile: Tile, row_size: int, n_extra_rows: int = 0) -> np.ndarray:
+        """Return a table of so many numbers for each row of a tile and each lane."""
+        return self.workspace(name, (int(tile.rows[-1]) + n_extra_rows) * row_size, self._columns(tile))
+
+    def scores(self, tile: Tile) -> np.ndarray:
+        """Return the table of the scores of columns; after a backward pass it holds their marginals."""
+        return self._table("scores", tile, self.layout.pairs.n_columns)
+
+    def _varying(self, tile: Tile) -> np.ndarray:
+        return self._table("varying", tile, self.plan.n_varying)
+
+    def _score_tokens(self, tile: Tile) -> np.ndarray:
+        scores, features = self.scores(tile), self.plan.token_features
+        token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)
+        return scores
+
+    def _varying_scores(self, tile: Tile, scores: np.ndarray) -> np.ndarray:
+        """Return the log scores of varying arcs."""
+        varying_log = self._varying(tile)
+        token_scores.varying_scores(self.weighted_arcs, self.layout.pairs.n_columns, scores, varying_log)
+        return varying_log
+
+
+class MarginalPass(BasePass):
+    """Forward passes that store log Z, followed by backward passes if somebody receives the marginals.
+
+    Parameters
+    ----------
+    workspace, model, plan, direction
+        As in :class:`BasePass`.
+    log_z : ndarray of shape (n_sequences,)
+        Out.
+    sequence_weight : ndarray of shape (n_sequences,) or None
+        By which sequences count; 1 by default. Sequences of weight 0 give no marginals.
+    receiver : Receiver or None
+        What is done with the marginals of each tile.
+    moves : Moves or None
+        A direction of scores, in place of one of weights; ``direction`` is then a model of zeros.
+    """
+
+    def __init__(
+        self, workspace, model, plan, log_z, sequence_weight=None, *, receiver=None, direction=None, moves=None
+    ):
+        super().__init__(workspace, model, plan, direction)
+        self.log_z, self.sequence_weight, self.receiver, self.moves = log_z, sequence_weight, receiver, moves
+        self._sums: dict[tuple[str, int], np.ndarray] = {}
+
+    @abstractmethod
+    def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
+        """Run the scaled forward pass of a task, write log Z and the lanes where it failed; return checkpoints."""
+
+    @abstractmethod
+    def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
+        """Run the scaled backward pass of a task, and hand over the marginals of each tile."""
+
+    @abstractmethod
+    def _forward_log(self, sequence: int) -> tuple:
+        """Store log Z of one sequence, by way of log space, and return what the backward pass needs."""
+
+    @abstractmethod
+    def _backward_log(self, sequence: int) -> None:
+        """Run both passes over one sequence in log space, and hand over the marginals of each tile."""
+
+    @abstractmethod
+    def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
+        """Return the marginals of the score columns of a tile that is handed over; shape (R * C, columns)."""
+
+    @abstractmethod
+    def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
+        """Add the expected counts of the features of a tile, of pairs and of the dense table."""
+
+    def arc_counts(self) -> np.ndarray:
+        """Return the expected counts of arcs, weighted by sequence; shape (A,)."""
+        return self._total("arcs", self.layout.automaton.n_arcs)
+
+    def length_counts(self) -> np.ndarray:
+        """Return the expected counts of the lengths of segments, where they have features."""
+        return np.zeros(0)
+
+    def run(self, task: Task) -> None:
+        alive, checkpoints = self.forward(task)
+        if self.receiver is not None and alive.any():
+            self._backward(task, checkpoints, alive, np.where(alive, self._weight(task.sequences), 0.0))
+        redo = self._forward_log if self.receiver is None else self._backward_log
+        for sequence in np.sort(task.sequences[(task.sequences >= 0) & ~alive]):
+            redo(sequence)
+
+    def sums(self) -> tuple:
+        return () if self.receiver is None else self.receiver.sums(self)
+
+    def forward(self, task: Task) -> tuple[np.ndarray, list]:
+        """Run the scaled forward passes of a task and store log Z; return the lanes that went well, and checkpoints."""
+        filled = task.sequences >= 0
+        log_z = self._with_derivatives(np.zeros(filled.shape))
+        suspect = self._with_derivatives(np.full(filled.shape, 0.0 if self.model.scales else 1.0))
+        checkpoints = self._forward(task, log_z, suspect) if self.model.scales else []
+        lanes = filled.shape[1]
+        alive = filled & (suspect[:, :lanes] == 0)
+        self.log_z[task.sequences[alive]] = log_z[:, :lanes][alive]
+        return alive, checkpoints
+
+    def _weight(self, sequences):
+        if self.sequence_weight is None:
+            return np.where(sequences >= 0, 1.0, 0.0)
+        return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
+
+    def _in_log_space(self, table):
+        """Return a table of one lane as kernels in log space take it: there, dual numbers are complex ones."""
+        return table if self.n_parts == 1 else table.view(np.complex128)
+
+    def _with_derivatives(self, table):
+        """Return a table with derivatives of 0, if there are any."""
+        return table if self.n_parts == 1 else np.concatenate([table, np.zeros_like(table)], axis=1)
+
+    def _sum(self, name, size, columns):
+        """Return sums by column for kernels to add to, shape (size, columns)."""
+        if (name, columns) not in self._sums:
+            self._sums[name, columns] = np.zeros((size, columns))
+        return self._sums[name, columns]
+
+    def _arcs(self, columns):
+        """Return the sums of arc marginals, for kernels of so many columns to add to."""
+        columns = self.n_parts * (1 if columns == self.n_parts else chain.FOLDED)
+        return self._sum("arcs", self.layout.automaton.n_arcs, columns)
+
+    def _total(self, name, size):
+        """Return a sum over all lanes; of dual numbers, the derivatives."""
+        total = np.zeros(size)
+        for (sum_name, columns), table in sorted(self._sums.items()):
+            if sum_name == name:
+                total += table[:, -(columns // self.n_parts) :].sum(axis=1)
+        return total
+
+
+class Receiver(metaclass=ABCMeta):
+    """What is done with the marginals of the tiles of one chunk."""
+
+    @abstractmethod
+    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+        """Take what a backward pass has left in its tables; lanes of weight 0 hold nothing."""
+
+    def sums(self, backward: MarginalPass) -> tuple:
+        """Return what has been summed up over all tiles."""
+        return ()
+
+
+class ExpectedCounts(Receiver):
+    """Sums up expected counts; of dual numbers, their derivatives.
+
+    Parameters
+    ----------
+    model : Model
+    gradient : ndarray of shape (n_pairs,) or None
+        To which the counts of pairs are added; zeros by default.
+    """
+
+    def __init__(self, model: Any, gradient: np.ndarray | None = None) -> None:
+        self.gradient = np.zeros(model.layout.n_pairs) if gradient is None else gradient
+        self.dense = np.zeros(model.dense_table.shape)
+
+    def receive(self, backward, tile, weight):
+        backward.add_feature_counts(tile, weight, self.gradient, self.dense)
+
+    def sums(self, backward):
+        """Return the counts of pairs, dense features, arcs and lengths, weighted by sequence."""
+        return self.gradient, self.dense, backward.arc_counts(), backward.length_counts()
+
+
+class ColumnMarginals(Receiver):
+    """Writes the marginals of the first score columns to a table of one row per token."""
+
+    def __init__(self, table: np.ndarray) -> None:
+        self.table = table
+
+    def receive(self, backward, tile, weight):
+        marginals = backward.column_marginals(tile, weight)
+        token_scores.gather(tile, backward.layout.pairs.n_columns, marginals, weight, self.table)
+
+
+class DecodePass(BasePass):
+    """Viterbi decoding of one chunk.
+
+    Parameters
+    ----------
+    workspace, model, plan
+        As in :class:`BasePass`.
+    codes, lengths : ndarray of shape (N,), int32
+        Out: label codes of the tokens; for segments, lengths of those that start with each token, 0 for none.
+    best : ndarray of shape (n_sequences,) or None
+        Out: the highest scores.
+    add_costs : callable or None
+        Adds costs to the scores of a tile, given the pass and the tile.
+    """
+
+    def __init__(self, workspace, model, plan, codes, lengths, *, best=None, add_costs=None):
+        super().__init__(workspace, model, plan)
+        self.codes, self.lengths, self.best, self.add_costs = codes, lengths, best, add_costs
+
+    def _store_best(self, task: Task, beta: np.ndarray) -> None:
+        """Take the scores of best labellings from the first rows of the first tile's beta."""
+        tile, filled = task.tiles[0], task.sequences >= 0
+        firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.layout.automaton.n_states
+        scores = beta[firsts][filled]
+        refuse_impossible(task.sequences[filled], scores)
+        if self.best is not None:
+            self.best[task.sequences[filled]] = scores
