@@ -88,17 +88,17 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
                 message = "converged"
             if converged or len(history) > self.max_iter:
                 break
-            found = self._search(attempt, point, curvature, penalty)
-            if found is None and len(curvature):  # what is known of the curvature may mislead
+            next_point = self._search(attempt, point, curvature, penalty)
+            if next_point is None and len(curvature):  # what is known of the curvature may mislead
                 curvature.clear()
-                found = self._search(attempt, point, curvature, penalty)
-            if found is None and refusal is not None:  # the shortest step is too long
+                next_point = self._search(attempt, point, curvature, penalty)
+            if next_point is None and refusal is not None:  # the shortest step is too long
                 raise refusal
-            if found is None:
+            if next_point is None:
                 message = "no step makes the function smaller"
                 break
-            curvature.add(point, found)
-            point, message = found, "the number of iterations has reached its limit"
+            curvature.add(point, next_point)
+            point, message = next_point, "the number of iterations has reached its limit"
             history.append(point.value)
         gap, n_iter = gap_above_minimum(objective, penalty, norm), len(history) - 1
         return SolverReport(point.w, n_iter, np.array(history), norm, gap, bool(converged), message, next(passes))
