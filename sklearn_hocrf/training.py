@@ -1,14 +1,16 @@
-"""Training criteria, penalties and solvers: what ``objective``, ``penalty`` and ``solver`` of the estimators stand for.
+"""Training criteria, penalties and solvers, for the parameters ``objective``, ``penalty`` and ``solver``.
 
-The estimators pick them by name, or take instances: those here with other settings, or a user's own.
+The estimators accept names of criteria and solvers, or objects: instances of the classes in this module, or objects
+written by users.
 
-* An objective has ``bind(problem)``, which returns a function of the weights; :class:`Objective` is a base for it. One
-  with ``starting_objective()`` starts from the trained weights of that.
-* A penalty is a function of the weights with ``value(w)``, ``gap(gradient_norm)`` and what the solver needs:
-  ``value_gradient(w)`` for most, or :class:`L2` and :class:`ElasticNet` as bases. Where its ``strength`` is not None,
-  weights that are 0 leave the fitted model.
-* A solver has ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`; its ``needs`` names the methods
-  it calls of the other two, and ``fit`` refuses what does not go together before any work.
+* An objective has a method ``bind(problem)``, which returns a function of the weights; :class:`Objective` is a base
+  class. If it has ``starting_objective()``, training starts from the weights that this other objective trains.
+* A penalty is a function of the weights with ``value(w)``, ``gap(gradient_norm)`` and the methods that the solver
+  needs: ``value_gradient(w)`` for most solvers. :class:`L2` and :class:`ElasticNet` can serve as base classes. If its
+  ``strength`` is not None, weights of 0 are removed from the fitted model.
+* A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`. Its attribute
+  ``needs`` names the methods of the objective and of the penalty that it calls; ``fit`` refuses combinations that lack
+  them before any work.
 """
 
 from __future__ import annotations

@@ -42,14 +42,14 @@ class Hinge(_MarginObjective):
 
         f(w) = sum_n c_n max_y [ cost(y_n, y) + score(x_n, y; w) - score(x_n, y_n; w) ]
 
-    The cost of a labelling is the number of its wrong tokens, times ``cost``. In a segmentation a token is wrong if its
-    segment's label is or, unless neighbours always have different labels (``encoding="runs"``), if a segment starts
-    with it where none should, or the other way round.
+    The cost of a labelling is the number of its wrong tokens, times ``cost``. A token of a segmentation is wrong if the
+    label of its segment is wrong. Except for ``encoding="runs"``, it is also wrong if a segment starts at this token
+    and none should, or none starts and one should.
 
     Parameters
     ----------
     cost : float, default=1.0
-        What a wrong token costs, > 0.
+        Cost of a wrong token, > 0.
 
     References
     ----------
@@ -82,8 +82,8 @@ class Perceptron(_MarginObjective):
 
         f(w) = sum_n c_n max_y [ score(x_n, y; w) - score(x_n, y_n; w) ]
 
-    It is 0 where the true labellings are best ones, for w = 0 among others: which of those weights are found depends on
-    the solver.
+    It is 0 if each true labelling has the highest score, ties included, and therefore for w = 0. The solver determines
+    which of these weights are found.
 
     References
     ----------
