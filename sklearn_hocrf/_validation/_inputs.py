@@ -82,7 +82,8 @@ class TrainingSequences(NamedTuple):
         """Return the training data with targets of the sequences that are used."""
         batch, weight, features = self.batch, self.sequence_weight, self.features
         if self.is_used is not None and weight is not None:
-            batch, weight = batch[self.is_used], weight[self.is_used]
+            batch = batch[self.is_used]
+            weight = None if weight is None else weight[self.is_used]
         if self.vocabulary is not None:
             batch, vocabulary = sort_vocabulary(batch, self.vocabulary)
             if features.vocabulary is not None:
