@@ -131,14 +131,15 @@ def check_report(report, solver, n_weights) -> SolverReport:
         If there are too few or too many weights or values, or some are not finite.
     """
     name = type(solver).__name__
-    may_lack = {"gradient_norm": np.nan, "message": "no message", **SolverReport._field_defaults}
+    may_lack: dict[str, Any] = {"gradient_norm": np.nan, "message": "no message", **SolverReport._field_defaults}
     missing = [part for part in SolverReport._fields if part not in may_lack and not hasattr(report, part)]
     if missing:
         raise TypeError(
             f"the solver {name} must return a SolverReport, but what it returned, a {type(report).__name__}, has no "
             f"{', '.join(missing)}"
         )
-    report = SolverReport(*(getattr(report, part, may_lack.get(part)) for part in SolverReport._fields))
+    parts: dict[str, Any] = {part: getattr(report, part, may_lack.get(part)) for part in SolverReport._fields}
+    report = SolverReport(**parts)
     if not isinstance(report.n_iter, Integral) or isinstance(report.n_iter, bool) or report.n_iter < 0:
         raise TypeError(f"n_iter of the solver {name} must be an integer >= 0, got {report.n_iter!r:.60}")
     for part in ("gradient_norm", "gap", "n_passes"):
