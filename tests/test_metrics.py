@@ -557,7 +557,7 @@ TESTED = [
 ]
 
 
-@pytest.mark.parametrize(("metric", "params"), TESTED, ids=str)
+@pytest.mark.parametrize(("metric", "params"), TESTED, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_adding_up_counts_equals_calling_the_metric(metric, params):
     fast = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, metric, n_trials=60, random_state=5, **params)
     called = functools.partial(metric, **params)  # not one of the functions that are known to be sums of counts
