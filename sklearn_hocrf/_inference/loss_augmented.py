@@ -64,10 +64,10 @@ class Margins(metaclass=ABCMeta):
         """Add costs to the scores of a tile."""
 
     @abstractmethod
-    def compare(self, decoding: DecodePass, sequence, tables) -> tuple[int, int]:
+    def compare(self, decoding: DecodePass, sequence, difference) -> tuple[int, int]:
         """Return the number of wrong tokens that a pass found last, and the length of the list of differences.
 
-        ``tables`` are the last arguments of the kernels that compare: two that they work with, and the list's columns.
+        ``difference`` is the memory that the kernels work with, and the list.
         """
 
     def decode_pass(self, workspace, model, best=None) -> DecodePass:
@@ -101,13 +101,18 @@ class ChainMargins(Margins):
         scores = decoding.scores(tile)
         loss_augmented.add_token_costs(tile, self.layout.automaton.n_labels, self.codes, self.cost, scores)
 
-    def compare(self, decoding, sequence, tables):
+    def compare(self, decoding, sequence, difference):
         layout, (first, stop) = self.layout, self.plan.offsets[sequence : sequence + 2]
         codes = decoding.codes[first:stop]
         arcs = label_arcs(self.layout.automaton, (0, len(codes)), codes)
-        features = self.plan.token_features
-        structure = features, layout.pairs, layout.arc_columns, layout.automaton.arc_suffix, self.weight_of_arc
-        length = loss_augmented.compare_labels(*structure, first, self._arcs[first:stop], arcs, *tables)
+        structure = loss_augmented.LabelStructure(
+            self.plan.token_features,
+            layout.pairs,
+            layout.arc_columns,
+            layout.automaton.arc_suffix,
+            self.weight_of_arc,
+        )
+        length = loss_augmented.compare_labels(structure, first, self._arcs[first:stop], arcs, difference)
         return int(np.count_nonzero(codes != self.codes[first:stop])), length
 
 
@@ -137,30 +142,29 @@ class SegmentMargins(Margins):
         index, cells = decoding.index, decoding.cells(tile)
         loss_augmented.add_segment_costs(index, tile, self.codes, self.begins, self.cost, cells)
 
-    def compare(self, decoding, sequence, tables):
+    def compare(self, decoding, sequence, difference):
         layout, (first, stop) = self.layout, self.plan.offsets[sequence : sequence + 2]
         codes, lengths = decoding.codes[first:stop], decoding.lengths[first:stop]
         starts = np.flatnonzero(lengths)
         arcs = np.zeros(len(codes), np.int32)
         arcs[starts] = label_arcs(self.layout.automaton, (0, len(starts)), codes[starts])
         arcs_of_layout, automaton = layout.arc_structure, layout.automaton
-        length = loss_augmented.compare_segments(
+        structure = loss_augmented.SegmentStructure(
             self.plan.token_features,
             self.plan.candidates,
             layout.pairs,
             self.plan.segment_index,
-            (arcs_of_layout.arc_varying, arcs_of_layout.varying_suffix, arcs_of_layout.varying_column),
-            self._length_rows,
+            arcs_of_layout.arc_varying,
+            arcs_of_layout.varying_suffix,
+            arcs_of_layout.varying_column,
+            *self._length_rows,
             automaton.arc_label,
             automaton.arc_suffix,
             self.weight_of_arc,
-            first,
-            self._lengths[first:stop],
-            self._arcs[first:stop],
-            lengths,
-            arcs,
-            *tables,
         )
+        truth = loss_augmented.SequenceSegments(self._arcs[first:stop], self._lengths[first:stop])
+        other = loss_augmented.SequenceSegments(freeze(arcs, np.int32), freeze(lengths, np.int32))
+        length = loss_augmented.compare_segments(structure, first, truth, other, difference)
         wrong = codes != self.codes[first:stop]
         if len(self.begins):
             wrong |= (lengths > 0) != self.begins[first:stop]
@@ -202,7 +206,9 @@ class MaxOracle:
         self._decoding = margins.decode_pass(Workspace(), model)
         self._alone: dict = {}  # tasks of the sequences that were asked for alone
         size = layout.n_weights
-        self._tables = np.zeros(size), np.zeros(size, dtype=bool), np.empty(size, np.int32), np.empty(size)
+        self._difference = loss_augmented.Difference(
+            np.zeros(size), np.zeros(size, dtype=bool), np.empty(size, np.int32), np.empty(size)
+        )
 
     def argmax(self, sequences) -> list[Argmax]:
         """Return what tells each sequence's argmax from the truth; many at a time take less time each.
@@ -229,8 +235,8 @@ class MaxOracle:
         weight, margins = self._sequence_weight[sequence], self._margins
         if weight == 0 or margins.plan.lengths[sequence] == 0:
             return _NOTHING
-        n_wrong, n = margins.compare(self._decoding, sequence, self._tables)
-        indices, values = self._tables[2:]
+        n_wrong, n = margins.compare(self._decoding, sequence, self._difference)
+        indices, values = self._difference[2:]
         return Argmax(weight * margins.cost * n_wrong, indices[:n].copy(), weight * values[:n])
 
     def move(self, indices, steps):

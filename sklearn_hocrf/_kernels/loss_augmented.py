@@ -8,11 +8,57 @@ Shapes: N tokens, R rows and W lanes of a tile, C score columns, L labels, E cel
 A arcs, K weights (first the n pairs, then the patterns' own), T tokens of one sequence.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ._jit import njit
 
 FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
+
+
+class LabelStructure(NamedTuple):
+    """Which weights the labels of a token count, for ``compare_labels``."""
+
+    features: NamedTuple  # TokenFeatures
+    pairs: NamedTuple  # PairTable
+    arc_columns: NamedTuple  # ArcColumns
+    arc_suffix: np.ndarray  # (A,) int32
+    weight_of_arc: np.ndarray  # (A,) int64   -1 for none
+
+
+class SegmentStructure(NamedTuple):
+    """Which weights a segment counts, for ``compare_segments``."""
+
+    features: NamedTuple  # TokenFeatures
+    candidates: NamedTuple  # CandidateFeatures
+    pairs: NamedTuple  # PairTable
+    index: NamedTuple  # SegmentIndex
+    arc_varying: np.ndarray  # these three as in WeightedArcs
+    varying_suffix: np.ndarray
+    varying_column: np.ndarray
+    length_starts: np.ndarray  # (E + 1,) int64   rows of the matrix of the features of lengths
+    length_pairs: np.ndarray  # int64
+    length_values: np.ndarray  # float64
+    arc_label: np.ndarray  # (A,) int32
+    arc_suffix: np.ndarray  # (A,) int32
+    weight_of_arc: np.ndarray  # (A,) int64   -1 for none
+
+
+class SequenceSegments(NamedTuple):
+    """A segmentation of one sequence, by the first tokens of its segments."""
+
+    arcs: np.ndarray  # (T,) int32   arc of the segment that starts with each token
+    lengths: np.ndarray  # (T,) int32   its length, or 0
+
+
+class Difference(NamedTuple):
+    """The difference of two feature vectors: working memory, and the list that comes out of it."""
+
+    totals: np.ndarray  # (K,) float64   zeros, left as they were
+    noted: np.ndarray  # (K,) bool   False, left as they were
+    indices: np.ndarray  # (K,) int32   out
+    values: np.ndarray  # (K,) float64   out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -130,15 +176,25 @@ def _take_totals(n_noted, totals, noted, indices, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def compare_labels(
-    features, pairs, arc_columns, arc_suffix, weight_of_arc, first, truth, arcs, totals, noted, indices, values
-):
+def _note_arc(arc, sign, structure, totals, noted, indices, n_noted):
+    """Note the weights of the patterns that end with an arc: its own, and those of its suffixes."""
+    while arc >= 0:
+        if structure.weight_of_arc[arc] >= 0:
+            n_noted = _note(structure.weight_of_arc[arc], sign, totals, noted, indices, n_noted)
+        arc = structure.arc_suffix[arc]
+    return n_noted
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def compare_labels(structure, first, truth, arcs, difference):
     """List the features of the true labelling of one sequence minus those of another.
 
-    first : the sequence's first token        truth, arcs : (T,) int32   the arcs that the two labellings use
-    totals : (K,) zeros, noted : (K,) False   left as they were
-    indices : (K,) int32, values : (K,)   out: the number of entries is returned
+    structure : ``LabelStructure``        first : the sequence's first token
+    truth, arcs : (T,) int32   the arcs that the two labellings use
+    difference : ``Difference``   in and out: the number of listed weights is returned
     """
+    features, pairs, arc_columns = structure.features, structure.pairs, structure.arc_columns
+    totals, noted, indices, values = difference
     n_noted = 0
     changes = np.zeros(pairs.n_columns)
     for position in range(len(arcs)):
@@ -149,10 +205,7 @@ def compare_labels(
             arc = truth[position] if sign > 0 else arcs[position]
             for item in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
                 changes[arc_columns.columns[item]] += sign
-            while arc >= 0:
-                if weight_of_arc[arc] >= 0:
-                    n_noted = _note(weight_of_arc[arc], sign, totals, noted, indices, n_noted)
-                arc = arc_suffix[arc]
+            n_noted = _note_arc(arc, sign, structure, totals, noted, indices, n_noted)
         cuts = features.indptr[token], features.singles[token], features.ranges[token], features.indptr[token + 1]
         entries = *cuts, features.place, features.other, features.values
         n_noted = _note_token(entries, pairs.starts, pairs.columns, changes, totals, noted, indices, n_noted)
@@ -163,101 +216,97 @@ def compare_labels(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def compare_segments(
-    features,
-    candidates,
-    pairs,
-    index,
-    varying,
-    length_rows,
-    arc_label,
-    arc_suffix,
-    weight_of_arc,
-    first,
-    truth_length,
-    truth,
-    length,
-    arcs,
-    totals,
-    noted,
-    indices,
-    values,
-):
+def _mark_scored(structure, arc, active):
+    """Mark the scored patterns of a segment: its label, and the patterns of its span arc."""
+    index = structure.index
+    active[:] = False
+    active[structure.arc_label[arc]] = True
+    number = index.arc_span[arc]
+    while number >= 0:
+        if index.span_scored[number] >= 0:
+            active[index.span_scored[number]] = True
+        number = index.span_suffix[number]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _count_columns(structure, arc, position, d, sign, active, columns):
+    """Add to ``columns`` (T, C) how often the score of a segment counts each column of each token."""
+    varying_number, index = structure.arc_varying[arc], structure.index
+    while varying_number >= 0:  # features of the first token, conjoined with patterns of two or more labels
+        if structure.varying_column[varying_number] >= 0:
+            columns[position, structure.varying_column[varying_number]] += sign
+        varying_number = structure.varying_suffix[varying_number]
+    for scored in range(len(active)):  # (17)
+        if not active[scored]:
+            continue
+        for member in range(index.member_starts[scored], index.member_starts[scored + 1]):
+            channel, column = index.member_channel[member], index.member_column[member]
+            if d < channel[2] or d > channel[3]:
+                continue
+            if channel[0] == RANGE:
+                start, stop = position + channel[1], position + d - (channel[2] - 1 - channel[1])
+            else:
+                start = position + channel[1] if channel[0] == FROM_START else position + d - 1 - channel[1]
+                stop = min(start + 1, len(columns))
+            for token in range(start, stop):
+                columns[token, column] += sign
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _note_segment(structure, last, d, sign, active, difference, n_noted):
+    """Note the features of a segment's length, and those that are computed for the segment as a whole."""
+    index, candidates, columns = structure.index, structure.candidates, structure.pairs.columns
+    totals, noted, indices, _ = difference
+    for scored in range(len(active)):
+        if not active[scored]:
+            continue
+        cell = index.first_cell[scored] + d - 1
+        for item in range(structure.length_starts[cell], structure.length_starts[cell + 1]):
+            value = sign * structure.length_values[item]
+            n_noted = _note(structure.length_pairs[item], value, totals, noted, indices, n_noted)
+    for candidate in range(candidates.token_starts[last], candidates.token_starts[last + 1]):
+        if candidates.length[candidate] != d:
+            continue
+        for entry in range(candidates.indptr[candidate], candidates.indptr[candidate + 1]):
+            value = candidates.values[entry] if len(candidates.values) else 1.0
+            for pair in range(np.int64(candidates.first[entry]), np.int64(candidates.stop[entry])):
+                scored = index.column_scored[columns[pair]]
+                if scored >= 0 and active[scored]:
+                    n_noted = _note(pair, sign * value, totals, noted, indices, n_noted)
+    return n_noted
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def compare_segments(structure, first, truth, other, difference):
     """List the features of the true segmentation of one sequence minus those of another.
 
-    varying_marginals : arc_varying, varying_suffix and varying_column of the weighted_arcs
-    length_rows : indptr, indices and data of the matrix (E, n) of the features of lengths
-    first : the sequence's first token
-    truth_length, length : (T,) int32   length of the segment that starts with each token, or 0
-    truth, arcs : (T,) int32   arc of the segment that starts with each token
-    The others as in ``compare_labels``.
+    structure : ``SegmentStructure``        first : the sequence's first token
+    truth, other : ``SequenceSegments``        difference : as in ``compare_labels``
     """
-    arc_varying, varying_suffix, varying_column = varying
-    length_starts, length_pairs, length_values = length_rows
-    n_tokens, n_columns, n_noted = len(arcs), pairs.n_columns, 0
-    columns = np.zeros((n_tokens, n_columns))  # how often each column counts a token
-    active = np.zeros(len(index.longest), dtype=np.bool_)  # scored patterns of one segment
+    features, pairs = structure.features, structure.pairs
+    totals, noted, indices, values = difference
+    n_tokens, n_noted = len(truth.arcs), 0
+    columns = np.zeros((n_tokens, pairs.n_columns))
+    active = np.zeros(len(structure.index.longest), dtype=np.bool_)  # scored patterns of one segment
     for position in range(n_tokens):
-        if length[position] == truth_length[position] and (length[position] == 0 or arcs[position] == truth[position]):
+        same_arc = other.lengths[position] == 0 or other.arcs[position] == truth.arcs[position]
+        if other.lengths[position] == truth.lengths[position] and same_arc:
             continue
-        for sign in (1.0, -1.0):
-            arc, d = (truth[position], truth_length[position]) if sign > 0 else (arcs[position], length[position])
+        for sign, segments in ((1.0, truth), (-1.0, other)):
+            arc, d = segments.arcs[position], segments.lengths[position]
             if d == 0:
                 continue
-            suffix = arc
-            while suffix >= 0:
-                if weight_of_arc[suffix] >= 0:
-                    n_noted = _note(weight_of_arc[suffix], sign, totals, noted, indices, n_noted)
-                suffix = arc_suffix[suffix]
-            varying_number = arc_varying[arc]
-            while varying_number >= 0:  # features of the first token, conjoined with patterns of two or more labels
-                if varying_column[varying_number] >= 0:
-                    columns[position, varying_column[varying_number]] += sign
-                varying_number = varying_suffix[varying_number]
-            active[:] = False
-            active[arc_label[arc]] = True
-            number = index.arc_span[arc]
-            while number >= 0:
-                if index.span_scored[number] >= 0:
-                    active[index.span_scored[number]] = True
-                number = index.span_suffix[number]
-            for scored in range(len(active)):
-                if not active[scored]:
-                    continue
-                for member in range(index.member_starts[scored], index.member_starts[scored + 1]):
-                    channel, column = index.member_channel[member], index.member_column[member]
-                    if d < channel[2] or d > channel[3]:
-                        continue
-                    if channel[0] == RANGE:
-                        start, stop = position + channel[1], position + d - (channel[2] - 1 - channel[1])
-                    else:
-                        start = position + channel[1] if channel[0] == FROM_START else position + d - 1 - channel[1]
-                        stop = min(start + 1, n_tokens)
-                    for token in range(start, stop):
-                        columns[token, column] += sign
-                row = index.first_cell[scored] + d - 1
-                for item in range(length_starts[row], length_starts[row + 1]):
-                    value = sign * length_values[item]
-                    n_noted = _note(length_pairs[item], value, totals, noted, indices, n_noted)
+            n_noted = _note_arc(arc, sign, structure, totals, noted, indices, n_noted)
+            _mark_scored(structure, arc, active)
+            _count_columns(structure, arc, position, d, sign, active, columns)
             last = first + position + d - 1
-            for candidate in range(candidates.token_starts[last], candidates.token_starts[last + 1]):
-                if candidates.length[candidate] != d:
-                    continue
-                for entry in range(candidates.indptr[candidate], candidates.indptr[candidate + 1]):
-                    value = candidates.values[entry] if len(candidates.values) else 1.0
-                    for pair in range(np.int64(candidates.first[entry]), np.int64(candidates.stop[entry])):
-                        scored = index.column_scored[pairs.columns[pair]]
-                        if scored >= 0 and active[scored]:
-                            n_noted = _note(pair, sign * value, totals, noted, indices, n_noted)
+            n_noted = _note_segment(structure, last, d, sign, active, difference, n_noted)
     for position in range(n_tokens):
-        differs = False
-        for column in range(n_columns):
-            differs |= columns[position, column] != 0.0
-        if not differs:
+        changes = columns[position]
+        if not changes.any():
             continue
         token = first + position
         cuts = features.indptr[token], features.singles[token], features.ranges[token], features.indptr[token + 1]
         entries = *cuts, features.place, features.other, features.values
-        changes = columns[position]
         n_noted = _note_token(entries, pairs.starts, pairs.columns, changes, totals, noted, indices, n_noted)
     return _take_totals(n_noted, totals, noted, indices, values)
