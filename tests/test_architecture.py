@@ -59,7 +59,7 @@ OWNERS = {
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
 }
-SKLEARN = TOOLS | ESTIMATORS | {"_validation", "_persistence"} | {"_persistence"}
+SKLEARN = TOOLS | ESTIMATORS | {"_validation", "_persistence"}
 PRIVATE_SKLEARN = "_validation/_sklearn.py"  # the only file that may import what scikit-learn may change
 THIRD_PARTY = {"numpy", "scipy.sparse", "sklearn", *OWNERS}
 

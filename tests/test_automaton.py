@@ -23,7 +23,7 @@ def pattern_sets(draw):
 
 
 class NaiveAutomaton:
-    """States, arcs, failure links and arc resolution, word by word as algorithms.md section 2 defines them."""
+    """States, arcs, failure links and arc resolution, word by word as section 4 of CONTRIBUTING.md defines them."""
 
     def __init__(self, n_labels, patterns):
         self.n_labels = n_labels
@@ -107,7 +107,7 @@ def test_patterns_and_arcs_refer_to_each_other(drawn):
 
 @given(pattern_sets())
 def test_resolved_arc_holds_all_that_the_transition_can_ask(drawn):
-    """algorithms.md 2: delta and the active patterns of (q, y) depend on arc(q, y) only."""
+    """Equations (5) and (6): delta and the active patterns of (q, y) depend on arc(q, y) only."""
     naive = NaiveAutomaton(*drawn)
     for q in naive.states:
         for y in range(naive.n_labels):
@@ -135,7 +135,7 @@ def test_arrays_are_what_kernels_expect():
 
 
 def dense_s(naive, states, arcs):
-    """Return S of algorithms.md section 2: S[a, q] = 1 iff arc(q, y_a) = a."""
+    """Return S of equation (7): S[a, q] = 1 iff arc(q, y_a) = a."""
     row = {arc: a for a, arc in enumerate(arcs)}
     matrix = np.zeros((len(arcs), len(states)), dtype=int)
     for q, state in enumerate(states):
@@ -255,7 +255,7 @@ def test_pairs_with_arcs_below_by_hand(n_labels, data):
 
 
 def test_counts_of_the_handwriting_data(data_dir):
-    """Patterns and states of reproductions.md section 1, and additions of algorithms.md section 2."""
+    """Numbers of patterns, states and additions: of the published patterns of the handwriting data, fold 0."""
     with gzip.open(data_dir / "ocr" / "letter.data.gz", "rt", encoding="ascii") as file:
         table = [line.split("\t", 6) for line in file]
     fold = [(row[1], row[2]) for row in table if row[5] == "0"]

@@ -99,7 +99,7 @@ def test_the_twin_works_on_suspect_sequences_only(twin_passes):
 
 NO_SWITCH = {(a, b): -math.inf for a in range(3) for b in range(3) if a != b}
 UNDERFLOWS = {
-    # the mass that will win is lost in a product of varying that are all in range, in a row whose total is small itself
+    # the mass that will win is lost in a product of weights that are all in range, in a row whose total is small itself
     "small_row": emission_case(3, NO_SWITCH, [[0, -576, -460], [-400, 0, -400], [-600, -600, 0], [-600, -600, 0]]),
     "one_strong_pattern": emission_case(2, {(1,): 150.0, (0, 1): -math.inf, (0, 0, 0): 640.0}, [(0, 0)] * 3),
     "denormal_row": emission_case(2, {(1,): -math.inf, (0, 0): -632.0}, [[0, 0], [-80, 0], [0, 0]]),

@@ -83,7 +83,7 @@ def describe(tokens, start, stop):
 @settings(max_examples=15)
 @given(WORDS, st.data())
 def test_candidates_may_come_in_any_order_and_again(X, data):
-    """TokenFeatures of candidate segments are the same, whatever other candidates are asked for."""
+    """Features of candidate segments are the same, whatever other candidates are asked for."""
     y = [[(t, t + 1, "yz"[t % 2]) for t in range(len(line))] for line in X]
     batch = SegmentFeatureExtractor(bag=(), identity=True, functions=describe, encoding="segments").fit_transform(X, y)
     batch = LogOddsSegments("segments", per_label=True).fit_transform(batch, y)

@@ -242,7 +242,7 @@ def test_proximal_step_of_some_weights(name):
 # ------------------------------------------------------------------------------------------------------------- solvers
 
 
-class TokenFeatures:
+class LogisticLoss:
     """Sum of ``log(1 + exp(-y x'w))`` over sparse rows: what a stochastic solver needs of an objective."""
 
     def __init__(self, X, y, order=None):
@@ -257,7 +257,7 @@ class TokenFeatures:
         return self.value(w), -self.signed.T @ (1 / (1 + np.exp(margin)))
 
     def part(self, sequences):
-        part = TokenFeatures(np.empty((0, 1)), np.empty(0))
+        part = LogisticLoss(np.empty((0, 1)), np.empty(0))
         part.signed, part.order, part.n_sequences = self.signed[sequences], None, len(sequences)
         return part
 
@@ -283,7 +283,7 @@ def rows(n=60, n_weights=25, seed=0, order=False):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, n_weights)) * (rng.random((n, n_weights)) < 0.15)
     y = np.where(X[:, :5].sum(axis=1) + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
-    return TokenFeatures(X, y, np.arange(n) if order else None)
+    return LogisticLoss(X, y, np.arange(n) if order else None)
 
 
 PRECISION = np.where(np.arange(25) % 3 == 0, 0.5, np.where(np.arange(25) % 3 == 1, 40.0, 0.0))
@@ -485,7 +485,7 @@ def test_they_stop_when_the_objective_no_longer_falls(solver):
 def test_validation_sequences_choose_the_epoch(solver):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 200)) * (rng.random((80, 200)) < 0.3)
-    objective = TokenFeatures(X, np.where(X[:, 0] + 2 * rng.normal(size=80) > 0, 1.0, -1.0))  # to be overfitted
+    objective = LogisticLoss(X, np.where(X[:, 0] + 2 * rng.normal(size=80) > 0, 1.0, -1.0))  # to be overfitted
     setting = solver(tol=0, max_iter=60, random_state=0, validation_fraction=0.25, step_size=0.3)
     report = setting.solve(objective, L2(1e-3), np.zeros(200))
     train, held_out = setting._split(objective, np.random.RandomState(0))

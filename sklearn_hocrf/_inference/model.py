@@ -115,7 +115,7 @@ class Model(metaclass=ABCMeta):
         """Return the product of the Hessian of sum c_n log Z_n and a direction of the weights; shape (n_weights,).
 
         It is the derivative of the expected counts along the direction: kernels on dual numbers give it in one forward
-        and backward pass (algorithm: perturbed marginals).
+        and backward pass.
         """
         log_z, weight = np.zeros(plan.n_sequences), _weights(plan, sequence_weight)
         moving = type(self)(self.layout, SMALL_STEP * np.asarray(direction))

@@ -83,7 +83,7 @@ class _SegmentTables(BasePass):
         return self._table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
 
     def _forward_tables(self, tile):
-        """Return the tables of begin, whole and alpha."""
+        """Return the tables of begin, span_begin and alpha."""
         begin = self._table("begin", tile, self.layout.automaton.n_states)
         return begin, self._table("whole", tile, self.plan.n_spans), self._alpha(tile)
 

@@ -63,7 +63,7 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
     """Turn scores into weights, in place.
 
     scores : (R * C, W)   log scores in; the first L columns become exp(score - row maximum), 0 beyond a lane's end
-    varying : (R * Q, W)   out: weight of each varying_number's arc, without the emission
+    varying : (R * Q, W)   out: weight of each varying arc, without the emission
     log_scale : (B, W)   increased by the logarithms taken out
     suspect : (B, W)   set to 1 where a weight leaves the range in which exp is safe
     """

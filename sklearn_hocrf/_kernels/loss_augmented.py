@@ -14,7 +14,7 @@ import numpy as np
 
 from ._jit import njit
 
-FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
+FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in ``_data.segments``
 
 
 class LabelStructure(NamedTuple):
@@ -34,7 +34,7 @@ class SegmentStructure(NamedTuple):
     candidates: NamedTuple  # CandidateFeatures
     pairs: NamedTuple  # PairTable
     index: NamedTuple  # SegmentIndex
-    arc_varying: np.ndarray  # these three as in WeightedArcs
+    arc_varying: np.ndarray  # these three as in ArcStructure
     varying_suffix: np.ndarray
     varying_column: np.ndarray
     length_starts: np.ndarray  # (E + 1,) int64   rows of the matrix of the features of lengths

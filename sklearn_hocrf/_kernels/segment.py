@@ -1,6 +1,6 @@
 """Forward and backward passes of a high-order semi-Markov chain, and Viterbi segmentation.
 
-Which label comes next and how long it lasts are separate steps (algorithm: boundary / duration split). At the border u
+Which label comes next and how long it lasts are separate steps, (18) and (19). At the border u
 the automaton moves, as in ``chain``; then a segment [u, v) of d = v - u tokens follows. With ``x(u, v, y)`` the
 exponentiated score of a segment, S and R as in ``_structure.sum_network``, y(s) the last label of state s:
 
@@ -49,7 +49,7 @@ VECTORS_SOURCE = "81a32bd952d6ce54"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
-LOWEST_SPAN = -180.0  # the same for the varying of span arcs
+LOWEST_SPAN = -180.0  # the same for the varying part of span arcs
 HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together they lift no score that is cut off at LOWEST_LOG above TINY
 
 
@@ -62,7 +62,7 @@ def forward(
 
     scratch : (enough, W)   overwritten        scores : (R * C, W)   of tokens
     table : (R * E, W)   cells of labels: log scores in, x out; the others stay log scores
-    varying : (R * Q, W)   out: weights of the varying arcs' arcs
+    varying : (R * Q, W)   out: weights of the varying arcs
     begin : (R * P, W), span_begin : (R * H, W), alpha : ((R + B) * P, W)   out
     log_total, inverse : (R, W)   out: logarithm of the scale of each row, and 1 / total of its alpha
     log_z, suspect : (B, W)   out: log Z, and 1 where a lane is to be done again

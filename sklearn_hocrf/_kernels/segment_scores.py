@@ -13,7 +13,7 @@ from ._jit import njit
 from ._vectors import add, fill, fill_dual, load, multiply_add, store
 
 VECTORS_SOURCE = "81a32bd952d6ce54"
-FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in _segments
+FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in ``_data.segments``
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

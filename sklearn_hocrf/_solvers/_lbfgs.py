@@ -13,9 +13,10 @@ __all__ = ["LBFGS"]
 class LBFGS(QuasiNewton):
     """Limited-memory BFGS.
 
-    Steps meet the strong Wolfe conditions; sufficient c1 alone will do where that takes too long. Of the points
-    with sufficient c1 that were tried, the lowest is taken. Where values agree to so many digits that their
-    difference is made of rounding errors, the slopes at both ends tell it. Where numbers overflow, a step is too long.
+    Steps meet the strong Wolfe conditions. Where that takes too long, a sufficient decrease (Armijo's condition) will
+    do, and of the points tried that have it, the lowest is taken. Where values agree to so many digits that their
+    difference consists of rounding errors, it is computed from the slopes at both ends. A step whose numbers overflow
+    counts as too long.
 
     Parameters
     ----------

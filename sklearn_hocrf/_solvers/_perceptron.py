@@ -65,11 +65,11 @@ class AveragedPerceptron(RandomSolver):
         while not separated and len(history) <= self.max_iter:
             n_mistakes = 0
             for sequence in random.permutation(n_sequences):
-                (found,) = oracle.argmax(np.array([sequence]))
-                if len(found.indices):
+                (mistake,) = oracle.argmax(np.array([sequence]))
+                if len(mistake.indices):
                     n_mistakes += 1
-                    oracle.move(found.indices, found.difference)
-                    delayed[found.indices] += n_steps * found.difference
+                    oracle.move(mistake.indices, mistake.difference)
+                    delayed[mistake.indices] += n_steps * mistake.difference
                 n_steps += 1
             # epochs without mistakes only pull the mean to the weights: many of them cost no more than one
             for n_epochs in 2 ** np.arange(1 if n_mistakes else self.most_pulls):
@@ -92,7 +92,7 @@ class AveragedPerceptron(RandomSolver):
         """Return how many sequences have no mistakes, up to a group that has one."""
         for first in range(0, n_sequences, self.group):
             last = min(first + self.group, n_sequences)
-            if any(len(found.indices) for found in oracle.argmax(np.arange(first, last))):
+            if any(len(mistake.indices) for mistake in oracle.argmax(np.arange(first, last))):
                 return first
         return n_sequences
 

@@ -401,19 +401,19 @@ class SGD(StochasticSolver):
     def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
         groups = _Groups(penalty.precisions(len(state.w)))
         decay = groups.precision / n_sequences
-        slope = 0.0 if constant else decay[decay > 0].min()  # lambda
+        decay_rate = 0.0 if constant else decay[decay > 0].min()  # lambda
         w = np.empty_like(state.w)  # of the weights that a minibatch touches
         # The weights are scale * state.w, their sum so far is area * state.w + state.sums. A step moves what the
         # minibatch touches, and the scales.
         scale, area = np.ones(len(decay)), np.zeros(len(decay))
         for minibatch in minibatches:
             touched, n_here = minibatch.weights, minibatch.n_sequences
-            factor, here = groups.values(scale, touched), state.w[touched]
-            w[touched] = factor * here
+            factor, unscaled = groups.values(scale, touched), state.w[touched]
+            w[touched] = factor * unscaled
             gradient = minibatch.value_gradient(w)[1]
-            step = 1.0 / (1.0 / state.step + slope * state.n_seen)
+            step = 1.0 / (1.0 / state.step + decay_rate * state.n_seen)
             change = -step / factor * gradient
-            state.w[touched] = here + change
+            state.w[touched] = unscaled + change
             scale /= 1.0 + step * n_here * decay
             state.n_seen += n_here
             if self.average:
@@ -511,12 +511,12 @@ class AdaGrad(StochasticSolver):
             touched = minibatch.weights
             before = squares[touched]
             stiffness = _stiffness(before, state.step)
-            here = leader(touched, stiffness)
-            w[touched] = here
+            centres = leader(touched, stiffness)
+            w[touched] = centres
             gradient = minibatch.value_gradient(w)[1]
             after = before + gradient**2
             squares[touched] = after
-            sums[touched] += gradient - (_stiffness(after, state.step) - stiffness) * here
+            sums[touched] += gradient - (_stiffness(after, state.step) - stiffness) * centres
             state.mass += minibatch.n_sequences / n_sequences
             state.n_seen += minibatch.n_sequences
         every = slice(None)

@@ -3,7 +3,7 @@
     m(a) = sum of alpha(q) over the states q that use arc a = (p, y)
 
 Those are p and the states below p in the failure tree with neither a y-arc of their own nor one between them and p
-(algorithm: arc resolution, S of ``m = S alpha``). Write A(q) for the sum of alpha over the failure subtree of q. Then
+(the matrix S of ``m = S alpha``). Write A(q) for the sum of alpha over the failure subtree of q. Then
 
     partial(p, y) = alpha(p) + sum over children c of p:   A(c)            if no state of c's subtree has a y-arc
                                                            nothing         if c has a y-arc itself
