@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._estimator.base import BaseSequenceLabeler
+from ._estimator.docstrings import share_docstring
 from ._estimator.parameters import resolve_feature_orders
 from ._inference.chain import ChainModel
 from ._objectives import ChainProblem, Objective
@@ -17,6 +18,7 @@ from ._validation import check_classes, read_label_codes, read_token_targets
 __all__ = ["HighOrderCRF"]
 
 
+@share_docstring(BaseSequenceLabeler)
 class HighOrderCRF(BaseSequenceLabeler):
     """High-order conditional random field for sequence labelling.
 
@@ -34,29 +36,15 @@ class HighOrderCRF(BaseSequenceLabeler):
     ----------
     max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
-    sigma_reg : float or sequence of float, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence, value k
-        (from 0) applies to the weights of patterns of order k; the last value repeats, and surplus values are ignored.
-        ``inf`` means no penalty.
-    l1_reg : float or sequence of float, default=0.0
-        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
-        as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without weights are removed
-        from the fitted model, see Notes.
+    sigma_reg, l1_reg : as in :class:`BaseSequenceLabeler`
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
         a million). An iterable selects the given patterns and all single labels.
-    min_pattern_count : float, default=1
-        Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
-        ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
-    feature_order : int or dict, default=0
-        Orders of the patterns that are paired with features. An int k stands for orders 0 to k. A dict maps prefixes of
-        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
-        matching prefix get order 0.
+    min_pattern_count, feature_order : as in :class:`BaseSequenceLabeler`
     min_feature_count : float, default=1
         (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
         values handled, as for ``min_pattern_count``. Ignored if ``unsupported=True``.
-    fit_intercept : bool, default=True
-        Whether each single label has a weight of its own. It is penalised like the other weights.
+    fit_intercept : as in :class:`BaseSequenceLabeler`
     unsupported : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero at the position at which the pattern ends.
@@ -66,58 +54,8 @@ class HighOrderCRF(BaseSequenceLabeler):
         (n_classes * n_label), where n and n_label are numbers of tokens, weighted by ``sample_weight``. Unlike
         ``sample_weight``, class weights do not affect the counts behind ``min_pattern_count`` and
         ``min_feature_count``: counts describe the data, whereas class weights describe the cost of errors.
-    objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
-        The function to minimise, without the penalty:
-
-        * "likelihood": the negative log-likelihood.
-        * "local_feature_matching": the squared distance between observed and expected features, position by position
-          (for :class:`HighOrderSemiCRF`, candidate segment by candidate segment). It is not convex. Training starts
-          from the weights of maximum likelihood, which are found first with the same penalty and solver; the reported
-          iterations and passes are those of the second stage. With ``warm_start``, later fits start from the weights of
-          the previous fit instead.
-        * "hinge": the loss of the structured support vector machine, which is the margin by which the best labelling
-          outscores the true one after 1 is added to its score for each wrong token, see
-          :class:`~sklearn_hocrf.training.Hinge`.
-        * "perceptron": the same without the added 1, for the averaged perceptron. It has no penalty: ``sigma_reg`` is
-          ignored.
-
-        Every objective is a weighted sum over sequences. "hinge" and "perceptron" do not train probabilities,
-        so methods that return probabilities are not available. An object has a method ``bind(problem)``, see
-        :mod:`sklearn_hocrf.training`.
-    penalty : object or None, default=None
-        A penalty that replaces ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
-    solver : {"auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad", "bcfw", "perceptron"} or object, default="auto"
-        The optimisation algorithm. "auto" chooses the default of the objective.
-
-        * For "likelihood": "lbfgs" is L-BFGS, or OWL-QN ("owlqn") if some ``l1_reg`` > 0; "newton-cg" solves for each
-          step by conjugate gradients; "sgd" and "adagrad" take a step after every few sequences. Of the last two, only
-          "adagrad" supports ``l1_reg``.
-        * For "local_feature_matching": "lbfgs" or "owlqn".
-        * For "hinge": "bcfw", block-coordinate Frank-Wolfe.
-        * For "perceptron": "perceptron", the averaged perceptron.
-
-        An object has a method ``solve(objective, penalty, w0)``; :mod:`sklearn_hocrf.training` has all solvers, with
-        all their parameters. An object ignores ``max_iter``, ``tol`` and ``verbose``.
-    max_iter : int, default=500
-        Maximum number of iterations; for "sgd", "adagrad" and "perceptron", of epochs.
-    tol : float, default=1e-4
-        Tolerance of the solver. Training stops when the norm of the gradient (with ``l1_reg``, of the shortest
-        subgradient) is at most ``tol * max(1, norm of the weights)``. "bcfw" stops when the duality gap, an upper bound
-        on the distance from the optimum, is at most ``100 * tol`` of the objective, 1 % by default. "sgd" and "adagrad"
-        stop after five consecutive epochs that each fail to lower the objective by a fraction ``tol``, "perceptron"
-        after an epoch without mistakes.
-    warm_start : bool, default=False
-        Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
-        "bcfw" always starts from 0.
-    n_jobs : int or None, default=None
-        Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
-        Results do not depend on it.
-    verbose : int or bool, default=0
-        Whether to write a line to stderr after each iteration: the objective, the norm of the gradient, and the bound
-        on the distance from the optimum.
-    random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron"; the other solvers are
-        deterministic.
+    objective, penalty, solver, max_iter, tol, warm_start, n_jobs, verbose : as in :class:`BaseSequenceLabeler`
+    random_state : as in :class:`BaseSequenceLabeler`
 
     Attributes
     ----------
@@ -125,31 +63,8 @@ class HighOrderCRF(BaseSequenceLabeler):
         The labels, sorted.
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``.
-    pattern_coef_ : ndarray of shape (n_patterns,)
-        Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
-    coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
-        Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
-        :class:`~sklearn.linear_model.LogisticRegression`.
-    automaton_ : PatternAutomaton
-        The compiled patterns: states and arcs.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
-    n_iter_ : int
-        Number of iterations.
-    n_passes_ : int or float
-        Number of passes over the data, as counted by the solver. Each evaluation of the objective, of its gradient or
-        of both is one pass, and so is each Hessian-vector product and each sweep of stochastic steps; nan if a custom
-        solver does not count its passes.
-    objective_history_ : ndarray of shape (n_iter_ + 1,)
-        Values of the minimised function, from the start to the fitted weights: the negative log-likelihood in nats, or
-        another ``objective``, summed over sequences, plus the penalty.
-    optimality_gap_ : float
-        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
-        inf if some sigma is inf. With ``l1_reg``, the shortest subgradient takes the place of the gradient. For "hinge"
-        it is the duality gap. For "perceptron", which need not approach an optimum, and for "local_feature_matching",
-        it is inf.
+    pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
+    n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
 
     See Also
     --------

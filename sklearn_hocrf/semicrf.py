@@ -35,12 +35,11 @@ from ._structure.patterns import without_repeats
 from ._structure.segment_layout import SegmentLayout, build_segment_layout
 from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
 from ._validation._sklearn import Interval, Options, StrOptions
-from .crf import HighOrderCRF
 
 __all__ = ["HighOrderSemiCRF"]
 
 
-@share_docstring(HighOrderCRF)
+@share_docstring(BaseSequenceLabeler)
 class HighOrderSemiCRF(BaseSequenceLabeler):
     """High-order semi-Markov conditional random field for segmenting and labelling sequences.
 
@@ -87,17 +86,17 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         an error. Training time is proportional to the maximum (with inf, to the longest sequence). The label "O" of
         "bio" and "bioes" always has length 1. If every maximum of "runs" is 1, given or from the data, each token is a
         segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`.
-    sigma_reg, l1_reg : as in :class:`HighOrderCRF`
+    sigma_reg, l1_reg : as in :class:`BaseSequenceLabeler`
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
         above a million). An iterable selects the given patterns and all single labels. With "runs", patterns with equal
         neighbours are dropped, because they cannot occur.
-    min_pattern_count, feature_order : as in :class:`HighOrderCRF`
+    min_pattern_count, feature_order : as in :class:`BaseSequenceLabeler`
     min_feature_count : float, default=1
         (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
         values handled, as for ``min_pattern_count``. Features of tokens count once for each token at which they
         contribute. Ignored if ``unsupported=True``.
-    fit_intercept : as in :class:`HighOrderCRF`
+    fit_intercept : as in :class:`BaseSequenceLabeler`
     unsupported : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
@@ -108,7 +107,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         numbers of tokens, weighted by ``sample_weight``. Unlike ``sample_weight``, class weights do not affect the
         counts behind ``min_pattern_count`` and ``min_feature_count``: counts describe the data, whereas class weights
         describe the cost of errors.
-    objective, penalty, solver, max_iter, tol, warm_start, n_jobs, verbose, random_state : as in :class:`HighOrderCRF`
+    objective, penalty, solver, max_iter, tol, warm_start : as in :class:`BaseSequenceLabeler`
+    n_jobs, verbose, random_state : as in :class:`BaseSequenceLabeler`
 
     Attributes
     ----------
@@ -121,8 +121,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Maximum number of tokens of a segment by label, int or inf.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
-    pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_ : as in :class:`HighOrderCRF`
-    n_iter_, n_passes_, objective_history_, optimality_gap_ : as in :class:`HighOrderCRF`
+    pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
+    n_iter_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
 
     See Also
     --------

@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "training": LEARNING,
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
-    "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "crf"},
+    "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
     "__init__": TOOLS | ESTIMATORS | {"_version", "training"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
