@@ -68,5 +68,5 @@ install() {  # install [EXTRA] [OPTION...]: the wheel, as a user would
 }
 
 compile_kernels() {  # by one process, so that two that run tests do not compile the same
-    python tests/test_specialisations.py >/dev/null
+    python tests/all_kernels.py >/dev/null
 }

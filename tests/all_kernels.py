@@ -1,0 +1,122 @@
+"""A program that compiles all kernels, by models of every kind on toys, and counts their versions.
+
+    python tests/all_kernels.py
+
+writes a JSON list of three objects, kernels with their numbers of versions: after toys, after data of other sizes, after
+extremes. Only kernels that Python calls are counted; those that kernels call are compiled, and cached, as parts of
+these. It needs no more than the package does.
+"""
+
+import importlib
+import json
+import pkgutil
+import sys
+import warnings
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _kernels
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+
+SOLVERS = [("likelihood", solver) for solver in ("lbfgs", "newton-cg", "sgd", "adagrad", "owlqn")]
+SOLVERS += [("local_feature_matching", "lbfgs"), ("hinge", "bcfw"), ("perceptron", "perceptron")]
+
+
+def compiled():
+    """Return the number of versions of each kernel that Python has called."""
+    found = {}
+    for info in pkgutil.iter_modules(_kernels.__path__):
+        module = importlib.import_module(f"{_kernels.__name__}.{info.name}")
+        for name, kernel in vars(module).items():
+            own = getattr(getattr(kernel, "py_func", None), "__module__", None) == module.__name__
+            if own and kernel.signatures and not (info.name.startswith("_") or name.startswith("_")):
+                found[f"{info.name}.{name}"] = len(kernel.signatures)
+    return found
+
+
+def use(model, X, y):
+    """Fit a model and ask it everything."""
+    model.fit(X, y).predict(X)
+    model.score(X, y)
+    for question in "predict_marginals", "segment_marginals":
+        if hasattr(model, question):
+            getattr(model, question)(X)
+    if hasattr(model, "log_likelihood"):
+        model.log_likelihood(X, y)
+        model.pattern_marginals(X, [y[0][:2]])
+
+
+def toy(lengths, n_features):
+    """Return numbers and labels of tokens; two neighbours have different labels."""
+    rng = np.random.default_rng(0)
+    X = [rng.integers(0, 2, size=(length, n_features)).astype(float) for length in lengths]
+    return X, [["abc"[label % 3] for label in rng.integers(1, 3, size=length).cumsum()] for length in lengths]
+
+
+def settings(max_order, **params):
+    """Yield models of all objectives and solvers."""
+    for objective, solver in SOLVERS:
+        l1_reg = 0.1 if solver in ("adagrad", "owlqn") else 0.0
+        yield params | {
+            "max_order": max_order,
+            "objective": objective,
+            "solver": solver,
+            "l1_reg": l1_reg,
+            "max_iter": 2,
+        }
+
+
+def use_chains(X, y, orders, feature_orders):
+    """Use chains of all kinds: features of value 1 and others; arrays, sparse matrices, dicts and batches."""
+    doubled = [2.0 * rows for rows in X]
+    dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
+    forms = [X, doubled, [sparse.csr_array(rows) for rows in X], dicts, SequenceFeatureExtractor().fit_transform(dicts)]
+    for max_order in orders:
+        for form in forms:
+            use(HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    for feature_order in feature_orders:
+        for params in settings(2, feature_order=feature_order, n_jobs=2):
+            for form in X, doubled:
+                use(HighOrderCRF(**params), form, y)
+
+
+def use_segments(X, y, orders, feature_orders):
+    """Use semi-CRFs of all kinds: features of tokens alone and of segments, of value 1 and others."""
+    names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
+    tokens = SequenceFeatureExtractor([(("w", 0),)]).fit_transform(names)
+    extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
+    forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
+    for max_order in orders:
+        for form in forms:
+            use(HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    for feature_order in feature_orders:
+        for params in settings(2, feature_order=feature_order, n_jobs=2):
+            for form in forms[1:]:
+                use(HighOrderSemiCRF(**params), form, y)
+
+
+def use_extremes(X, y):
+    """Use a sequence that is long enough to be alone, and features so large that only log space can hold them."""
+    for model in HighOrderCRF, HighOrderSemiCRF:
+        for solver in "lbfgs", "newton-cg":
+            fitted = model(2, feature_order=1, solver=solver, max_iter=2).fit(X, y)
+            fitted.predict(X)
+            fitted.predict_marginals([1e5 * rows for rows in X[1:]])
+
+
+def main():
+    """Write what is compiled after toys, after data of other sizes, and after extremes: long and large."""
+    warnings.simplefilter("ignore")  # not converged
+    stages = []
+    sizes = ([3, 5, 1, 4], 3, (0, 1, 2, 3), (0, 1)), ([7, 2, *[9] * 20], 6, (2,), (1,))
+    for lengths, n_features, orders, feature_orders in sizes:
+        for use_all in use_chains, use_segments:
+            use_all(*toy(lengths, n_features), orders, feature_orders)
+        stages.append(compiled())
+    use_extremes(*toy([600, 3, 4], 3))
+    json.dump([*stages, compiled()], sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
