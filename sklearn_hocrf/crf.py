@@ -149,9 +149,9 @@ class HighOrderCRF(BaseSequenceLabeler):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _read_training_targets(self, y, sequences, known=None):
+    def _read_training_targets(self, y, sequences, fixed=None):
         name = type(self).__name__
-        return read_token_targets(y, sequences.batch.lengths, sequences.form, name, sequences.is_used, known)
+        return read_token_targets(y, sequences.batch.lengths, sequences.form, name, sequences.is_used, fixed)
 
     def _check_classes(self, classes):
         return check_classes(classes)

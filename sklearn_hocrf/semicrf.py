@@ -247,7 +247,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         super()._check_parameters()
         check_max_segment_length(self.max_segment_length)
 
-    def _read_training_targets(self, y, sequences, known=None):
+    def _read_training_targets(self, y, sequences, fixed=None):
         return read_segment_targets(
             y,
             sequences.batch.lengths,
@@ -256,7 +256,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             sequences.is_used,
             encoding=self.encoding,
             max_segment_length=self.max_segment_length,
-            known=known,
+            fixed=fixed,
         )
 
     def _check_classes(self, classes):

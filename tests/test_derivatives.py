@@ -204,7 +204,7 @@ def test_slopes_do_not_depend_on_the_size_of_tiles(model_of):
 
 @pytest.mark.parametrize("features", ["plain", "all"])
 def test_segmented_sequences_alone(features):
-    """Sequences too long for a block run alone, on kernels of another width."""
+    """Sequences too long for a block run alone, on kernels of another lane kind."""
     model, batch = segment_model(5, np.random.default_rng(5).integers(0, 40, 21), features)
     direction = some_direction(model)
     expected = model.hessian_vector_product(plan_of(model, batch), direction)

@@ -182,7 +182,7 @@ def test_answers_do_not_depend_on_the_size_of_tiles(blocks, orders, tile_size):
 @every_block
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_sequences_alone_and_side_by_side_agree(blocks, scale):
-    """Sequences too long for a block run alone, on kernels of another width."""
+    """Sequences too long for a block run alone, on kernels of another lane kind."""
     lengths = np.random.default_rng(6).integers(0, 40, 21)
     model, batch = to_segment_model(mixed_case(6, lengths, blocks, scale=scale))
     expected = answers(model, batch)

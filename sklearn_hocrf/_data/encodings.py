@@ -234,10 +234,10 @@ def token_features(segments: Segments, encoding, outside) -> np.ndarray:
     return np.stack(tags_of_segments(segments, encoding, outside))
 
 
-def tag_numbers(tags: TagTable, known: TagTable) -> np.ndarray:
+def tag_numbers(tags: TagTable, numbered: TagTable) -> np.ndarray:
     """Return the row of each tag in another table, which contains all of them; shape (C,), int32."""
-    number = np.full((5, int(known.label.max(initial=0)) + 1), -1, dtype=np.int32)
-    number[known] = np.arange(len(known.label))
+    number = np.full((5, int(numbered.label.max(initial=0)) + 1), -1, dtype=np.int32)
+    number[numbered] = np.arange(len(numbered.label))
     return number[tags]
 
 

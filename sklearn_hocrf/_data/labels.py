@@ -171,7 +171,7 @@ def label_codes(classes) -> dict:
     return {label: code for code, label in enumerate(classes.tolist())}
 
 
-def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> np.ndarray:
+def encode_labels(labels, classes, offsets, *, unknown="raise", among=SEEN) -> np.ndarray:
     """Return the code of each token's label.
 
     Parameters
@@ -184,8 +184,8 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> n
         Token range of each sequence, for error messages.
     unknown : {"raise", "ignore"}, default="raise"
         Treatment of labels that are not in ``classes``; "ignore" codes them as -1.
-    known : str
-        Description of ``classes`` for error messages.
+    among : str
+        What error messages call ``classes``.
 
     Returns
     -------
@@ -214,7 +214,7 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", known=SEEN) -> n
         if is_missing(flat[t]) or (isinstance(flat[t], Integral) and flat[t] == IGNORED):
             raise missing_label(flat[t], position_name(offsets, t))
         if unknown == "raise":
-            raise ValueError(f"unknown label {short(flat[t])} ({position_name(offsets, t)}): it is not among {known}")
+            raise ValueError(f"unknown label {short(flat[t])} ({position_name(offsets, t)}): it is not among {among}")
     return codes
 
 

@@ -151,10 +151,10 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
     # --- hooks --------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _read_training_targets(self, y, sequences, known=None):
+    def _read_training_targets(self, y, sequences, fixed=None):
         """Return the targets of training sequences, with ``labels`` and ``as_lists``.
 
-        ``known`` is as for :func:`read_token_targets`.
+        ``fixed`` is as for :func:`read_token_targets`.
         """
 
     @abstractmethod

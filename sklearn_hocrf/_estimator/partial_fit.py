@@ -144,9 +144,9 @@ class PartialFitMixin:
 
     def _read_first(self, X, y, classes, sample_weight):
         """Return the training data of the first call."""
-        known = None if classes is None else self._check_classes(classes)
+        fixed = None if classes is None else self._check_classes(classes)
         sequences = read_training_sequences(self, X, sample_weight)
-        return sequences.with_targets(self._read_training_targets(y, sequences, known))
+        return sequences.with_targets(self._read_training_targets(y, sequences, fixed))
 
     def _read_next(self, X, y, classes, patterns, sample_weight):
         """Return the training data of a later call, their layout, and the places of the weights known, or None."""

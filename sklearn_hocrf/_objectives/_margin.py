@@ -15,9 +15,10 @@ class _MarginObjective(Objective):
     """What the best labelling scores more than the true one, its cost added; summed over sequences."""
 
     gives_probabilities = False
+    cost: float = 0.0  # of a wrong token
 
     def _prepare(self):
-        self._margins = self.problem.margins(getattr(self, "cost", 0.0))
+        self._margins = self.problem.margins(self.cost)
         self._empirical = self.problem.empirical_counts()
 
     def value(self, w: np.ndarray) -> float:

@@ -254,10 +254,10 @@ def _batch(lengths, widths, ids, odd, odd_values, vocabulary, *, raw):
 
 def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of number -1; features sorted within a token, repeated ones added up."""
-    known = ids >= 0
-    indptr = offsets_of(known)[indptr]
-    data = np.ones(indptr[-1]) if values is None else values[known]
-    matrix = sparse.csr_array((data, ids[known], indptr), shape=(len(indptr) - 1, n_features))
+    is_known = ids >= 0
+    indptr = offsets_of(is_known)[indptr]
+    data = np.ones(indptr[-1]) if values is None else values[is_known]
+    matrix = sparse.csr_array((data, ids[is_known], indptr), shape=(len(indptr) - 1, n_features))
     batch = SequenceBatch.from_csr(matrix, offsets, names)  # which adds up what a token has twice
     refuse_infinite_values(batch)
     return batch
@@ -280,26 +280,26 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
     return batch, vocabulary.like(zip(names, range(len(names)), strict=True))
 
 
-def extend_vocabulary(batch, vocabulary, known, known_names) -> tuple[SequenceBatch, Vocabulary]:
-    """Number the attributes of a batch as a known vocabulary does; names that it lacks get the next numbers.
+def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[SequenceBatch, Vocabulary]:
+    """Number the attributes of a batch as an earlier vocabulary does; names that it lacks get the next numbers.
 
     Parameters
     ----------
     batch : SequenceBatch
     vocabulary : Vocabulary
         Number by name, in the batch.
-    known : Vocabulary
+    earlier : Vocabulary
         It stays as it is.
-    known_names : ndarray of shape (len(known),)
+    earlier_names : ndarray of shape (len(earlier),)
         Its names, by number.
     """
     names = list(vocabulary)
-    numbers = np.array([known[name] for name in names], dtype=np.int32)
+    numbers = np.array([earlier[name] for name in names], dtype=np.int32)
     fresh = np.flatnonzero(numbers < 0)
-    numbers[fresh] = len(known) + np.arange(len(fresh))
-    extended = known.like(known)
-    extended.complete = tuple(key for key in known.complete if key in vocabulary.complete)
+    numbers[fresh] = len(earlier) + np.arange(len(fresh))
+    extended = earlier.like(earlier)
+    extended.complete = tuple(key for key in earlier.complete if key in vocabulary.complete)
     extended.update((names[i], int(numbers[i])) for i in fresh)
-    all_names = np.concatenate([known_names, batch.attribute_names[fresh]])
+    all_names = np.concatenate([earlier_names, batch.attribute_names[fresh]])
     ids = numbers[batch.indices]
     return _canonical(batch.offsets, batch.indptr, ids, batch.values, len(extended), all_names), extended

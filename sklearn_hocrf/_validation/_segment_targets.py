@@ -26,7 +26,7 @@ from .._data.encodings import (
 )
 from .._data.labels import SEEN, check_hashable, encode_labels, position_name, sorted_labels
 from .._data.segments import NO_LIMIT, Segments
-from ._targets import KNOWN, check_classes, check_known_labels, leave_out, read_labels, read_target_sequences
+from ._targets import FIXED, check_classes, check_known_labels, leave_out, read_labels, read_target_sequences
 from ._warnings import warn_user
 
 __all__ = ["SegmentTargets", "check_segment_classes", "read_segment_targets", "read_segments"]
@@ -83,7 +83,7 @@ def check_segment_classes(classes, encoding) -> np.ndarray:
 
 
 def read_segment_targets(
-    y, lengths, form, name, kept=None, *, encoding, max_segment_length, known=None
+    y, lengths, form, name, kept=None, *, encoding, max_segment_length, fixed=None
 ) -> SegmentTargets:
     """Return the training segmentations.
 
@@ -94,12 +94,12 @@ def read_segment_targets(
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     max_segment_length : int, inf, dict or None
         Maximum length of a segment, for all labels or by label; None stands for the longest training segment.
-    known : SegmentTargets, ndarray of shape (L,), or None
+    fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None stands for the labels of y.
     """
-    earlier = known if isinstance(known, SegmentTargets) else None
-    labels = known if earlier is None else earlier.labels
-    reading = _read(y, lengths, form, name, encoding, labels, kept=kept, known=KNOWN)
+    earlier = fixed if isinstance(fixed, SegmentTargets) else None
+    labels = fixed if earlier is None else earlier.labels
+    reading = _read(y, lengths, form, name, encoding, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
     if earlier is not None:
         longest = earlier.longest
@@ -147,21 +147,21 @@ def _offsets(lengths, kept=None):
     return offsets_of(lengths if kept is None else np.where(kept, lengths, 0))
 
 
-def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=None, known=SEEN) -> _Reading:
-    """Read y; ``labels`` are the possible labels, described by ``known``, or None for the labels of y."""
+def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=None, among=SEEN) -> _Reading:
+    """Read y; ``labels`` are the possible labels, called ``among`` in messages, or None for the labels of y."""
     if encoding == "segments":
-        return _read_lists(y, lengths, name, labels, unknown, kept, known)
+        return _read_lists(y, lengths, name, labels, unknown, kept, among)
     if form != "table":
         _refuse_segments(y, lengths, name, encoding)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
     if encoding == "runs":
         labels = sorted_labels(tokens, offsets) if labels is None else labels
-        segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, known=known), offsets)
+        segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, among=among), offsets)
         return _Reading(segments, labels, as_lists, False, look_like_bio(labels.tolist()))
     prefixes, names = _split_tags(tokens, offsets, encoding)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
-    segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, known=known), offsets)
+    segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, among=among), offsets)
     like_bio = encoding in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
     return _Reading(segments, labels, as_lists, bool(set(PREFIXES[encoding]) - {OUTSIDE} & set(tokens)), like_bio)
 
@@ -197,7 +197,7 @@ def _refuse_segments(y, lengths, name, encoding):
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
-def _read_lists(y, lengths, name, labels, unknown, kept, known) -> _Reading:
+def _read_lists(y, lengths, name, labels, unknown, kept, among) -> _Reading:
     sequences = [_rows(segments) for segments in read_target_sequences(y, len(lengths), name)]
     rows = [
         (n, *read_segment(segment, f"sequence {n}, position {i}", "y"))
@@ -211,7 +211,7 @@ def _read_lists(y, lengths, name, labels, unknown, kept, known) -> _Reading:
     counts = np.bincount(sequence, minlength=len(lengths))
     names, offsets = leave_out([row[3] for row in rows], counts, kept)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
-    codes = encode_labels(names, labels, offsets, unknown=unknown, known=known)
+    codes = encode_labels(names, labels, offsets, unknown=unknown, among=among)
     remain = slice(None) if kept is None else kept[sequence]
     origin = _offsets(lengths, kept)[sequence]
     return _Reading(Segments(offsets, (start + origin)[remain], (stop + origin)[remain], codes), labels, True, False)

@@ -12,7 +12,7 @@ from .._data.checks import short, unmasked
 from .._data.labels import encode_labels, flatten_labels, sorted_labels
 
 __all__ = [
-    "KNOWN",
+    "FIXED",
     "TokenTargets",
     "check_classes",
     "check_known_labels",
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-KNOWN = "the classes, which the first call of partial_fit has fixed"
+FIXED = "the classes, which the first call of partial_fit has fixed"
 
 
 class TokenTargets(NamedTuple):
@@ -64,7 +64,7 @@ def check_classes(classes, at_least=2) -> np.ndarray:
         raise type(error)(f"classes: {error}") from error
 
 
-def read_token_targets(y, lengths, form, name, kept=None, known=None) -> TokenTargets:
+def read_token_targets(y, lengths, form, name, kept=None, fixed=None) -> TokenTargets:
     """Return the training labels of all tokens.
 
     Parameters
@@ -73,18 +73,18 @@ def read_token_targets(y, lengths, form, name, kept=None, known=None) -> TokenTa
         As in :func:`read_labels`.
     kept : ndarray of bool of shape (n_sequences,), or None
         Sequences that are not left out.
-    known : TokenTargets, ndarray of shape (L,), or None
+    fixed : TokenTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels. None stands for the labels of y.
     """
     labels, as_lists = read_labels(y, lengths, form, name)
     labels, offsets = leave_out(labels, lengths, kept)
-    if known is None:
+    if fixed is None:
         classes = sorted_labels(labels, offsets)
-    elif isinstance(known, TokenTargets):
-        classes, as_lists = known.labels, known.as_lists
+    elif isinstance(fixed, TokenTargets):
+        classes, as_lists = fixed.labels, fixed.as_lists
     else:
-        classes = known
-    return TokenTargets(encode_labels(labels, classes, offsets, known=KNOWN), classes, as_lists)
+        classes = fixed
+    return TokenTargets(encode_labels(labels, classes, offsets, among=FIXED), classes, as_lists)
 
 
 def leave_out(labels, lengths, kept):
