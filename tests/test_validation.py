@@ -876,7 +876,9 @@ def test_inputs_are_left_as_they_were():
     assert weight.tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("weight", ["x" * 1000, b"x", 10**400, -(10**400), math.inf, math.nan])
+@pytest.mark.parametrize(
+    "weight", ["x" * 1000, b"x", 1j, [1j, 1.0], np.array([1.0, 1j]), 10**400, -(10**400), math.inf, math.nan]
+)
 def test_one_sample_weight_for_all_is_a_finite_number(weight):
     with pytest.raises((TypeError, ValueError), match="^sample_weight ") as caught:
         HighOrderCRF().fit([[["a"]], [["b"]]], [["A"], ["B"]], sample_weight=weight)

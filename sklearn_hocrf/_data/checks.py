@@ -84,19 +84,21 @@ def number_weights(sample_weight):
         if np.ma.is_masked(sample_weight):
             raise ValueError(f"sample_weight is masked at sequence {int(np.argmax(np.ma.getmaskarray(sample_weight)))}")
         sample_weight = np.asarray(sample_weight)
-        if sample_weight.dtype.kind in "biufc":
+        if sample_weight.dtype.kind in "biuf":
             return sample_weight
     if isinstance(sample_weight, (list, tuple)) or getattr(sample_weight, "ndim", 0) == 1:
         for n, weight in enumerate(sample_weight):
-            if isinstance(weight, (str, bytes)) or hasattr(weight, "__len__"):
+            if isinstance(weight, (str, bytes, complex)) or hasattr(weight, "__len__"):
                 raise TypeError(
                     f"sample_weight must be one number a sequence, but sample_weight[{n}] (sequence {n}) is "
                     f"{short(weight)} ({type(weight).__name__})"
                 )
             if isinstance(weight, int) and not np.isfinite(to_float(weight)):
                 raise ValueError(f"sample_weight[{n}] (sequence {n}) is {short(weight)}, beyond floating point numbers")
-    elif isinstance(sample_weight, (str, bytes)):
-        raise TypeError(f"sample_weight must be one number a sequence, got the text {short(sample_weight)}")
+    elif isinstance(sample_weight, (str, bytes, complex)):
+        raise TypeError(
+            f"sample_weight must be one number a sequence, got {short(sample_weight)} ({type(sample_weight).__name__})"
+        )
     elif isinstance(sample_weight, Real) and not np.isfinite(to_float(sample_weight)):  # one for all sequences
         raise ValueError(f"sample_weight is {short(sample_weight)}, which is not a finite number")
     return sample_weight

@@ -25,7 +25,8 @@ class _MarginObjective(Objective):
         """Return f(w), by one decoding of all sequences."""
         problem = self.problem
         best = self._margins.maxima(problem.model(w), problem.n_jobs)
-        return float(problem.sequence_weight @ best - self._empirical @ w)
+        # a maximum is at least the score of the true labelling; rounding of huge scores may say otherwise
+        return max(float(problem.sequence_weight @ best - self._empirical @ w), 0.0)
 
     def oracle(self, w: np.ndarray) -> MaxOracle:
         """Return what finds the terms' maxima, for weights that begin with ``w`` and move.

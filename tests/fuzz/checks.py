@@ -66,7 +66,8 @@ def refusal(error, place=False):
     if not is_documented:
         raise error
     require(message.strip(), "an exception without a message", type(error).__name__)
-    require(len(message) <= MAX_MESSAGE, "a message that is too long", len(message), message)
+    is_ours = type(error).__name__ != "InvalidParameterError"  # scikit-learn prints the whole value of a parameter
+    require(len(message) <= MAX_MESSAGE or not is_ours, "a message that is too long", len(message), message)
     require(not place or PLACE.search(message), "a message that names no place", type(error).__name__, message)
     kind = next(kind for kind in (NotFittedError, ValueError, TypeError) if isinstance(error, kind))
     return f"refused: {kind.__name__}"
@@ -1054,8 +1055,8 @@ def check_routes(case):
     require_close(second.coef_.toarray(), first.coef_.toarray(), "other weights", tolerance, tolerance)
     if lost_field(case):
         return "right, with a lost field"
-    X_test, _ = ROUTES[case.route](case.test, names, new())
-    if case.test and any(case.test):
+    if any(case.test):  # some routes have nothing to make of no token at all
+        X_test, _ = ROUTES[case.route](case.test, names, new())
         found, expected = other.predict(X_test), first.predict(case.test)
         require(found == expected or not exact, "other predictions", found, expected)
         both = zip(other.predict_proba(X_test), first.predict_proba(case.test), strict=True)
