@@ -1,7 +1,8 @@
 """Penalties on the weights: functions of a vector, which know nothing of sequences.
 
 A penalty is a smooth part, whose value and gradient solvers ask for, and perhaps a sum of ``strength * abs(w)``. Only
-one that is smooth as a whole has ``value_gradient``.
+one that is smooth as a whole has ``value_gradient``. ``_estimator.fitting.Prior`` makes them of ``sigma_reg`` and
+``l1_reg``.
 """
 
 from __future__ import annotations

@@ -92,8 +92,9 @@ class BasePass(metaclass=ABCMeta):
     plan : Plan
         That of the batch.
     direction : Model or None
-        Direction of derivatives: its weights. Tables have a column for each lane; with a direction they hold dual
-        numbers, and have another column for each lane's derivatives.
+        Direction of derivatives: its weights, times ``SMALL_STEP``; who reads derivatives divides by it. Tables have a
+        column for each lane; with a direction they hold dual numbers, and have another column for each lane's
+        derivatives.
     """
 
     def __init__(self, workspace: Workspace, model: Any, plan: Any, direction: Any = None) -> None:
@@ -267,7 +268,10 @@ class Receiver(metaclass=ABCMeta):
 
     @abstractmethod
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
-        """Take what a backward pass has left in its tables; lanes of weight 0 hold nothing."""
+        """Take what a backward pass has left in its tables; lanes of weight 0 hold nothing.
+
+        With a direction, the columns after the first W hold derivatives.
+        """
 
     def sums(self, backward: MarginalPass) -> tuple:
         """Return what has been summed up over all tiles."""

@@ -252,7 +252,8 @@ class WeightLayout:
         """Return a layout with more score columns, without weights, and the number of the column of each.
 
         ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
-        their places.
+        their places. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and one
+        at END_OF_SEGMENT at its last token.
         """
         patterns = given_patterns([*self.patterns.tuples(), *(z for z, _ in columns)], self.patterns.n_labels)
         row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
