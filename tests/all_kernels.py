@@ -2,9 +2,9 @@
 
     python tests/all_kernels.py
 
-writes a JSON list of three objects, kernels with their numbers of versions: after toys, after data of other sizes, after
-extremes. Only kernels that Python calls are counted; those that kernels call are compiled, and cached, as parts of
-these. It needs no more than the package does.
+writes a JSON list of three objects, kernels with their numbers of versions: after toys, after data of other sizes, and
+after extremes. Only kernels that Python calls are counted; those that kernels call are compiled, and cached, as parts
+of these. It needs no more than the package does.
 """
 
 import importlib

@@ -239,5 +239,5 @@ def _positions(channel, start, stop, sequence_stop):
     if channel.anchor == RANGE:
         return start + channel.offset, stop - (channel.shortest - 1 - channel.offset)
     first = start + channel.offset if channel.anchor == FROM_START else stop - 1 - channel.offset
-    there = (lengths >= channel.shortest) & (lengths <= channel.longest) & (first < sequence_stop)
-    return first, first + there
+    has_token = (lengths >= channel.shortest) & (lengths <= channel.longest) & (first < sequence_stop)
+    return first, first + has_token

@@ -346,8 +346,8 @@ def _check_width(given, fitted, name, given_names=None, fitted_names=None):
     message = f"X has {given} features, but {name} is expecting {fitted} features as input"
     if given_names is not None and fitted_names is not None:
         pairs = enumerate(zip_longest(np.asarray(given_names), np.asarray(fitted_names)))
-        i, (here, before) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-        in_x, in_fit = ("missing" if feature is None else short(feature) for feature in (here, before))
+        i, (given_name, fitted_name) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        in_x, in_fit = ("missing" if feature is None else short(feature) for feature in (given_name, fitted_name))
         message += f". The first that differs is feature {i}: it is {in_x}, in fit it was {in_fit}"
     raise ValueError(message)
 

@@ -249,10 +249,10 @@ def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray
     if "missing" in kinds.values() or {"text", "number"} <= set(kinds.values()):  # nan stands for a text, too
         cells = [None if is_missing(cell) else cell for cell in cells]
         kinds = _kinds_of_cells(cells)
-    found = set(kinds.values())
-    if found <= {"text"}:
+    distinct_kinds = set(kinds.values())
+    if distinct_kinds <= {"text"}:
         return _text_column(cells)
-    if found == {"number"}:
+    if distinct_kinds == {"number"}:
         return _number_column(cells, describe)
     kinds[type(None)] = "missing"
     first = next(kind for kind in map(kinds.__getitem__, map(type, cells)) if kind != "missing")
