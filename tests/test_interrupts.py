@@ -1,6 +1,7 @@
 """Ctrl-C while kernels work."""
 
 import _thread
+import signal
 import threading
 import time
 from concurrent.futures import CancelledError
@@ -24,13 +25,22 @@ class SlowPlan(Plan):
         self.chunks, self._spare_workspaces, self._threads = [0, 1], [], {}
 
 
+@pytest.fixture
+def interrupts():
+    """Answer interrupts: shells start what they put into the background with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_interrupt_does_not_wait_for_a_kernel(n_jobs):
     plan, begun, release, ended = SlowPlan(), threading.Barrier(n_jobs + 1), threading.Event(), []
 
     def work(chunk):
         with plan.workspace() as tables:
-            begun.wait()
+            begun.wait(30)
             release.wait(30)  # the kernel
             try:
                 tables("next", 1)
@@ -39,7 +49,7 @@ def test_an_interrupt_does_not_wait_for_a_kernel(n_jobs):
                 raise
 
     def interrupt():
-        begun.wait()
+        begun.wait(30)
         time.sleep(0.05)
         _thread.interrupt_main()
 
