@@ -66,19 +66,21 @@ class ChainPass(MarginalPass):
         return scores
 
     def _tile_tables(self, tile):
-        """Return the tables of varying weights, alpha and inverse scales of a tile."""
-        n_states = self.layout.automaton.n_states
-        alpha = self._table("alpha", tile, n_states, len(tile.length))
-        return self._varying(tile), alpha, self._table("inverse_scale", tile, 1)
+        n_states, n_blocks = self.layout.automaton.n_states, len(tile.length)
+        return chain.ChainTables(
+            self.scores(tile),
+            self._varying(tile),
+            self._table("alpha", tile, n_states, n_blocks),
+            self._table("inverse_scale", tile, 1),
+        )
 
     def _forward_tile(self, tile, carry, log_scale, suspect):
         """Run the forward pass of a tile and return the last alpha of its last block, and 1 / its total."""
-        scores, lane_kind = self._score(tile), self._lane_kind(tile)
-        varying, alpha, inverse_scale = self._tile_tables(tile)
-        chain.exponentiate(lane_kind, self.weighted_arcs, tile, scores, varying, log_scale, suspect)
-        tables = (carry, scores, varying, alpha, inverse_scale, log_scale, suspect)
-        chain.forward(lane_kind, self.weighted_arcs, tile, _scratch(self, tile), *tables)
-        return alpha[-len(carry) :], inverse_scale[-1]
+        self._score(tile)
+        tables, lane_kind = self._tile_tables(tile), self._lane_kind(tile)
+        chain.exponentiate(lane_kind, self.weighted_arcs, tile, tables.scores, tables.varying, log_scale, suspect)
+        chain.forward(lane_kind, self.weighted_arcs, tile, _scratch(self, tile), tables, carry, log_scale, suspect)
+        return tables.alpha[-len(carry) :], tables.inverse_scale[-1]
 
     def _backward(self, task, checkpoints, alive, weight):
         beta = self._with_derivatives(np.ones((self.layout.automaton.n_states, weight.shape[1])))
@@ -86,9 +88,9 @@ class ChainPass(MarginalPass):
             if len(task.tiles) > 1:  # the tables hold the last tile
                 again = np.zeros_like(weight), np.where(alive, 0.0, 1.0)
                 self._forward_tile(tile, carry, *map(self._with_derivatives, again))
-            tables = self.scores(tile), *self._tile_tables(tile), self._with_derivatives(weight), beta
+            structure = self.weighted_arcs, tile, _scratch(self, tile), self._tile_tables(tile)
             arcs = self._arcs(self._columns(tile))
-            chain.backward(self._lane_kind(tile), self.weighted_arcs, tile, _scratch(self, tile), *tables, arcs)
+            chain.backward(self._lane_kind(tile), *structure, self._with_derivatives(weight), beta, arcs)
             self.receiver.receive(self, tile, weight)
 
     def _forward_log(self, sequence):
@@ -164,8 +166,11 @@ class ChainDecodePass(DecodePass):
 def _scratch(chain_pass, tile):
     """Return what the kernels of a pass work with at one position."""
     network, automaton = chain_pass.layout.network, chain_pass.layout.automaton
-    n_values, n_adjoints = automaton.n_states + len(network.starts), automaton.n_arcs + len(network.back_starts)
-    return chain_pass.workspace("scratch", n_values + max(n_values, n_adjoints), chain_pass._columns(tile))
+    n_values = automaton.n_states + len(network.starts) - 1
+    n_adjoints = automaton.n_arcs + len(network.back_starts) - 1
+    memory = chain_pass.workspace("scratch", n_values + max(n_values, n_adjoints), chain_pass._columns(tile))
+    values, adjoints = memory[:n_values], memory[n_values : n_values + n_adjoints]
+    return chain.ChainScratch(values, adjoints, memory[n_values : 2 * n_values])
 
 
 class ChainModel(Model):

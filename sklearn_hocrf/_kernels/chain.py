@@ -28,6 +28,8 @@ two-dimensional, ``(R * C, W)`` and so on, and their rows are read and written a
 vector is a numpy array.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ._jit import njit
@@ -49,13 +51,45 @@ from ._vectors import (
     where_positive,
 )
 
-__all__ = ["FOLDED", "LANES", "LOWEST_LOG", "backward", "backward_max", "exponentiate", "forward", "label_arcs", "walk"]
+__all__ = [
+    "FOLDED",
+    "LANES",
+    "LOWEST_LOG",
+    "ChainScratch",
+    "ChainTables",
+    "backward",
+    "backward_max",
+    "exponentiate",
+    "forward",
+    "label_arcs",
+    "walk",
+]
 
 NETWORK_SOURCE = "24ee77e74c046915"
 VECTORS_SOURCE = "81a32bd952d6ce54"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
+
+
+class ChainTables(NamedTuple):
+    """The tables of a tile."""
+
+    scores: np.ndarray  # (R * C, W)   of labels and patterns; after the backward pass, their marginals
+    varying: np.ndarray  # (R * Q, W)   weights of the varying arcs
+    alpha: np.ndarray  # ((R + B) * P, W)
+    inverse_scale: np.ndarray  # (R, W)   1 / total of the alpha after each row, 0 beyond a lane's end
+
+
+class ChainScratch(NamedTuple):
+    """Memory that kernels overwrite: it is dear to allocate for each call, the more so in threads.
+
+    I and J nodes of the sum network and of its transpose. The last two may overlap.
+    """
+
+    values: np.ndarray  # (P + I, W)
+    adjoints: np.ndarray  # (A + J + P, W)
+    next_values: np.ndarray  # (P + I, W)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -118,20 +152,19 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward(lane_kind, weighted_arcs, tile, scratch, carry, scores, varying, alpha, inverse_scale, log_scale, suspect):
+def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, suspect):
     """Run the scaled forward pass of the blocks of a tile.
 
-    scratch : (enough, W)   overwritten: memory that large is dear to allocate for each call, the more so in threads
-    scores : (R * C, W)   from ``exponentiate``; the first L columns of a row are divided by the total of the row before
-    varying : (R * Q, W)   from ``exponentiate``
-    carry : (P, W)   alpha in front of each block, of total 1        alpha : ((R + B) * P, W) out
-    inverse_scale : (R, W)   out: 1 / total of the alpha after each row, 0 beyond a lane's end
+    scratch : ``ChainScratch``
+    tables : ``ChainTables``   scores and varying from ``exponentiate``, alpha and inverse_scale out; the first L
+        columns of a row of scores are divided by the total of the row before
+    carry : (P, W)   alpha in front of each block, of total 1
     log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)   set to 1 as ``exponentiate`` does
     """
     n_states, n_varying, n_labels = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), weighted_arcs.n_labels
+    scores, varying, alpha, inverse_scale = tables
     n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
-    n_values = n_states + len(weighted_arcs.starts) - 1
-    values, next_values = scratch[:n_values], scratch[n_values : 2 * n_values]
+    values, next_values = scratch.values, scratch.next_values
     totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
     plain = n_varying == 0  # and nothing is forbidden: then the inner loop has no branches
     for score in weighted_arcs.arc_score:
@@ -206,23 +239,24 @@ def forward(lane_kind, weighted_arcs, tile, scratch, carry, scores, varying, alp
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward(lane_kind, weighted_arcs, tile, scratch, scores, varying, alpha, inverse_scale, weight, beta, counts):
+def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, counts):
     """Run the scaled backward pass and turn ``scores`` into marginals, in place.
 
-    scratch : (enough, W)   overwritten
-    scores : (R * C, W)   in: from ``forward``; out: P(label) in the first L columns, P(pattern ends here) in the others
+    scratch : ``ChainScratch``
+    tables : ``ChainTables``   from ``forward``; out: P(label) in the first L columns of the scores, P(pattern ends with
+        the token) in the others
     weight : (B, W)   by which each lane counts in ``counts``
     beta : (P, W)   in and out, for parts of long sequences
     counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
     """
-    n_states, n_arcs, n_varying = (
+    scores, varying, alpha, inverse_scale = tables
+    n_states, n_varying, n_arcs = (
         len(weighted_arcs.fail),
-        len(weighted_arcs.arc_varying),
         len(weighted_arcs.varying_arc),
+        len(weighted_arcs.arc_varying),
     )
     n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
-    n_values = n_states + len(weighted_arcs.starts) - 1
-    values, adjoints = scratch[:n_values], scratch[n_values : n_values + n_arcs + len(weighted_arcs.back_starts) - 1]
+    values, adjoints = scratch.values, scratch.adjoints
     first_beta = len(adjoints) - n_states  # beta of the position after the current one
     marginals = np.empty((weighted_arcs.n_labels, scores.shape[1]))
     varying_marginals = np.empty((n_varying, scores.shape[1]))
@@ -294,17 +328,16 @@ def backward(lane_kind, weighted_arcs, tile, scratch, scores, varying, alpha, in
 def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, beta):
     """Fill ``beta`` ((R + B) * P, W): the best score from each position on, 0 at a lane's end.
 
-    scratch : (enough, W)   overwritten
+    scratch : ``ChainScratch``
     scores : (R * C, W)        varying_log : (R * Q, W)   from ``token_scores.varying_scores``
     The last P rows of each block are set by the caller, for lanes that go on beyond the tile.
     """
-    n_states, n_arcs, n_varying = (
+    n_states, n_varying, n_arcs = (
         len(weighted_arcs.fail),
-        len(weighted_arcs.arc_varying),
         len(weighted_arcs.varying_arc),
+        len(weighted_arcs.arc_varying),
     )
-    n_columns = len(scores) // tile.rows[-1]
-    adjoints = scratch[: n_arcs + len(weighted_arcs.back_starts) - 1]
+    n_columns, adjoints = len(scores) // tile.rows[-1], scratch.adjoints
     first_beta = len(adjoints) - n_states
     for block in range(len(tile.length)):
         for row in range(tile.rows[block + 1] - 1, tile.rows[block] - 1, -1):
