@@ -24,6 +24,8 @@ N_CASES = {  # about five seconds each, and what kernels take to compile
     "routes": 30,
     "columns": 40,
     "scores": 100,
+    "training": 25,
+    "spoilt": 80,
 }
 
 
