@@ -12,7 +12,7 @@ import numpy as np
 from ._jit import njit
 from ._vectors import add, largest, load, store
 
-VECTORS_SOURCE = "81a32bd952d6ce54"
+VECTORS_SOURCE = "bcbba1196ce83f68"
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

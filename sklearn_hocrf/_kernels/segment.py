@@ -44,8 +44,8 @@ from ._vectors import (
     where_positive,
 )
 
-NETWORK_SOURCE = "24ee77e74c046915"
-VECTORS_SOURCE = "81a32bd952d6ce54"
+NETWORK_SOURCE = "6ce609e65b95010a"
+VECTORS_SOURCE = "bcbba1196ce83f68"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
