@@ -59,7 +59,7 @@ def test_what_is_printed_is_short():
     crf = HighOrderCRF(solver=SGD(batch_size=4), penalty=L2(0.5))
     assert repr(crf) == "HighOrderCRF(penalty=L2(precision=0.5), solver=SGD(batch_size=4))"
     assert repr(clone(crf)) == repr(crf)
-    assert len(repr(LBFGS(callback=crf._write_progress))) < 80
+    assert len(repr(LBFGS(callback=crf.predict))) < 80
 
 
 def test_own_objectives_are_printed_as_well():

@@ -15,10 +15,14 @@ class _MarginObjective(Objective):
     """What the best labelling scores more than the true one, its cost added; summed over sequences."""
 
     gives_probabilities = False
-    cost: float = 0.0  # of a wrong token
+
+    @property
+    def _token_cost(self) -> float:
+        """Cost of a wrong token."""
+        return 0.0
 
     def _prepare(self):
-        self._margins = self.problem.margins(self.cost)
+        self._margins = self.problem.margins(self._token_cost)
         self._empirical = self.problem.empirical_counts()
 
     def value(self, w: np.ndarray) -> float:
@@ -77,6 +81,10 @@ class Hinge(_MarginObjective):
     def __init__(self, cost: float = 1.0) -> None:
         check(is_number(cost) and 0 < cost < float("inf"), "cost", "a finite number > 0", cost)
         self.cost = cost
+
+    @property
+    def _token_cost(self) -> float:
+        return self.cost
 
 
 class Perceptron(_MarginObjective):

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.training import LBFGS
 
 TRAIN, TEST = ("conll2000", "train.txt.gz"), ("conll2000", "test.txt.gz")
 MORE_THAN_NEEDED = 2000  # iterations
@@ -93,17 +94,22 @@ class Moments:
         return (readings[1:] - readings[0]).T
 
 
-class TimedCRF(HighOrderCRF):
-    """HighOrderCRF that notes when each iteration ended."""
+class TimedLBFGS(LBFGS):
+    """LBFGS that notes when it began, when each iteration ended, and what the objective was then."""
 
-    def _starting_weights(self, problem, data):
-        self.moments_, self.values_ = Moments(), []
-        self.moments_.note()
-        return super()._starting_weights(problem, data)
+    keeps_equal_weights_equal = True  # as LBFGS does
 
-    def _write_progress(self, progress):
-        self.moments_.note()
-        self.values_.append(progress.value)
+    def __init__(self, max_iter):
+        super().__init__(max_iter=max_iter, callback=self.note)
+        self.moments, self.values = Moments(), []
+
+    def solve(self, objective, penalty, w0):
+        self.moments.note()
+        return super().solve(objective, penalty, w0)
+
+    def note(self, progress):
+        self.moments.note()
+        self.values.append(progress.value)
 
 
 def load_kernels(chunks):
@@ -122,15 +128,16 @@ def scores(chunks, y_pred):
 
 def train_ours(chunks, max_iter, n_jobs=1):
     """Return the course of a training of HighOrderCRF."""
-    crf = TimedCRF(**SETTINGS, max_iter=max_iter, n_jobs=n_jobs, verbose=1)
+    solver = TimedLBFGS(max_iter)
+    crf = HighOrderCRF(**SETTINGS, solver=solver, n_jobs=n_jobs)
     start = time.process_time()
     common.fit_quietly(crf, chunks.train, chunks.y_train)
     fitted = time.process_time()
     y_pred = crf.predict(chunks.test)
     predicted = time.process_time()
-    processor, wall = crf.moments_.since_first()
+    processor, wall = solver.moments.since_first()
     seconds = fitted - start, predicted - fitted
-    return Course(processor, wall, np.array(crf.values_), *seconds, common.n_weights(crf), *scores(chunks, y_pred))
+    return Course(processor, wall, np.array(solver.values), *seconds, common.n_weights(crf), *scores(chunks, y_pred))
 
 
 def attribute_names(batch):

@@ -24,6 +24,7 @@ from bench_features import TEMPLATES
 from bench_tagging import load_sentences
 from common import Process, print_table, skip_where, with_spread
 
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 
 PROGRAMS = ["HighOrderCRF", "CRF++"]
@@ -94,9 +95,10 @@ class Training:
 
     def train_ours(self, n_iterations):
         """Return passes, their seconds and the last objective."""
-        crf = bench_chunking.TimedCRF(**SETTINGS, max_iter=n_iterations, verbose=1)
+        solver = bench_chunking.TimedLBFGS(n_iterations)
+        crf = HighOrderCRF(**SETTINGS, solver=solver)
         common.fit_quietly(crf, self.batch, self.y)
-        return crf.n_passes_, crf.moments_.since_first()[0][-1], crf.objective_history_[-1]
+        return crf.n_passes_, solver.moments.since_first()[0][-1], crf.objective_history_[-1]
 
     def train_crfpp(self, n_iterations):
         """Return the same of CRF++, whose iterations are passes, with what it does before the first."""
