@@ -37,6 +37,17 @@ class Penalty(Settings):
         """Return the strength of each weight's absolute value, 0 without any; shape (n_weights,)."""
         return _for_weights(np.zeros(1) if self.strength is None else self.strength, n_weights, "strength")
 
+    def groups(self, n_weights: int) -> np.ndarray | None:
+        """Return numbers from 0 that are the same for weights of one penalty; shape (n_weights,), or None for one."""
+        groups = None
+        for values in (self.precisions(n_weights), self.strengths(n_weights)):
+            if n_weights and (values != values[0]).any():
+                number = np.unique(values, return_inverse=True)[1]
+                if groups is not None:
+                    number = np.unique(groups * n_weights + number, return_inverse=True)[1]
+                groups = number
+        return groups
+
     def tied(self, place: np.ndarray, root: np.ndarray) -> L2 | ElasticNet | None:
         """Return this penalty as one of variables that stand for equal weights, or None if it would pull them apart.
 

@@ -8,7 +8,7 @@ changes only at the end of a successful fit.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -27,8 +27,8 @@ from .._settings import capability
 from .._validation import check_class_weight, check_sequence_weight, read_sequences, read_training_sequences
 from .._validation._sklearn import fit_context
 from .fitted import Fitted
-from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged
-from .parameters import PARAMETER_CONSTRAINTS, check_parameters
+from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged, without_zeros
+from .parameters import PARAMETER_CONSTRAINTS, check_parameters, with_lists, with_mappings
 from .partial_fit import PartialFitMixin
 from .patterns import pattern_codes, pattern_labels, select_patterns
 
@@ -44,14 +44,32 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     Parameters
     ----------
-    sigma_reg : float or sequence of float, default=1.0
+    sigma_reg : float, sequence of float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence, value k
         (from 0) applies to the weights of patterns of order k; the last value repeats, and surplus values are ignored.
-        ``inf`` means no penalty.
-    l1_reg : float or sequence of float, default=0.0
+        ``inf`` means no penalty. A mapping gives one value to each group of weights. Its keys are
+
+        * ``("features", k)``: the weights of pairs of a feature and a pattern of order k,
+        * ``("patterns", k)``: the weights of patterns of order k themselves,
+        * ``"prefix"`` and ``("prefix", k)``: the weights of pairs of all orders, or of order k, whose feature has a
+          name that begins with the prefix; tuples that begin with "features" or "patterns" always mean the above,
+        * None: all other weights.
+
+        The longest prefix that has a key for the order decides, ``("prefix", k)`` before ``"prefix"``; prefixes come
+        before ``("features", k)``:
+
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["w=the", "cap"], ["w=old"], ["w=man"]], [["w=the", "cap"], ["w=man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> crf = HighOrderCRF(sigma_reg={"w=": 0.5, ("features", 0): 2.0, ("patterns", 1): 10.0, None: 1.0})
+        >>> crf.fit(X, y).predict([[["w=the"], ["w=man"]]])
+        [['DET', 'NOUN']]
+
+        Keys of orders that the model lacks are ignored. A weight without any key is an error.
+    l1_reg : float, sequence of float or mapping, default=0.0
         Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
-        as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without weights are removed
-        from the fitted model, see Notes.
+        and a mapping by groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns
+        and pairs without weights are removed from the fitted model, see Notes.
     min_pattern_count : float, default=1
         Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
         ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
@@ -260,8 +278,9 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         problem = self._build_problem(data)
         is_warm = self.warm_start and hasattr(self, "coef_")
         start = self._last_weights(problem.layout, data) if is_warm else np.zeros(problem.layout.n_weights)
-        stages = training.run(problem, start, is_warm)
-        layout, weights = training.without_zeros(problem.layout, stages[-1].w)
+        penalty = self._choose_penalty(training.prior, problem.layout, data)
+        stages = training.run(problem, penalty, start, is_warm)
+        layout, weights = without_zeros(penalty, problem.layout, stages[-1].w)
         self._keep(self._learned(data, layout, weights, stages[-1]))
         warn_not_converged(type(self).__name__, training.solver, stages)
         return self
@@ -286,6 +305,13 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
     def _choose_prior(self):
         """Return the prior, which has the penalty of a layout."""
         return choose_prior(self.get_params(deep=False))
+
+    def _choose_penalty(self, prior, layout, data):
+        """Return the penalty on the weights that training data call for; warn of prefixes that no feature has."""
+        names = data.features.names
+        penalty = prior.penalty(layout, names, data.targets.labels)
+        prior.warn_of_unused_prefixes(names)
+        return penalty
 
     def _select_patterns(self, patterns, labels, codes, offsets, sequence_weight):
         """Return the label patterns of the model; ``patterns`` takes the place of the parameter unless it is None."""
@@ -313,7 +339,9 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     def _learned(self, data, layout, weights, report, stream=None) -> Fitted:
         """Return what fit has learned."""
-        trained_with = {name: getattr(self, name) for name in _CRITERION}
+        # copies of mappings, which are the user's to change
+        given = {name: getattr(self, name) for name in _CRITERION}
+        trained_with = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
         learned = Fitted(
             layout,
             weights,
@@ -355,14 +383,20 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     def __getstate__(self):
         """Return parameters and what fit has learned; what is made of it is made again, and so cannot contradict it."""
-        return {name: value for name, value in super().__getstate__().items() if not self._is_made(name)}
+        state = {name: value for name, value in super().__getstate__().items() if not self._is_made(name)}
+        if "_fitted" in state:
+            state["_fitted"] = state["_fitted"]._replace(trained_with=with_lists(self._fitted.trained_with))
+        return with_lists(state)
 
     def __setstate__(self, state):
-        state = {name: value for name, value in state.items() if not self._is_made(name)}
+        state = with_mappings({name: value for name, value in state.items() if not self._is_made(name)})
         learned = state.pop("_fitted", None)
         super().__setstate__(state)
         if learned is not None:
-            self._keep(Fitted(*learned).checked(self._layout_class))
+            learned = Fitted(*learned)
+            if isinstance(learned.trained_with, dict):
+                learned = learned._replace(trained_with=with_mappings(learned.trained_with))
+            self._keep(learned.checked(self._layout_class))
 
     def _is_made(self, name):
         return name in self._private_attributes or (name.endswith("_") and not name.startswith("_"))

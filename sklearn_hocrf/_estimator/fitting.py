@@ -13,9 +13,9 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from .._data.checks import short
 from .._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem, Tied
 from .._penalties import L2, ElasticNet, Penalty
 from .._settings import capability, states
@@ -35,6 +35,7 @@ from .._solvers import (
 )
 from .._structure.layout import WeightLayout
 from .._structure.tied_weights import tie_weights
+from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
 
 __all__ = [
@@ -46,7 +47,9 @@ __all__ = [
     "choose_objective",
     "choose_prior",
     "choose_training",
+    "has_l1",
     "warn_not_converged",
+    "without_zeros",
 ]
 
 OBJECTIVES: dict[str, type] = {
@@ -78,18 +81,81 @@ class Prior(NamedTuple):
     @property
     def kind(self) -> type:
         """The class of the penalties."""
-        return ElasticNet if np.any(self.l1_reg) else L2
+        return ElasticNet if has_l1(self.l1_reg) else L2
 
-    def penalty(self, layout: WeightLayout) -> Penalty:
-        """Return the penalty on the weights of a layout."""
-        precision = (1.0 / _by_order(self.sigma_reg, layout)) ** 2
-        return ElasticNet(precision, _by_order(self.l1_reg, layout)) if np.any(self.l1_reg) else L2(precision)
+    def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Penalty:
+        """Return the penalty on the weights of a layout.
+
+        Parameters
+        ----------
+        layout : WeightLayout
+        names : sequence of str, or None
+            Names of the layout's features, if they have any: mappings may have prefixes of them.
+        labels : ndarray of shape (L,), or None
+            The user's labels, for errors.
+
+        Raises
+        ------
+        ValueError
+            For a weight that no key of a mapping covers, and for prefixes where features have no names.
+        """
+
+        def of_weights(name: str) -> np.ndarray:
+            given = getattr(self, name)
+            if isinstance(given, Mapping):
+                return _by_group(name, given, layout, names, labels)
+            return _by_order(given, layout)
+
+        precision = (1.0 / of_weights("sigma_reg")) ** 2
+        return ElasticNet(precision, of_weights("l1_reg")) if has_l1(self.l1_reg) else L2(precision)
+
+    def warn_of_unused_prefixes(self, names: Any) -> None:
+        """Warn of prefixes in mappings with which no feature name begins."""
+        for parameter, given in zip(self._fields, self, strict=True):
+            prefixes = _prefixes(given) if isinstance(given, Mapping) else []
+            for index in unmatched(match_prefixes(names, prefixes), len(prefixes)) if prefixes else ():
+                warn_user(f"{parameter}: no feature name begins with {short(prefixes[index])}")
 
 
-def _by_order(values: ArrayLike, layout: WeightLayout) -> np.ndarray:
+def has_l1(l1_reg: Any) -> bool:
+    """Tell whether some strength of a parameter ``l1_reg`` is not 0."""
+    return bool(np.any(list(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg))
+
+
+def _by_order(values: Any, layout: WeightLayout) -> np.ndarray:
     """Return one of ``values`` for each weight, by the order of its pattern; the last value repeats."""
     values = np.atleast_1d(values).astype(np.float64)
     return values[np.minimum(layout.order_of_weight, len(values) - 1)]
+
+
+def _by_group(parameter, given, layout, names, labels) -> np.ndarray:
+    """Return one of the values of a mapping for each weight, by the key that covers it."""
+    if names is None and _prefixes(given):
+        raise ValueError(f"{parameter}={short(given)} goes by feature names, but X has none")
+    keys = list(given)
+    groups = weight_groups(layout, names, keys)
+    uncovered = np.flatnonzero(groups < 0)
+    if len(uncovered):
+        raise ValueError(_not_covered(parameter, int(uncovered[0]), layout, names, labels))
+    return np.array([given[key] for key in keys], dtype=np.float64)[groups]
+
+
+def _prefixes(keys) -> list[str]:
+    """Return the prefixes of feature names that keys have, each once."""
+    return list(dict.fromkeys(prefix for prefix in map(prefix_of_key, keys) if prefix is not None))
+
+
+def _not_covered(parameter, weight, layout, names, labels) -> str:
+    """Return what to say of a weight that no key covers."""
+    is_pair, order = weight < layout.n_pairs, int(layout.order_of_weight[weight])
+    row = layout.pair_pattern[weight] if is_pair else layout.bias_pattern[weight - layout.n_pairs]
+    codes = layout.patterns.labels[row, -order - 1 :]
+    what = f"the pattern {short(tuple((codes if labels is None else labels[codes]).tolist()), 40)} of order {order}"
+    if is_pair:
+        feature = int(layout.pair_feature[weight])
+        what = f"the feature {short(feature if names is None else str(names[feature]), 40)} with {what}"
+    key = ("features" if is_pair else "patterns", order)
+    return f"{parameter} has no key for the weight of {what}: add {key!r}, or None for the rest"
 
 
 class GivenPenalty(NamedTuple):
@@ -102,9 +168,12 @@ class GivenPenalty(NamedTuple):
         """The penalty, which has the methods of its class."""
         return self.given
 
-    def penalty(self, layout: WeightLayout) -> Any:
+    def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Any:
         """Return the penalty, whatever the layout is."""
         return self.given
+
+    def warn_of_unused_prefixes(self, names: Any) -> None:
+        """Warn of nothing: the parameters that may have prefixes are not used."""
 
 
 def choose_objective(objective: Any) -> Any:
@@ -160,13 +229,13 @@ class Training(NamedTuple):
     prior: Prior | GivenPenalty
     solver: Any
 
-    def run(self, problem: Problem, start: np.ndarray, is_warm: bool) -> list[SolverReport]:
-        """Return the solver's reports of all stages.
+    def run(self, problem: Problem, penalty: Any, start: np.ndarray, is_warm: bool) -> list[SolverReport]:
+        """Return the solver's reports of all stages, for the penalty that the prior has for the problem's layout.
 
         A criterion may start from the weights that another one trains; this takes the first stage, unless ``start``
         are weights of an earlier fit (``is_warm``).
         """
-        penalty, stages = self.prior.penalty(problem.layout), []
+        stages: list[SolverReport] = []
         with one_blas_thread():
             for objective in self._objectives(is_warm):
                 stages.append(_minimise(self.solver, objective, penalty, problem, start))
@@ -182,18 +251,19 @@ class Training(NamedTuple):
             objectives.insert(0, first)
         return objectives
 
-    def run_one_pass(self, problem: Problem, start: np.ndarray, state: Any) -> tuple[SolverReport, Any]:
+    def run_one_pass(self, problem: Problem, penalty: Any, start: np.ndarray, state: Any) -> tuple[SolverReport, Any]:
         """Return the report of one pass over some sequences of a stream, and the solver's state after it."""
-        objective, penalty = self.objective.bind(problem), self.prior.penalty(problem.layout)
+        objective = self.objective.bind(problem)
         with one_blas_thread():
             report, state = self.solver.partial_solve(objective, penalty, start, state)
         return check_report(report, self.solver, len(start)), state
 
-    def without_zeros(self, layout: WeightLayout, weights: np.ndarray) -> tuple[WeightLayout, np.ndarray]:
-        """Return the layout and the weights of the fitted model: those that are 0 leave it if the penalty is sparse."""
-        if capability(self.prior.penalty(layout), Penalty, "strength") is None:
-            return layout, weights
-        return layout.pruned(weights)
+
+def without_zeros(penalty: Any, layout: WeightLayout, weights: np.ndarray) -> tuple[WeightLayout, np.ndarray]:
+    """Return the layout and the weights of the fitted model: those that are 0 leave it if the penalty is sparse."""
+    if capability(penalty, Penalty, "strength") is None:
+        return layout, weights
+    return layout.pruned(weights)
 
 
 def _minimise(solver, objective, penalty, problem, start) -> SolverReport:
@@ -222,7 +292,8 @@ def _minimise_tied(solver, objective, penalty, problem, start) -> SolverReport |
         and states(solver, "keeps_equal_weights_equal")
     ):
         return None
-    ties = tie_weights(problem.layout, problem.batch)
+    groups = penalty.groups(len(start)) if isinstance(penalty, Penalty) else None
+    ties = tie_weights(problem.layout, problem.batch, groups)
     tied = penalty.tied(ties.place, ties.root)
     if tied is None or len(ties.root) > _WORTH_TYING * len(start):
         return None

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._data.checks import short
+from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
 from .._validation._sklearn import HasMethods, Interval, StrOptions
-from .fitting import OBJECTIVES, SOLVERS
+from .fitting import OBJECTIVES, SOLVERS, has_l1
 
 __all__ = [
     "PARAMETER_CONSTRAINTS",
@@ -19,12 +20,14 @@ __all__ = [
     "check_parameters",
     "check_patterns",
     "resolve_feature_orders",
+    "with_lists",
+    "with_mappings",
 ]
 
 PARAMETER_CONSTRAINTS: dict[str, list] = {
     "max_order": [Interval(Integral, 0, None, closed="left")],
-    "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like"],
-    "l1_reg": [Interval(Real, 0, None, closed="left"), "array-like"],
+    "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like", Mapping],
+    "l1_reg": [Interval(Real, 0, None, closed="left"), "array-like", Mapping],
     "patterns": [Iterable],
     "min_pattern_count": [Interval(Real, 0, None, closed="left")],
     "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
@@ -44,6 +47,23 @@ PARAMETER_CONSTRAINTS: dict[str, list] = {
 }
 
 
+_BY_GROUP = ("sigma_reg", "l1_reg")  # parameters that may be mappings of groups of weights
+
+
+def with_lists(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with lists of keys and values for mappings by group, whose keys skops cannot write."""
+    mappings = {name: parameters[name] for name in _BY_GROUP if isinstance(parameters.get(name), Mapping)}
+    lists = {name: {"keys": list(given), "values": list(given.values())} for name, given in mappings.items()}
+    return {**parameters, **lists}
+
+
+def with_mappings(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of which :func:`with_lists` has made others."""
+    lists = {name: parameters[name] for name in _BY_GROUP if isinstance(parameters.get(name), Mapping)}
+    mappings = {name: dict(zip(both["keys"], both["values"], strict=True)) for name, both in lists.items()}
+    return {**parameters, **mappings}
+
+
 def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Check what ``PARAMETER_CONSTRAINTS`` cannot express.
 
@@ -59,16 +79,42 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     """
     if isinstance(parameters["max_order"], bool):
         raise ValueError(f"max_order must be an integer >= 0, got {parameters['max_order']!r}")
-    _check_sigma_reg(parameters["sigma_reg"])
-    _check_l1_reg(parameters["l1_reg"])
+    for name, check in (("sigma_reg", _check_sigma_reg), ("l1_reg", _check_l1_reg)):
+        _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
     for name in ("objective", "penalty", "solver"):
         if isinstance(parameters[name], type):
             raise ValueError(f"{name} is the class {parameters[name].__name__}: use an instance of it")
-    if parameters["penalty"] is not None and np.any(parameters["l1_reg"]):
-        raise ValueError(f"l1_reg={parameters['l1_reg']!r} and penalty={parameters['penalty']!r} exclude each other")
+    if parameters["penalty"] is not None and has_l1(parameters["l1_reg"]):
+        l1_reg = short(parameters["l1_reg"])
+        raise ValueError(f"l1_reg={l1_reg} and penalty={parameters['penalty']!r} exclude each other")
     if isinstance(parameters["feature_order"], dict):
         _check_orders_of_prefixes(parameters["feature_order"])
+
+
+def _check_reg(name, reg, check) -> None:
+    """Check ``sigma_reg`` or ``l1_reg``; ``check`` is that of a number or a sequence."""
+    if not isinstance(reg, Mapping):
+        check(reg)
+        return
+    if not reg:
+        raise ValueError(f"{name} is an empty mapping: it needs a value for each group of weights")
+    for key, value in reg.items():
+        if not _is_group(key) or not isinstance(value, Real):
+            raise ValueError(
+                f'{name} maps groups of weights to numbers: ("features", k), ("patterns", k), "prefix", ("prefix", k) '
+                f"with an integer k >= 0, and None for the rest; got {short(key)}: {short(value, 20)}"
+            )
+        try:
+            check(value)
+        except ValueError as error:
+            raise ValueError(f"{name}, key {short(key, 40)}: {error}") from None
+
+
+def _is_group(key) -> bool:
+    """Tell whether a key is as :mod:`sklearn_hocrf._structure.weight_groups` has them."""
+    is_pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and _is_order(key[1])
+    return key is None or isinstance(key, str) or is_pair
 
 
 def _check_sigma_reg(sigma_reg) -> None:
@@ -92,7 +138,7 @@ def _check_l1_reg(l1_reg) -> None:
     if not has_form or not ((strengths >= 0) & np.isfinite(strengths)).all():
         raise ValueError(
             "l1_reg must be a number >= 0, or a sequence of numbers >= 0, one per order; all of them finite. Got "
-            f"{l1_reg!r}"
+            f"{short(l1_reg)}"
         )
 
 
@@ -161,20 +207,16 @@ def resolve_feature_orders(feature_order, max_order, names):
         return _orders_up_to(feature_order, max_order)
     if names is None:
         raise ValueError(f"feature_order={feature_order!r} goes by feature names, but X has none")
-    names, prefixes = list(map(str, names)), sorted(feature_order, key=len)
-    # most features of large models have none of the prefixes
-    any_prefix = tuple(prefixes)
-    candidates = [number for number, name in enumerate(names) if name.startswith(any_prefix)]
-    choice = np.zeros(len(names), dtype=np.int64)
-    for index, prefix in enumerate(prefixes, start=1):  # longer prefixes come later and win
-        with_prefix = [number for number in candidates if names[number].startswith(prefix)]
-        if not with_prefix:
-            warn_user(f"feature_order: no feature name begins with {prefix!r}")
-        choice[with_prefix] = index
-    choices = [(0,)]
-    for prefix in prefixes:
-        orders = feature_order[prefix]
+    prefixes = list(feature_order)
+    choice, by_length = np.full(len(names), -1), match_prefixes(names, prefixes)
+    for matched in by_length:  # longer prefixes come later and win
+        choice[matched >= 0] = matched[matched >= 0]
+    for index in unmatched(by_length, len(prefixes)):
+        warn_user(f"feature_order: no feature name begins with {prefixes[index]!r}")
+    choices = []
+    for orders in feature_order.values():
         choices.append(_orders_up_to(orders, max_order) if _is_order(orders) else tuple(sorted(set(orders))))
+    choices.append((0,))  # without a prefix: index -1
     return [choices[index] for index in choice.tolist()]
 
 

@@ -113,7 +113,8 @@ class PartialFitMixin:
             data = self._read_first(X, y, classes, sample_weight)
             layout = self._build_layout(data, patterns=patterns)
             start, state = np.zeros(layout.n_weights), None
-        report, state = training.run_one_pass(self._pose_problem(layout, data), start, state)
+        penalty = self._choose_penalty(training.prior, layout, data)
+        report, state = training.run_one_pass(self._pose_problem(layout, data), penalty, start, state)
         self._keep(self._learned(data, layout, report.w, report, stream=(state, type(training.solver))))
         warn_not_converged(type(self).__name__, training.solver, [report])
         return self

@@ -37,8 +37,20 @@ class Ties(NamedTuple):
         return (u / self.root)[self.place]
 
 
-def tie_weights(layout: WeightLayout, batch: SequenceBatch) -> Ties:
+def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None = None) -> Ties:
     """Find the weights that no training on a batch can tell apart.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+    batch : SequenceBatch
+    groups : ndarray of shape (n_weights,), int, or None
+        Numbers from 0; weights of different groups are not tied, as those of different penalties must not be. None
+        stands for one group.
+
+    Returns
+    -------
+    Ties
 
     Examples
     --------
@@ -52,8 +64,10 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch) -> Ties:
     (5, 4)
     >>> ties.widen(ties.narrow([1.0, 3.0, 5.0, 5.0, 7.0])).round(9).tolist()
     [2.0, 2.0, 5.0, 5.0, 7.0]
+    >>> tie_weights(layout, batch, np.array([0, 1, 0, 0, 0])).layout.n_weights
+    5
     """
-    first = _representatives(layout, batch)  # by rank
+    first = _representatives(layout, batch, groups)  # by rank
     starts, n_pairs = layout.pairs.starts, layout.n_pairs
     rank = np.repeat(np.arange(len(first)), np.diff(starts))
     kept = np.ones(layout.n_weights, dtype=bool)
@@ -69,12 +83,12 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch) -> Ties:
     )
 
 
-def _representatives(layout, batch):
+def _representatives(layout, batch, groups):
     """Return the first attribute of the same kind for each, both by rank.
 
     Attributes are told apart by sums of random numbers modulo 2**64: over their entries, of one for each token times
-    one for the value, and over their pairs, of one for each score column. That two such sums agree by chance has a
-    probability of about 1e-38.
+    one for the value, and over their pairs, of one for each score column, times one for the group if there are several.
+    That two such sums agree by chance has a probability of about 1e-38.
     """
     rng = np.random.default_rng(0)
     n_attributes, n_columns = len(layout.features.sort_key), layout.pairs.n_columns
@@ -83,14 +97,26 @@ def _representatives(layout, batch):
     matrix = sparse.csr_array((values, batch.indices, batch.indptr), shape=(batch.n_tokens, batch.n_attributes))
     sums[: batch.n_attributes] = matrix.T @ _random(rng, batch.n_tokens)
     starts = layout.pairs.starts
-    ones = np.ones(layout.n_pairs, np.uint64)
-    columns = sparse.csr_array((ones, layout.pairs.columns, starts), shape=(len(starts) - 1, n_columns))
-    sums = sums[layout.attribute_of_rank] + columns @ _random(rng, n_columns)
+    of_columns = _random(rng, n_columns)
+    marks = np.ones(layout.n_pairs, np.uint64) if groups is None else _marks(rng, groups[: layout.n_pairs], starts)
+    columns = sparse.csr_array((marks, layout.pairs.columns, starts), shape=(len(starts) - 1, n_columns))
+    sums = sums[layout.attribute_of_rank] + columns @ of_columns
     order = np.lexsort(sums.T)
     differs = np.append(True, (np.diff(sums[order], axis=0) != 0).any(axis=1)) if len(order) else order
     first = np.empty(len(order), dtype=np.int64)
     first[order] = order[np.maximum.accumulate(np.where(differs, np.arange(len(order)), 0))]
     return first
+
+
+def _marks(rng, groups, starts):
+    """Return an odd random number of 64 bits for each pair, by its group and its place among its attribute's pairs.
+
+    The place tells apart two attributes that have one column twice (two of their features count them alike), with the
+    same groups the other way round.
+    """
+    place = np.arange(len(groups)) - np.repeat(starts[:-1], np.diff(starts))
+    of_groups, of_places = (_random(rng, n.max(initial=0) + 1)[:, 0] | np.uint64(1) for n in (groups, place))
+    return of_groups[groups] * of_places[place]
 
 
 def _mixed(values):

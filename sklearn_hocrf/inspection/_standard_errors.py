@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._objectives import NegativeLogLikelihood
-from .._structure.layout import WeightLayout
 from .._validation import check_sequence_weight, read_sequences
 
 __all__ = ["log_odds_standard_errors", "weight_standard_errors"]
@@ -171,7 +170,8 @@ class _Laplace:
             raise ValueError(f"max_iter must be an integer >= 1, got {max_iter!r}")
         # parameters may have been set since
         trained = type(estimator)(**{**estimator.get_params(deep=False), **estimator._fitted.trained_with})
-        self.precision = _precision(trained, estimator._layout)
+        prior, names = trained._choose_prior(), estimator._features.names
+        self.precision = _precision(trained, prior.penalty(estimator._layout, names, estimator._labels))
         if trained.class_weight is not None and sample_weight is None:
             raise ValueError(
                 f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: give "
@@ -201,10 +201,9 @@ class _Laplace:
         return self.model.hessian_vector_product(self.plan, v, self.weight, self.n_jobs) + self.precision * v
 
 
-def _precision(estimator: Any, layout: WeightLayout) -> np.ndarray:
+def _precision(estimator: Any, penalty: Any) -> np.ndarray:
     """Return the precision of the prior of each weight; raise unless the model is one of likelihood and Gaussians."""
-    name = type(estimator).__name__
-    objective, penalty = estimator._choose_objective(), estimator._choose_prior().penalty(layout)
+    name, objective = type(estimator).__name__, estimator._choose_objective()
     if type(objective) is not NegativeLogLikelihood:
         raise ValueError(
             f"standard errors are those of maximum likelihood, but {name} has objective={estimator.objective!r}: fit "

@@ -1,0 +1,116 @@
+"""Groups of weights, named by keys: pairs by the order of the pattern or by the feature's name, patterns by order.
+
+A key is ("features", k), the pairs of features and patterns of order k; ("patterns", k), the own weights of patterns of
+order k; "prefix" or ("prefix", k), the pairs of features whose names begin with the prefix, of all orders or of one; or
+None, what no other key covers. Tuples that begin with "features" or "patterns" never mean prefixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .layout import WeightLayout
+
+__all__ = ["match_prefixes", "prefix_of_key", "unmatched", "weight_groups"]
+
+_KINDS = ("features", "patterns")
+
+
+def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[Any]) -> np.ndarray:
+    """Return for each weight which key covers it.
+
+    A weight of a pair belongs to the longest prefix of the feature's name that has a key for the pattern's order, the
+    key of exactly this order before that of all; else to ("features", k). A pattern's own weight belongs to
+    ("patterns", k). What is left belongs to None.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+    names : iterable of str, or None
+        Names of the features; they are read only if a key has a prefix.
+    keys : sequence of keys
+        Distinct keys, in any order. Those of orders that the layout lacks cover nothing.
+
+    Returns
+    -------
+    groups : ndarray of shape (n_weights,), int64
+        Index into ``keys``, -1 where none covers the weight.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> crf = HighOrderCRF().fit([[["w=the", "bias"], ["w=man"]]], [["DET", "NOUN"]])
+    >>> keys = [None, ("features", 0), "w=", ("w=m", 0), ("patterns", 1), ("patterns", 2)]
+    >>> crf.feature_names_in_.tolist(), crf._layout.pair_feature.tolist()
+    (['bias', 'w=man', 'w=the'], [0, 2, 1])
+    >>> weight_groups(crf._layout, crf.feature_names_in_, keys).tolist()
+    [1, 2, 3, 0, 0, 4]
+    """
+    number = {key: index for index, key in enumerate(keys)}
+    rest = number.get(None, -1)
+    with_prefix = {key: index for key, index in number.items() if prefix_of_key(key) is not None}
+    prefixes = list(dict.fromkeys(map(prefix_of_key, with_prefix)))
+    by_length = match_prefixes(names, prefixes) if prefixes and names is not None else []
+    groups = np.full(layout.n_weights, rest, dtype=np.int64)
+    pair_order, bias_order = np.split(layout.order_of_weight, [layout.n_pairs])
+    for order in np.unique(pair_order).tolist():
+        of_feature = np.full(layout.n_features, number.get(("features", order), rest), dtype=np.int64)
+        of_prefix = [with_prefix.get((prefix, order), with_prefix.get(prefix, -1)) for prefix in prefixes]
+        of_prefix = np.array([*of_prefix, -1])  # the last one: names without a prefix of some length
+        for matched in by_length:  # longer prefixes come later and win
+            index = of_prefix[matched]
+            of_feature[index >= 0] = index[index >= 0]
+        pairs = np.flatnonzero(pair_order == order)
+        groups[pairs] = of_feature[layout.pair_feature[pairs]]
+    for order in np.unique(bias_order).tolist():
+        groups[layout.n_pairs + np.flatnonzero(bias_order == order)] = number.get(("patterns", order), rest)
+    return groups
+
+
+def prefix_of_key(key: Any) -> str | None:
+    """Return the prefix of feature names that a key has, or None.
+
+    Examples
+    --------
+    >>> [prefix_of_key(key) for key in ["w=", ("w=", 1), "features", ("features", 1), None]]
+    ['w=', 'w=', 'features', None, None]
+    """
+    if isinstance(key, tuple):
+        return None if key[0] in _KINDS else key[0]
+    return key
+
+
+def match_prefixes(names: Iterable, prefixes: Sequence[str]) -> list[np.ndarray]:
+    """Return, for each length of prefixes, shortest first, the one that each name begins with.
+
+    Parameters
+    ----------
+    names : iterable of str
+        n names.
+    prefixes : sequence of str
+        Distinct prefixes.
+
+    Returns
+    -------
+    matched : list of ndarray of shape (n,), int64
+        Indices into ``prefixes``; -1 for names that begin with none of this length.
+
+    Examples
+    --------
+    >>> [matched.tolist() for matched in match_prefixes(["ab", "b", "abc"], ["abc", "a", "b"])]
+    [[1, 2, 1], [-1, -1, 0]]
+    """
+    names = list(map(str, names))
+    matched = []
+    for length in sorted(set(map(len, prefixes))):
+        number = {prefix: index for index, prefix in enumerate(prefixes) if len(prefix) == length}
+        matched.append(np.array([number.get(name[:length], -1) for name in names], dtype=np.int64))
+    return matched
+
+
+def unmatched(by_length: list[np.ndarray], n_prefixes: int) -> list[int]:
+    """Return the indices of the prefixes with which no name begins, for what :func:`match_prefixes` returns."""
+    return np.setdiff1d(np.arange(n_prefixes), np.concatenate(by_length)).tolist() if by_length else []

@@ -1,0 +1,477 @@
+"""``sigma_reg`` and ``l1_reg`` by groups of weights: which value a weight gets, and that all of training honours it."""
+
+import copy
+import pickle
+import warnings
+from collections import OrderedDict
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import skops.io
+from cases import cases, to_batch, to_layout
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from segment_cases import segment_cases, to_segment_batch, to_segment_layout
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from test_ties import SeesAll, doubled, kinds
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.segments import BEGIN, TokenBlock
+from sklearn_hocrf._structure.tied_weights import tie_weights
+from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups
+from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+from sklearn_hocrf.inspection import weight_standard_errors
+from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NewtonCG
+
+RNG = np.random.default_rng(0)
+WORDS = ["the", "old", "man", "then", "the", "cat"]
+LABELS = {"the": "D", "old": "A", "man": "N", "then": "R", "cat": "N"}
+SENTENCES = [[WORDS[i] for i in RNG.integers(6, size=n)] for n in (5, 3, 6, 1, 4, 5, 6, 2)]
+X = [[[f"w={word}", f"end={word[-1]}", "bias"] for word in words] for words in SENTENCES]
+Y = [[LABELS[word] if RNG.random() < 0.8 else "N" for word in words] for words in SENTENCES]
+SIGMA = {("features", 0): 2.0, "w=": 0.5, ("w=the", 1): 0.3, ("patterns", 1): 4.0, ("patterns", 7): 9.0, None: 1.0}
+L1 = {"end=": 0.15, ("patterns", 2): 0.4, None: 0.05}
+BOTH = pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+MODEL = {"max_order": 2, "feature_order": {"w=": 1}}
+
+
+def value_for(mapping, name, order):
+    """Return the value of a mapping for a weight, or None: the rules, one after the other; ``name`` None: a pattern."""
+    if name is None:
+        return mapping.get(("patterns", order), mapping.get(None))
+    for stop in range(len(name), -1, -1):
+        prefix = name[:stop]
+        if prefix not in ("features", "patterns") and (prefix, order) in mapping:
+            return mapping[prefix, order]
+        if prefix in mapping:
+            return mapping[prefix]
+    return mapping.get(("features", order), mapping.get(None))
+
+
+def values_for(mapping, layout, names):
+    lengths = layout.patterns.lengths
+    pairs = zip(layout.pair_feature, layout.pair_pattern, strict=True)
+    return [value_for(mapping, names[f], lengths[z] - 1) for f, z in pairs] + [
+        value_for(mapping, None, lengths[z] - 1) for z in layout.bias_pattern
+    ]
+
+
+def penalty_of(crf, sigma_reg=SIGMA, l1_reg=None):
+    """Return the penalty by weight, for the layout of a fit that has kept all weights."""
+    layout, names = crf._layout, crf.feature_names_in_
+    precision = (1.0 / np.array(values_for(sigma_reg, layout, names))) ** 2
+    return L2(precision) if l1_reg is None else ElasticNet(precision, values_for(l1_reg, layout, names))
+
+
+# --- which key covers a weight ----------------------------------------------------------------------------------------
+
+NAMES = st.one_of(st.text("ab\u00e9", max_size=4), st.sampled_from(["features", "features:a", "patterns", "pattern"]))
+ORDERS = st.integers(0, 3)
+KEYS = st.one_of(
+    st.none(), st.tuples(st.sampled_from(["features", "patterns"]), ORDERS), NAMES, st.tuples(NAMES, ORDERS)
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(cases(min_length=1), st.lists(KEYS, unique=True, max_size=8), st.data())
+def test_which_key_covers_a_weight(case, keys, data):
+    layout, _ = to_layout(case)
+    names = data.draw(st.lists(NAMES, min_size=layout.n_features, max_size=layout.n_features))
+    expected = values_for({key: index for index, key in enumerate(keys)}, layout, names)
+    found = weight_groups(layout, np.array(names, dtype=object), keys)
+    assert found.tolist() == [-1 if index is None else index for index in expected]
+
+
+def test_names_that_begin_with_features_or_patterns():
+    """Their prefix is a prefix for all orders alone."""
+    names = ["features", "patterns", "other"]
+    crf = HighOrderCRF(0, fit_intercept=False).fit([[names, ["other"]]], [["a", "b"]])
+    pairs = [
+        (crf.feature_names_in_[f], z) for f, z in zip(crf._layout.pair_feature, crf._layout.pair_pattern, strict=True)
+    ]
+    for fixed in ("features", "patterns"):
+        keys = [(fixed, 0), fixed, None, ("features", 0)][: 4 if fixed == "patterns" else 3]
+        rest = keys.index(("features", 0))
+        found = dict(zip(pairs, weight_groups(crf._layout, crf.feature_names_in_, keys).tolist(), strict=True))
+        assert found == {(name, z): 1 if name == fixed else rest for name, z in pairs}
+
+
+@given(st.lists(NAMES, max_size=5), st.lists(NAMES, unique=True, max_size=5))
+def test_prefixes_of_names(names, prefixes):
+    by_length = match_prefixes(names, prefixes)
+    found = {(n, index) for matched in by_length for n, index in enumerate(matched.tolist()) if index >= 0}
+    assert found == {(n, i) for n, name in enumerate(names) for i, p in enumerate(prefixes) if name.startswith(p)}
+    assert len(by_length) == len({len(prefix) for prefix in prefixes})
+
+
+def test_many_weights_take_no_loop():
+    """Half a million weights of 100,000 features: arrays of weights are made by numpy alone."""
+    n = 100_000
+    names = [f"w{i % 10}={i}" for i in range(n)]
+    lengths = np.array([1, 2])
+    pair_feature, pair_pattern = np.tile(np.arange(n), 5), np.repeat([0, 0, 0, 1, 1], n)
+    order = np.append(lengths[pair_pattern] - 1, [0, 1])
+    layout = SimpleNamespace(
+        n_weights=len(order), n_pairs=5 * n, n_features=n, order_of_weight=order, pair_feature=pair_feature
+    )
+    found = weight_groups(layout, names, ["w", ("w3", 1), ("patterns", 1), "w3=3", None])
+    longest = sum(name.startswith("w3=3") for name in names)
+    assert np.bincount(found).tolist() == [5 * n - 20_000 - 3 * longest, 20_000 - 2 * longest, 1, 5 * longest, 1]
+
+
+# --- the estimators ---------------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("l1_reg", [0.0, [0.05, 0.3]])
+def test_a_mapping_by_order_is_the_sequence_by_order(estimator, l1_reg):
+    def by_order(values):
+        return {(kind, k): value for kind in ("patterns", "features") for k, value in enumerate(values)}
+
+    sigma_reg = [0.7, 2.0, 1.3, 5.0]
+    expected = estimator(sigma_reg=sigma_reg, l1_reg=l1_reg, **MODEL).fit(X, Y)
+    l1_reg = by_order([*l1_reg, l1_reg[-1]]) if l1_reg else l1_reg
+    found = estimator(sigma_reg=by_order(sigma_reg), l1_reg=l1_reg, **MODEL).fit(X, Y)
+    np.testing.assert_array_equal(found._weights, expected._weights)
+    np.testing.assert_array_equal(found.objective_history_, expected.objective_history_)
+    assert found.optimality_gap_ == expected.optimality_gap_
+    assert found.patterns_ == expected.patterns_
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"solver": "lbfgs"},
+        {"solver": "newton-cg"},
+        {"l1_reg": L1},
+        {"solver": "sgd", "max_iter": 6},
+        {"solver": "adagrad", "max_iter": 6, "l1_reg": L1},
+        {"objective": "local_feature_matching"},
+        {"objective": "hinge", "max_iter": 6},
+    ],
+    ids=lambda parameters: "-".join(str(value)[:12] for value in parameters.values()),
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_training_is_that_of_the_penalty_by_weight(estimator, parameters):
+    layout_of = estimator(sigma_reg=SIGMA, max_iter=0, **MODEL).fit(X, Y)
+    mapping = estimator(sigma_reg=SIGMA, random_state=0, **MODEL, **parameters).fit(X, Y)
+    penalty = penalty_of(layout_of, l1_reg=parameters.get("l1_reg"))
+    parameters = {name: value for name, value in parameters.items() if name != "l1_reg"}
+    if isinstance(penalty, ElasticNet) and "solver" not in parameters:
+        parameters["solver"] = "owlqn"
+    given = estimator(penalty=penalty, random_state=0, **MODEL, **parameters).fit(X, Y)
+    np.testing.assert_array_equal(mapping._weights, given._weights)
+    assert np.abs(mapping._weights).max() > 0.05
+    np.testing.assert_array_equal(mapping.objective_history_, given.objective_history_)
+    assert mapping.optimality_gap_ == given.optimality_gap_
+    plain = estimator(sigma_reg=1.0, random_state=0, **MODEL, **parameters).fit(X, Y)
+    assert plain.objective_history_[-1] != pytest.approx(mapping.objective_history_[-1], rel=1e-3)
+
+
+@BOTH
+@pytest.mark.parametrize("solver", [LBFGS, NewtonCG, OWLQN])
+def test_the_optimum_by_hand(estimator, solver):
+    """The value is that of the likelihood and the rules, and no step along a weight lowers it."""
+    l1_reg, solver = L1 if solver is OWLQN else 0.0, solver(tol=1e-6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sklearn_hocrf._structure.layout.WeightLayout.pruned", lambda layout, weights: (layout, weights))
+        crf = estimator(sigma_reg=SIGMA, l1_reg=l1_reg, solver=solver, **MODEL).fit(X, Y)
+    names, w = crf.feature_names_in_, crf._weights
+    precision = np.array(values_for(SIGMA, crf._layout, names)) ** -2.0
+    strength = np.array(values_for(l1_reg or {None: 0.0}, crf._layout, names))
+
+    def value(w):
+        other = copy.copy(crf)
+        other._fitted = crf._fitted._replace(weights=w)
+        return -other.log_likelihood(X, Y).sum() + (precision * w**2 / 2 + strength * np.abs(w)).sum()
+
+    assert value(w) == pytest.approx(crf.objective_history_[-1], rel=1e-9)
+    for unit in np.eye(len(w)):
+        assert min(value(w + 1e-3 * unit), value(w - 1e-3 * unit)) > value(w) - 1e-9
+
+
+@BOTH
+@pytest.mark.parametrize("solver", ["sgd", "adagrad"])
+def test_streams(estimator, solver):
+    """New features find their groups by name; the penalty covers them from the call in which they come."""
+    more_x = [[["w=then", "end=q", "new"], ["w=cat", "w=then"]], X[1]]
+    more_y = [["R", "N"], Y[1]]
+    crf = estimator(sigma_reg=SIGMA, solver=solver, random_state=0, **MODEL)
+    other = clone(crf)
+    if estimator is HighOrderSemiCRF:
+        crf.set_params(max_segment_length=4), other.set_params(max_segment_length=4)
+    few = [[["w=the", "bias"], ["w=man"]], [["end=e"], ["bias"]]], [["D", "N"], ["R", "A"]]
+    for x, y in (few, (X, Y), (more_x, more_y)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            crf.partial_fit(x, y)
+            other.set_params(penalty=penalty_of(crf)).partial_fit(x, y)
+        np.testing.assert_array_equal(crf._weights, other._weights)
+        np.testing.assert_array_equal(crf.objective_history_, other.objective_history_)
+    assert {"new", "end=q"} <= set(crf.feature_names_in_)
+    assert len(set(penalty_of(crf).precision)) >= 4
+
+
+@BOTH
+def test_standard_errors(estimator):
+    mapping = dict(SIGMA)
+    crf = estimator(sigma_reg=mapping, **MODEL).fit(X, Y)
+    given = estimator(penalty=penalty_of(crf), **MODEL).fit(X, Y)
+    weights = [(("D",), "w=the"), (("N",), "end=n"), (("N",), None), (crf.patterns_[-1], None)]
+    expected = weight_standard_errors(given, X, weights)
+    np.testing.assert_array_equal(weight_standard_errors(crf, X, weights), expected)
+    mapping.clear()  # it is the user's: what has been trained with was another one
+    np.testing.assert_array_equal(weight_standard_errors(crf, X, weights), expected)
+    crf.set_params(sigma_reg=1.0)
+    np.testing.assert_array_equal(weight_standard_errors(crf, X, weights), expected)
+
+
+def test_segment_features():
+    batch = AttributeVectorizer().fit_transform(X, Y)
+    extractor = SegmentFeatureExtractor(begin="w=", length="capped", max_length=3)
+    batch = extractor.fit(batch, Y).transform(batch)
+    names = list(map(str, batch.feature_names))
+    prefix = next(name for name in names if name.startswith("begin:"))[:9]
+    sigma_reg = {prefix: 0.4, ("length", 0): 3.0, ("patterns", 0): 0.9, None: 1.5}
+    crf = HighOrderSemiCRF(2, sigma_reg=sigma_reg, feature_order=1).fit(batch, Y)
+    given = HighOrderSemiCRF(2, penalty=penalty_of(crf, sigma_reg), feature_order=1).fit(batch, Y)
+    assert len(set(penalty_of(crf, sigma_reg).precision)) == 4
+    np.testing.assert_array_equal(crf._weights, given._weights)
+
+
+# --- tied weights -----------------------------------------------------------------------------------------------------
+
+
+def check_ties(layout, batch, groups):
+    """Check that attributes are tied exactly if they are of one kind and their pairs in the same groups."""
+    ties = tie_weights(layout, batch, groups)
+    starts, found = layout.pairs.starts, kinds(layout, batch)
+    of_attribute = [tuple(groups[start:stop]) for start, stop in zip(starts[:-1], starts[1:], strict=True)]
+    rank = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    keys = [(kind, of_attribute[r]) for kind, r in zip(found, rank, strict=False)] + found[layout.n_pairs :]
+    place_of = {}
+    assert [place_of.setdefault(key, place) for key, place in zip(keys, ties.place, strict=True)] == ties.place.tolist()
+    assert len(set(place_of.values())) == len(place_of) == len(ties.root) == ties.layout.n_weights
+    precision = np.array([0.5, 1.0, 3.0])[groups]
+    assert L2(precision).tied(ties.place, ties.root) is not None
+    return ties
+
+
+@settings(deadline=None, max_examples=40)
+@given(cases(min_length=1), st.data())
+def test_ties_of_chains(case, data):
+    n = len(case.feature_orders)
+    case = doubled(case, data.draw(st.lists(st.integers(0, n - 1), max_size=4)) if n else [])
+    layout, _ = to_layout(case)
+    check_ties(layout, to_batch(case.sequences, len(case.feature_orders)), draw_groups(data, layout))
+
+
+@settings(deadline=None, max_examples=40)
+@given(segment_cases(), st.data())
+def test_ties_of_segments(case, data):
+    batch = to_segment_batch(case)
+    layout = to_segment_layout(case, batch)
+    check_ties(layout, batch, draw_groups(data, layout))
+
+
+def draw_groups(data, layout):
+    """Draw groups by weight or, so that attributes are tied, by feature and order."""
+    if data.draw(st.booleans()):
+        return np.array(data.draw(st.lists(st.integers(0, 2), min_size=layout.n_weights, max_size=layout.n_weights)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    pairs = rng.integers(3, size=(layout.n_features, 9))[layout.pair_feature, layout.order_of_weight[: layout.n_pairs]]
+    return np.concatenate([pairs, rng.integers(3, size=len(layout.bias_pattern))])
+
+
+def test_one_column_twice_with_the_groups_the_other_way_round():
+    """Two features count an attribute alike, in the groups 0 and 1; another attribute has the groups 1 and 0."""
+    rows = SequenceBatch([0, 2], [0, 2, 3], [0, 1, 2], None, 3)
+    block = TokenBlock(BEGIN, np.arange(3, dtype=np.int32), "")
+    batch = rows.with_blocks((block, block), [f"{n}.{i}" for n in "pq" for i in range(3)])
+    crf = HighOrderSemiCRF(1, fit_intercept=False, max_iter=0)
+    with pytest.warns(ConvergenceWarning):
+        layout = crf.fit(batch, [["a", "b"]])._layout
+    attribute = layout.features.attribute[layout.pair_feature]
+    twice = np.flatnonzero(attribute == 0), np.flatnonzero(attribute == 1)
+    assert [len(pairs) for pairs in twice] == [2, 2]
+    groups = np.zeros(layout.n_weights, dtype=np.int64)
+    assert len(tie_weights(layout, rows, groups).root) == layout.n_weights - 2
+    groups[[twice[0][0], twice[1][1]]] = 1
+    ties = tie_weights(layout, rows, groups)
+    assert len(ties.root) == layout.n_weights
+    assert L2([1.0 + group for group in groups]).tied(ties.place, ties.root) is not None
+
+
+@pytest.mark.parametrize("solver", [LBFGS, NewtonCG, OWLQN])
+def test_attributes_in_company_of_two_groups(solver, monkeypatch):
+    """Of four attributes that always occur together two are in one group, and two in another."""
+    x = [[[*token, *(f"{group}{i}:{token[0]}" for group in "pq" for i in "12")] for token in tokens] for tokens in X]
+    parameters = {
+        "max_order": 1,
+        "sigma_reg": {"p": 0.5, "q": 2.0, None: 1.0},
+        "l1_reg": {"p": 0.1, "q": 0.02, None: 0.05} if solver is OWLQN else 0.0,
+    }
+    sizes, solve = [], solver.solve
+
+    def solve_and_note(self, objective, penalty, w0):
+        sizes.append(len(w0))
+        return solve(self, objective, penalty, w0)
+
+    monkeypatch.setattr(solver, "solve", solve_and_note)
+    whole = SeesAll(solver(tol=1e-7, max_iter=5000))
+    expected = HighOrderCRF(solver=whole, **parameters).fit(x, Y)
+    found = HighOrderCRF(solver=solver(tol=1e-7, max_iter=5000), **parameters).fit(x, Y)
+    assert found.objective_history_[-1] == pytest.approx(expected.objective_history_[-1], rel=1e-10)
+    np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
+    numbers = [found.feature_names_in_.tolist().index(f"{name}:w=the") for name in ("p1", "p2", "q1")]
+    columns = found.coef_.toarray()[:, numbers]
+    np.testing.assert_array_equal(columns[:, 0], columns[:, 1])
+    assert np.abs(columns[:, 0] - columns[:, 2]).max() > 0.1
+    assert sizes[1] < 0.75 * sizes[0]  # weights of one group have one variable
+
+
+# --- the parameters ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mapping", "named"),
+    [
+        ({("features", 0): 1.0, ("patterns", 0): 1.0}, r"the pattern \('A', 'N'\) of order 1: add \('patterns', 1\)"),
+        ({"w=": 1.0, "end=": 1.0, ("patterns", 0): 1.0, ("patterns", 1): 1.0}, r"the feature 'bias' with the pattern"),
+        ({("", 1): 1.0, ("patterns", 0): 1.0, ("patterns", 1): 1.0}, r"of order 0: add \('features', 0\), or None"),
+    ],
+    ids=["pattern", "feature", "prefix of another order"],
+)
+@pytest.mark.parametrize("name", ["sigma_reg", "l1_reg"])
+def test_a_weight_that_no_key_covers(name, mapping, named):
+    called = []
+    solver = SimpleNamespace(needs={}, solve=lambda *_: called.append(True))
+    crf = HighOrderCRF(**{name: mapping}, solver=solver if name == "sigma_reg" else "auto")
+    with pytest.raises(ValueError, match=f"{name} has no key for the weight of .*{named}"):
+        crf.fit([[["w=old", "end=d", "bias"], ["w=man", "bias"]]], [["A", "N"]])
+    assert not called
+    assert not hasattr(crf, "_fitted")
+
+
+@BOTH
+@pytest.mark.parametrize("key", ["a", ("a", 0), ""])
+def test_prefixes_need_names(estimator, key):
+    rows = [[[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0]]]
+    with pytest.raises(ValueError, match="sigma_reg=.* goes by feature names, but X has none"):
+        estimator(sigma_reg={key: 1.0, None: 1.0}).fit(rows, [["a", "b"], ["a"]])
+    sigma_reg = {("features", 0): 2.0, None: 0.5}
+    crf = estimator(sigma_reg=sigma_reg).fit(rows, [["a", "b"], ["a"]])
+    precision = [0.25] * crf._layout.n_pairs + [4.0] * len(crf._layout.bias_pattern)
+    given = estimator(penalty=L2(precision)).fit(rows, [["a", "b"], ["a"]])
+    np.testing.assert_array_equal(crf._weights, given._weights)
+    with pytest.raises(ValueError, match=r"the feature 0 with the pattern \('a',\)"):
+        estimator(sigma_reg={("patterns", 0): 1.0, ("patterns", 1): 1.0}).fit(rows, [["a", "b"], ["a"]])
+
+
+@BOTH
+def test_prefixes_of_no_name(estimator):
+    sigma_reg = {"w": 1.0, "ww": 2.0, ("zz", 3): 2.0, ("features", 5): 0.1, None: 1.0}
+    crf = estimator(sigma_reg=sigma_reg, l1_reg={"l": 1, None: 0})
+    with pytest.warns(UserWarning, match="no feature name begins with") as caught:
+        crf.fit(X, Y)
+    assert sorted(str(warning.message) for warning in caught) == [
+        "l1_reg: no feature name begins with 'l'",
+        "sigma_reg: no feature name begins with 'ww'",
+        "sigma_reg: no feature name begins with 'zz'",
+    ]
+
+
+def test_surplus_keys_say_nothing():
+    surplus = {("patterns", 7): 9.0, ("features", 4): 9.0, ("w=", 3): 9.0, None: 1.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        crf = HighOrderCRF(sigma_reg=surplus).fit(X, Y)
+    np.testing.assert_array_equal(crf._weights, HighOrderCRF().fit(X, Y)._weights)
+
+
+BAD_KEYS = [1, ("features",), ("features", -1), ("features", True), ("features", 0.0), ("patterns", "0"), (0, "a"), ()]
+
+
+@pytest.mark.parametrize("name", ["sigma_reg", "l1_reg"])
+@pytest.mark.parametrize("key", BAD_KEYS)
+def test_bad_keys(name, key):
+    with pytest.raises(ValueError, match=f"{name} maps groups of weights") as error:
+        HighOrderCRF(**{name: {None: 1.0, key: 0.5}}).fit(X, Y)
+    assert repr(key) in str(error.value)
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, "1", None, True, [1.0], np.ones(2), 1j, 10**400], ids=type)
+@pytest.mark.parametrize("name", ["sigma_reg", "l1_reg"])
+def test_bad_values(name, value):
+    with pytest.raises(ValueError, match=f"{name}.*'end='") as error:
+        HighOrderCRF(**{name: {None: 1.0, "end=": value}}).fit(X, Y)
+    assert len(str(error.value)) < 300
+
+
+def test_values_at_the_bounds():
+    with pytest.raises(ValueError, match="sigma_reg, key 'w=': sigma_reg must be a number > 0"):
+        HighOrderCRF(sigma_reg={"w=": 0.0, None: 1.0}).fit(X, Y)
+    with pytest.raises(ValueError, match="sigma_reg, key 'w=': .* is too small"):
+        HighOrderCRF(sigma_reg={"w=": 1e-300, None: 1.0}).fit(X, Y)
+    with pytest.raises(ValueError, match="l1_reg, key None: l1_reg must be a number >= 0.*finite"):
+        HighOrderCRF(l1_reg={None: np.inf}).fit(X, Y)
+    with pytest.raises(ValueError, match="sigma_reg is an empty mapping"):
+        HighOrderCRF(sigma_reg={}).fit(X, Y)
+    with pytest.raises(ValueError, match="exclude each other"):
+        HighOrderCRF(l1_reg={None: 0.0, "w=": 1.0}, penalty=L2(1.0)).fit(X, Y)
+    free = HighOrderCRF(sigma_reg={("patterns", 0): np.inf, None: 1}, l1_reg={None: 0}).fit(X, Y)
+    assert free.optimality_gap_ == np.inf
+    assert type(HighOrderCRF(l1_reg={None: 0})._choose_prior().penalty(free._layout)) is L2
+
+
+@BOTH
+def test_the_mapping_is_neither_copied_nor_changed(estimator):
+    mapping = OrderedDict(SIGMA)
+    before = list(mapping.items())
+    crf = estimator(sigma_reg=mapping, l1_reg=mapping)
+    assert crf.get_params()["sigma_reg"] is crf.get_params()["l1_reg"] is mapping
+    twin = clone(crf)
+    assert twin.sigma_reg == mapping
+    assert crf.set_params(l1_reg=0.0).fit(X, Y).sigma_reg is mapping
+    assert list(mapping.items()) == before
+    assert repr(crf)
+
+
+def test_grid_searches_over_mappings():
+    grid = [SIGMA, {None: 1.0}, {"w=": 0.1, None: 3.0}, 1.0]
+    search = GridSearchCV(HighOrderCRF(), {"sigma_reg": grid, "max_order": [0, 1]}, cv=2).fit(X, Y)
+    assert search.best_params_["sigma_reg"] in grid
+    scores = dict(zip(map(str, search.cv_results_["params"]), search.cv_results_["mean_test_score"], strict=True))
+    assert len(scores) == 8
+    for order in (0, 1):
+        same = [scores[str({"max_order": order, "sigma_reg": sigma})] for sigma in ({None: 1.0}, 1.0)]
+        assert same[0] == same[1]
+
+
+@BOTH
+@pytest.mark.parametrize("is_fitted", [False, True])
+@pytest.mark.parametrize("way", ["pickle", "skops", "copy"])
+def test_files(estimator, is_fitted, way):
+    mapping = {**SIGMA, "keys": 1.0, "values": 2.0, ("w=", np.int64(2)): np.float32(0.5)}
+    crf = estimator(sigma_reg=mapping, l1_reg={("patterns", 1): 0.1, None: 0.0})
+    if is_fitted:
+        with pytest.warns(UserWarning, match="no feature name begins with"):
+            crf.fit(X, Y)
+    if way == "skops":
+        content = skops.io.dumps(crf)
+        restored = skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
+    else:
+        restored = pickle.loads(pickle.dumps(crf)) if way == "pickle" else copy.copy(crf)
+    assert restored.sigma_reg == crf.sigma_reg == mapping
+    assert list(restored.sigma_reg) == list(mapping)
+    assert restored.l1_reg == crf.l1_reg
+    if is_fitted:
+        assert restored._fitted.trained_with == crf._fitted.trained_with
+        assert restored._fitted.trained_with["sigma_reg"] == mapping
+        np.testing.assert_array_equal(restored._weights, crf._weights)
+        assert restored.predict(X) == crf.predict(X)
