@@ -13,8 +13,9 @@ __all__ = ["OWLQN", "shortest_subgradient"]
 class OWLQN(QuasiNewton):
     """Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights.
 
-    Within an orthant the absolute values are linear. Each iteration takes an L-BFGS step for the smooth part, kept to
-    the signs of the steepest descent, and cuts it off where a weight would change its sign: there it becomes exactly 0.
+    Within an orthant the absolute values are linear. Each iteration takes an L-BFGS step for the weights that are not 0
+    or that the steepest descent moves away from 0, and cuts it off where a weight would change its sign: there it
+    becomes exactly 0.
 
     Parameters
     ----------
@@ -57,9 +58,10 @@ class OWLQN(QuasiNewton):
     def _search(self, attempt, point, curvature, penalty):
         w, value, _, steepest = point
         strength = penalty.strengths(len(w))
-        direction = -curvature.solve(steepest)
-        # for weights that may become 0, the model holds in one orthant only: that of the steepest descent
-        direction[(direction * steepest >= 0) & (strength > 0)] = 0.0
+        at_zero = (w == 0) & (strength > 0)
+        direction = -curvature.solve(steepest, np.flatnonzero(at_zero & (steepest == 0)))
+        # a weight of 0 may move to one side only, that of the steepest descent; the others are well inside an orthant
+        direction[at_zero & (direction * steepest >= 0)] = 0.0
         orthant = np.where(strength > 0, np.where(w != 0, np.sign(w), -np.sign(steepest)), 0.0)
         step = 1.0 if len(curvature) else 1.0 / max(np.linalg.norm(steepest), np.finfo(float).tiny)
         for _ in range(self.most_steps):

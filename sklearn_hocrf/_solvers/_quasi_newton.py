@@ -129,16 +129,30 @@ class LBFGSMemory:
         is_convex = self._products[row] > np.finfo(float).eps * np.linalg.norm(step) * np.linalg.norm(change)
         self._rows = [*kept, row] if is_convex else kept
 
-    def solve(self, gradient):
-        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the vector."""
-        result, factors = gradient.copy(), {}
-        for row in reversed(self._rows):
-            factors[row] = float(self._steps[row] @ result) / self._products[row]
+    def solve(self, gradient, fixed=()):
+        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the vector.
+
+        Weights in ``fixed``, where the vector is 0, do not move: the Hessian is that of the other weights.
+        """
+        result, factors, fixed = gradient.copy(), {}, np.asarray(fixed, dtype=np.int64)
+        products = self._products_without(fixed)
+        rows = [row for row in self._rows if products[row] > np.finfo(float).eps * self._products[row]]
+        for row in reversed(rows):
+            factors[row] = float(self._steps[row] @ result) / products[row]
             daxpy(self._changes[row], result, a=-factors[row])  # in place
-        if self._rows:
-            change = self._changes[self._rows[-1]]
-            result *= self._products[self._rows[-1]] / float(change @ change)
-        for row in self._rows:
-            factor = factors[row] - float(self._changes[row] @ result) / self._products[row]
+            result[fixed] = 0.0
+        if rows:
+            change = self._changes[rows[-1]]
+            result *= products[rows[-1]] / float(change @ change - change[fixed] @ change[fixed])
+        for row in rows:
+            factor = factors[row] - float(self._changes[row] @ result) / products[row]
             daxpy(self._steps[row], result, a=factor)
+            result[fixed] = 0.0
         return result
+
+    def _products_without(self, fixed):
+        """Return for each row the product of its step and change, without what some weights add to it."""
+        products = self._products.copy()
+        for row in self._rows if len(fixed) else ():
+            products[row] -= self._steps[row][fixed] @ self._changes[row][fixed]
+        return products
