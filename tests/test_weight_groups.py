@@ -475,3 +475,16 @@ def test_files(estimator, is_fitted, way):
         assert restored._fitted.trained_with["sigma_reg"] == mapping
         np.testing.assert_array_equal(restored._weights, crf._weights)
         assert restored.predict(X) == crf.predict(X)
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [{}, {"keys": [None]}, {"keys": 1, "values": 2}, {"keys": [[]], "values": [1.0]}, {"keys": [], "values": [1]}],
+)
+def test_broken_files(lists):
+    crf = HighOrderCRF(sigma_reg={None: 1.0}).fit(X, Y)
+    state = crf.__getstate__()
+    fitted = crf._fitted._replace(trained_with={**crf._fitted.trained_with, "sigma_reg": lists})
+    for broken in ({"sigma_reg": lists}, {"_fitted": fitted}):
+        with pytest.raises(ValueError, match="keys and values|zip"):
+            HighOrderCRF().__setstate__({**state, **broken})

@@ -58,9 +58,12 @@ def with_lists(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_mappings(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of which :func:`with_lists` has made others."""
+    """Return the parameters of which :func:`with_lists` has made others; raise a ValueError if it cannot have."""
     lists = {name: parameters[name] for name in _BY_GROUP if isinstance(parameters.get(name), Mapping)}
-    mappings = {name: dict(zip(both["keys"], both["values"], strict=True)) for name, both in lists.items()}
+    try:
+        mappings = {name: dict(zip(both["keys"], both["values"], strict=True)) for name, both in lists.items()}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"sigma_reg and l1_reg by groups need keys and values, got {short(lists)}") from error
     return {**parameters, **mappings}
 
 
