@@ -1,4 +1,4 @@
-"""What objectives, penalties and solvers share: how their settings are checked, and how they look when printed."""
+"""What objectives, penalties and solvers share: settings, checked and printed, and defaults of what they may lack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Settings", "capability", "check", "is_integer", "is_number", "states"]
+__all__ = ["Criterion", "Settings", "capability", "check", "is_integer", "is_number", "states"]
 
 _LONGEST = 80  # characters of a value in a message
 _MANY = 8  # numbers of an array that are printed in full
@@ -34,6 +34,12 @@ class Settings:
                 if type(value) is not type(default) or not np.array_equal(value, default):
                     shown.append(f"{name}={_text(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Criterion(Settings):
+    """Base of the functions that solvers minimise: what holds for one that does not say otherwise."""
+
+    is_convex = True
 
 
 def capability(part: object, base: type, name: str) -> Any:

@@ -356,6 +356,21 @@ def test_own_solvers(estimator):
 
 
 @both_estimators
+def test_own_solvers_need_no_settings(estimator):
+    class Stuck:
+        def solve(self, *args):
+            return LBFGS(max_iter=0).solve(*args)
+
+    class Limited(Stuck):
+        max_iter = 5
+
+    with pytest.warns(ConvergenceWarning, match=r"Increase max_iter \(now 0\)"):
+        estimator(solver=Stuck()).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match=r"no closer to the optimum: increase tol, scale"):
+        estimator(solver=Limited()).fit(X, Y)
+
+
+@both_estimators
 def test_too_few_iterations_warn(estimator):
     with pytest.warns(ConvergenceWarning, match=r"Increase max_iter \(now 2\)"):
         assert estimator(max_iter=2, l1_reg=0.1).fit(X, Y).n_iter_ == 2

@@ -534,6 +534,27 @@ def test_settings_out_of_range(solver, settings, message):
         solver(**settings)
 
 
+def test_own_penalties_need_no_more_than_is_named():
+    class Gaussian:
+        def value(self, w):
+            return self.value_gradient(w)[0]
+
+        def value_gradient(self, w):
+            return 0.25 * float(w @ w), 0.5 * w
+
+        def precisions(self, n_weights):
+            return np.full(n_weights, 0.5)
+
+        def gap(self, gradient_norm):
+            return gradient_norm**2
+
+    solver = SGD(max_iter=3, random_state=0)
+    check_needs(solver, rows(), Gaussian())
+    own, ours = (solver.solve(rows(), penalty, np.zeros(25)) for penalty in (Gaussian(), L2(0.5)))
+    np.testing.assert_array_equal(own.w, ours.w)
+    assert (own.gradient_norm, own.gap) == pytest.approx((ours.gradient_norm, ours.gap))
+
+
 def test_what_does_not_go_together():
     with pytest.raises(ValueError, match="SGD needs value_gradient of the penalty, which ElasticNet.*adagrad"):
         check_needs(SGD(), NegativeLogLikelihood(), ElasticNet)

@@ -30,6 +30,8 @@ from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 class HighOrderStub:
     """Stands for an estimator: validation wants its name and what fit learned about X."""
 
+    _takes_segment_features = False
+
     def __init__(self, features=None):
         if features is not None:
             self._features = features

@@ -28,6 +28,7 @@ from .._solvers import (
     FrankWolfe,
     NewtonCG,
     Progress,
+    Solver,
     SolverReport,
     check_needs,
     check_report,
@@ -351,9 +352,10 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
     if np.isfinite(report.gap):
         parts.append(f"the objective is at most {report.gap:.3g} above the optimum")
     remedy = f"Increase max_iter (now {report.n_iter})"
-    if report.n_iter < getattr(solver, "max_iter", np.inf):  # the line search found nothing better: rounding errors
+    if report.n_iter < capability(solver, Solver, "max_iter"):  # no better point was found: rounding errors
         remedy = "It can get no closer to the optimum: increase tol"
-        remedy += f" (now {solver.tol:g})" if hasattr(solver, "tol") else ""
+        tol = capability(solver, Solver, "tol")
+        remedy += "" if np.isnan(tol) else f" (now {tol:g})"
     if report.remedy:
         remedy = report.remedy
     elif len(parts) > 1:  # there is a minimum to come near to

@@ -7,13 +7,13 @@ from typing import Self
 
 import numpy as np
 
-from .._settings import Settings
+from .._settings import Criterion
 from ._problem import Problem
 
 __all__ = ["Objective"]
 
 
-class Objective(Settings):
+class Objective(Criterion):
     """A training criterion: a function of the weights, once it is bound to labelled data.
 
     Solvers ask for its methods by name (their ``needs``). It contains no penalty.
@@ -56,7 +56,6 @@ class Objective(Settings):
     n_weights: int  # of a bound objective
     n_sequences: int
     gives_probabilities = True
-    is_convex = True
     default_solver = "lbfgs"
     depends_on_scores_only = False
 

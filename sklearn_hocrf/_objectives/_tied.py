@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._settings import Criterion, capability
 from .._structure.tied_weights import Ties
 
 __all__ = ["Tied"]
@@ -24,7 +25,7 @@ class Tied:
 
     def __init__(self, objective: Any, ties: Ties) -> None:
         self._objective, self._root = objective, ties.root
-        self.n_weights, self.is_convex = len(ties.root), objective.is_convex
+        self.n_weights, self.is_convex = len(ties.root), capability(objective, Criterion, "is_convex")
 
     def value_gradient(self, u: np.ndarray) -> tuple[float, np.ndarray]:
         """Return value and gradient at ``u``, shape (M,)."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._settings import Settings, capability, check, is_integer, is_number
+from .._settings import Criterion, Settings, capability, check, is_integer, is_number
 
 __all__ = [
     "Progress",
@@ -20,7 +20,6 @@ __all__ = [
     "check_needs",
     "check_report",
     "gap_above_minimum",
-    "generator",
 ]
 
 
@@ -69,6 +68,8 @@ class Solver(Settings):
     instead = ""  # what to use where these are missing
     uses_penalty = True
     keeps_equal_weights_equal = False  # where objective and penalty treat them alike; derived classes say so again
+    tol: float = np.nan  # of a solver without the setting
+    max_iter: float = np.inf
 
     def __init__(
         self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], None] | None = None
@@ -194,11 +195,4 @@ def check_finite(value, gradient=()):
 
 def gap_above_minimum(objective: Any, penalty: Any, gradient_norm) -> float:
     """Bound how far an objective plus a penalty lies above its minimum; inf where the objective is not convex."""
-    return penalty.gap(gradient_norm) if getattr(objective, "is_convex", True) else np.inf
-
-
-def generator(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
-    """Return the generator that a ``random_state`` stands for, as scikit-learn has it."""
-    if random_state is None:
-        return np.random.mtrand._rand
-    return random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
+    return penalty.gap(gradient_norm) if capability(objective, Criterion, "is_convex") else np.inf

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from .._kernels import frank_wolfe
-from ._common import Progress, RandomSolver, SolverReport, check_finite, generator
+from ._common import Progress, RandomSolver, SolverReport, check_finite
 
 __all__ = ["FrankWolfe"]
 
@@ -80,7 +81,7 @@ class FrankWolfe(RandomSolver):
             raise ValueError(
                 "FrankWolfe needs a penalty on every weight: use finite values of sigma_reg, or objective='likelihood'"
             )
-        random, dual, message = generator(self.random_state), _Dual(objective, precision, self.n_steps), ""
+        random, dual, message = check_random_state(self.random_state), _Dual(objective, precision, self.n_steps), ""
         best, history = dual.w.copy(), list[float]()
         while not message:
             value = objective.value(dual.w) + penalty.value(dual.w)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from ._common import Progress, RandomSolver, SolverReport, check_finite, generator
+from ._common import Progress, RandomSolver, SolverReport, check_finite
 
 __all__ = ["AveragedPerceptron"]
 
@@ -58,7 +59,7 @@ class AveragedPerceptron(RandomSolver):
 
         The history has the objective of the mean after each epoch.
         """
-        oracle, random, n_sequences = objective.oracle(w0), generator(self.random_state), objective.n_sequences
+        oracle, random, n_sequences = objective.oracle(w0), check_random_state(self.random_state), objective.n_sequences
         # the mean of all w so far is w - delayed / steps, where what is added in step i is there i - 1 times
         delayed, n_steps, w, separated, n_checked = np.zeros(len(w0)), 0, oracle.w.copy(), False, 0
         history = [_value(objective, w)]

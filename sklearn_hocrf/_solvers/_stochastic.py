@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from .._settings import check, is_integer, is_number
-from ._common import Progress, RandomSolver, SolverReport, add_values, gap_above_minimum, generator
+from ._common import Progress, RandomSolver, SolverReport, add_values, gap_above_minimum
 from ._owlqn import shortest_subgradient
 
 __all__ = ["SGD", "AdaGrad", "StochasticSolver", "TrainingState"]
@@ -126,7 +127,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
             If the objective leaves the range of floating point numbers, or if all sequences would be held out.
         """
         self._check_penalty(penalty, len(w0))
-        rng = generator(self.random_state)
+        rng = check_random_state(self.random_state)
         train, held_out = self._split(objective, rng)
         n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
         history = [_value_norm(train, penalty, w0)[0]]
@@ -230,7 +231,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         if n_sequences is None:
             n_sequences = n_here + (0 if state is None else state.n_seen)
         if state is None:
-            state, n_visited = self._start(objective, penalty, w0, n_sequences, generator(self.random_state))
+            state, n_visited = self._start(objective, penalty, w0, n_sequences, check_random_state(self.random_state))
             is_first = True
         else:
             state.check(len(w0))
@@ -572,6 +573,9 @@ def _total(objective, penalty, w, share=1.0):
 def _value_norm(objective, penalty, w) -> tuple[float, float]:
     """Return the minimised function and the norm of its shortest subgradient."""
     with np.errstate(over="ignore", invalid="ignore"):
+        if hasattr(penalty, "value_gradient"):  # it is smooth
+            value, gradient = add_values(objective.value_gradient(w), penalty.value_gradient(w))
+            return value, float(np.linalg.norm(gradient))
         of_penalty = penalty.value(w), penalty.smooth_value_gradient(w)[1]
         value, gradient = add_values(objective.value_gradient(w), of_penalty)
     strength = 0.0 if penalty.strength is None else penalty.strength

@@ -302,7 +302,7 @@ def _check_kind(rows, features, name):
 
 
 def _refuse_segment_features(batch, estimator):
-    if batch.blocks is not None and not getattr(estimator, "_takes_segment_features", False):
+    if batch.blocks is not None and not estimator._takes_segment_features:
         raise ValueError(
             f"X has features of segments, but {type(estimator).__name__} has no segments: use HighOrderSemiCRF"
         )

@@ -19,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._objectives import NegativeLogLikelihood
+from .._penalties import Penalty
+from .._settings import capability
 from .._validation import check_sequence_weight, read_sequences
 
 __all__ = ["log_odds_standard_errors", "weight_standard_errors"]
@@ -209,7 +211,7 @@ def _precision(estimator: Any, penalty: Any) -> np.ndarray:
             f"standard errors are those of maximum likelihood, but {name} has objective={estimator.objective!r}: fit "
             "one with objective='likelihood'"
         )
-    if getattr(penalty, "strength", None) is not None:
+    if capability(penalty, Penalty, "strength") is not None:
         raise ValueError(
             f"the Laplace approximation needs a penalty with second derivatives, but that of {name} has absolute "
             "values: fit with l1_reg=0, and sigma_reg"
