@@ -10,8 +10,8 @@ import numpy as np
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.docstrings import share_docstring
 from ._estimator.parameters import resolve_feature_orders
-from ._inference.chain import ChainModel
-from ._objectives import ChainProblem, Objective
+from ._inference.families import CHAIN
+from ._objectives import Objective
 from ._structure.layout import WeightLayout, build_layout
 from ._validation import check_classes, read_label_codes, read_token_targets
 
@@ -104,6 +104,7 @@ class HighOrderCRF(BaseSequenceLabeler):
     1.0
     """
 
+    _family = CHAIN
     _layout_class = WeightLayout
 
     def __init__(
@@ -180,13 +181,6 @@ class HighOrderCRF(BaseSequenceLabeler):
             sequence_weight=weight,
             like=like,
         )
-
-    def _pose_problem(self, layout, data):
-        weight = self._objective_weight(data)
-        return ChainProblem(layout, data.batch, data.targets.codes, sequence_weight=weight, n_jobs=self.n_jobs)
-
-    def _build_model(self):
-        return ChainModel(self._layout, self._weights)
 
     def _read_truth(self, y, batch, form, unknown):
         return read_label_codes(y, batch.lengths, form, type(self).__name__, self.classes_, unknown=unknown)

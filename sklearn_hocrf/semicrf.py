@@ -29,8 +29,8 @@ from ._data.segments import NO_LIMIT, Segments
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.docstrings import share_docstring
 from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_max_segment_length, resolve_feature_orders
-from ._inference.segment import SegmentModel
-from ._objectives import Objective, SegmentProblem
+from ._inference.families import SEGMENTS
+from ._objectives import Objective
 from ._structure.patterns import without_repeats
 from ._structure.segment_layout import SegmentLayout, build_segment_layout
 from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
@@ -191,6 +191,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
     }
     _takes_segment_features = True
+    _family = SEGMENTS
     _layout_class = SegmentLayout
     _private_attributes = ("_tags", "_outside")
 
@@ -288,10 +289,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             like=like,
         )
 
-    def _pose_problem(self, layout, data):
-        weight = self._objective_weight(data)
-        return SegmentProblem(layout, data.batch, data.targets.segments, sequence_weight=weight, n_jobs=self.n_jobs)
-
     def _target_attributes(self, targets):
         labels, encoding = targets.labels.tolist(), targets.encoding
         outside = labels.index(OUTSIDE) if encoding in PREFIXES and OUTSIDE in labels else -1
@@ -317,9 +314,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return self._fitted.targets.encoding
 
     # --- predictions --------------------------------------------------------------------------------------------------
-
-    def _build_model(self):
-        return SegmentModel(self._layout, self._weights)
 
     def _token_codes(self, decoded):
         if self._tags is None:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from cases import random_case, to_batch, to_codes, to_layout
 
-from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
+from sklearn_hocrf._inference.families import CHAIN
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 NAMES = sorted(path.stem for path in BENCHMARKS.glob("[!_]*.py"))
@@ -38,7 +39,7 @@ def small_objective():
     case = random_case(rng, 3, [7, 1, 5, 0, 9], 3, 12, 1.0, [(0,), (0,)])
     layout, weights = to_layout(case)
     batch = to_batch(case.sequences, len(case.feature_orders))
-    return NegativeLogLikelihood().bind(ChainProblem(layout, batch, to_codes(case.labels))), weights
+    return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, to_codes(case.labels))), weights
 
 
 def test_transitions(load):

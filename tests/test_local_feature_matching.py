@@ -15,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._inference.families import CHAIN
 from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import ChainProblem
+from sklearn_hocrf._objectives import Problem
 from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import given_patterns
 from sklearn_hocrf.datasets import make_markov_sequences
@@ -32,7 +33,7 @@ def prepare(case, sequence_weight=None, n_jobs=None, schedule=None, **options):
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     orders = {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
     layout = build_layout(batch, codes, patterns, **orders, **options)
-    problem = ChainProblem(layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs, schedule=schedule)
+    problem = Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs, schedule=schedule)
     return layout, LocalFeatureMatching().bind(problem)
 
 
@@ -203,7 +204,7 @@ def bound(crf, objective):
     """Return an objective of the training data at a fitted model's weights."""
     codes = np.searchsorted(crf.classes_, np.concatenate(Y)).astype(np.int32)
     batch = to_batch([[dict(enumerate(row)) for row in rows.tolist()] for rows in X], X[0].shape[1])
-    return objective.bind(ChainProblem(crf._layout, batch, codes))
+    return objective.bind(Problem(CHAIN, crf._layout, batch, codes))
 
 
 def test_it_starts_from_maximum_likelihood_and_gets_better():

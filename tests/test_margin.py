@@ -21,9 +21,10 @@ from sklearn.svm import LinearSVC
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.loss_augmented import MaxOracle
 from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import ChainProblem, Hinge, Perceptron, SegmentProblem
+from sklearn_hocrf._objectives import Hinge, Perceptron, Problem
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._solvers import LBFGS, AveragedPerceptron, FrankWolfe, check_needs
 from sklearn_hocrf._structure.segment_layout import SegmentLayout
@@ -114,11 +115,11 @@ def to_problem(case, sequence_weight=None, **options):
         batch = sc.to_segment_batch(case)
         layout = sc.to_segment_layout(case, batch)
         truth = sc.to_segments(case.segmentations, batch.offsets)
-        problem = SegmentProblem(layout, batch, truth, sequence_weight=sequence_weight, **options)
+        problem = Problem(SEGMENTS, layout, batch, truth, sequence_weight=sequence_weight, **options)
         return problem, sc.to_weights(case, layout)
     layout, w = to_layout(case)
     batch, codes = to_batch(case.sequences, len(case.feature_orders)), to_codes(case.labels)
-    return ChainProblem(layout, batch, codes, sequence_weight=sequence_weight, **options), w
+    return Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight, **options), w
 
 
 def answers_of(case):
@@ -236,7 +237,7 @@ def test_pruned_and_pickled_layouts_compare_as_well():
     problem, w = to_problem(CASES["segments"])
     layout = pickle.loads(pickle.dumps(problem.layout))
     assert isinstance(layout, SegmentLayout)
-    again = SegmentProblem(layout, problem.batch, problem.truth)
+    again = Problem(SEGMENTS, layout, problem.batch, problem.truth)
     assert Hinge().bind(again).value(w) == pytest.approx(Hinge().bind(problem).value(w), rel=1e-12)
 
 

@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._data.segments import RowBlock
-from sklearn_hocrf._objectives import ChainProblem, SegmentProblem
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
+from sklearn_hocrf._objectives import Problem
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NegativeLogLikelihood, NewtonCG
 
@@ -26,7 +27,7 @@ def chain_objective(feature_orders):
     case = random_case(rng, 3, [7, 1, 12, 4, 9], 2, 8, 1.0, list(feature_orders))
     layout, weights = to_layout(case)
     batch = to_batch(case.sequences, len(case.feature_orders))
-    problem = ChainProblem(layout, batch, to_codes(case.labels), sequence_weight=SEQUENCE_WEIGHT)
+    problem = Problem(CHAIN, layout, batch, to_codes(case.labels), sequence_weight=SEQUENCE_WEIGHT)
     return NegativeLogLikelihood().bind(problem), weights
 
 
@@ -38,7 +39,7 @@ def segment_objective(blocks, feature_orders):
     batch = to_segment_batch(case)
     layout = to_segment_layout(case, batch)
     truth = to_segments(case.segmentations, batch.offsets)
-    problem = SegmentProblem(layout, batch, truth, sequence_weight=SEQUENCE_WEIGHT)
+    problem = Problem(SEGMENTS, layout, batch, truth, sequence_weight=SEQUENCE_WEIGHT)
     return NegativeLogLikelihood().bind(problem), 0.5 * rng.normal(size=layout.n_weights)
 
 

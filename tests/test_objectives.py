@@ -10,7 +10,8 @@ from cases import Case, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
+from sklearn_hocrf._inference.families import CHAIN
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf._penalties import L2
 from sklearn_hocrf._solvers import LBFGS
 from sklearn_hocrf._structure.layout import build_layout
@@ -27,7 +28,7 @@ def prepare(case, sequence_weight=None, n_jobs=None, **options):
         batch, codes, patterns, feature_orders=case.feature_orders, sequence_weight=sequence_weight, **options
     )
     return layout, NegativeLogLikelihood().bind(
-        ChainProblem(layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs)
+        Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs)
     )
 
 
@@ -183,7 +184,9 @@ def test_splitting_the_data_adds_the_objectives():
     w = np.random.default_rng(3).normal(size=layout.n_weights)
     parts = [
         NegativeLogLikelihood().bind(
-            ChainProblem(layout, to_batch(case.sequences[part], len(case.feature_orders)), to_codes(case.labels[part]))
+            Problem(
+                CHAIN, layout, to_batch(case.sequences[part], len(case.feature_orders)), to_codes(case.labels[part])
+            )
         )
         for part in (slice(0, 2), slice(2, None))
     ]

@@ -26,9 +26,10 @@ from segment_cases import (
 )
 
 from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, Segments
+from sklearn_hocrf._inference.families import SEGMENTS
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._kernels import chain, segment, segment_log, segment_scores, token_scores
-from sklearn_hocrf._objectives import NegativeLogLikelihood, SegmentProblem
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 
 MODULES = (chain, token_scores, segment_scores, segment, segment_log)
 BLOCKS = {
@@ -226,7 +227,7 @@ def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
     tables = 4000 * 8 * (50 * 3 + 4 * n_states)  # segment scores, and a few numbers for each state
     assert 4000 * 50 * n_states * 8 > 6 * tables
     objective = NegativeLogLikelihood().bind(
-        SegmentProblem(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+        Problem(SEGMENTS, model.layout, batch, to_segments(case.segmentations, batch.offsets))
     )
     assert peak_of(lambda: model.log_partition(batch)) < 1.5 * tables
     assert peak_of(lambda: objective.value_gradient(model.weights)) < 1.5 * tables
@@ -255,7 +256,7 @@ def test_memory_of_a_gradient_does_not_grow_with_the_data(blocks):
         case = mixed_case(10, [20] * n_sequences, blocks)
         model, batch = to_segment_model(case)
         objective = NegativeLogLikelihood().bind(
-            SegmentProblem(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+            Problem(SEGMENTS, model.layout, batch, to_segments(case.segmentations, batch.offsets))
         )
         objective.value_gradient(model.weights)
         return peak_of(lambda: objective.value_gradient(model.weights))
@@ -290,7 +291,7 @@ def test_no_kernel_is_compiled_again_for_other_data():
         model.scales = False
         answers(model, batch)
         objective = NegativeLogLikelihood().bind(
-            SegmentProblem(model.layout, batch, to_segments(case.segmentations, batch.offsets))
+            Problem(SEGMENTS, model.layout, batch, to_segments(case.segmentations, batch.offsets))
         )
         objective.value_gradient(model.weights)
 
@@ -353,7 +354,7 @@ def test_answers_do_not_change_what_they_are_given():
     kept = Segments(*(part.copy() for part in gold))
     model = SegmentModel(layout, weights)
     first = answers(model, batch)
-    NegativeLogLikelihood().bind(SegmentProblem(layout, batch, gold)).value_gradient(weights)
+    NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, batch, gold)).value_gradient(weights)
     model.log_score(batch, gold)
     np.testing.assert_array_equal(weights, before)
     for one, two in zip(gold, kept, strict=True):

@@ -32,8 +32,9 @@ from segment_cases import (
 
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, segment_features
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 
 INF = math.inf
 # scaled numbers near the end of their range: exp(-644) is about 1e-280
@@ -99,7 +100,7 @@ def objective_of(case, sequence_weight=None, n_jobs=None, **options):
     batch = to_segment_batch(case)
     segments = to_segments(case.segmentations, batch.offsets)
     return layout, NegativeLogLikelihood().bind(
-        SegmentProblem(layout, batch, segments, sequence_weight=sequence_weight, n_jobs=n_jobs)
+        Problem(SEGMENTS, layout, batch, segments, sequence_weight=sequence_weight, n_jobs=n_jobs)
     )
 
 
@@ -536,7 +537,7 @@ def test_splitting_the_data_adds_the_objectives():
     for part in (slice(0, 2), slice(2, None)):
         piece = batch[part]
         segments = to_segments(case.segmentations[part], piece.offsets)
-        found.append(NegativeLogLikelihood().bind(SegmentProblem(layout, piece, segments)).value_gradient(w))
+        found.append(NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, piece, segments)).value_gradient(w))
     assert value == pytest.approx(sum(v for v, _ in found), rel=1e-12)
     close(gradient, sum(g for _, g in found))
 
@@ -566,11 +567,11 @@ def test_segments_of_length_one_are_the_chain(feature_orders, scale, forbidden):
     close(chain.log_score(batch, decoded.codes), chain.log_score(batch, chain.decode(batch)))
     close(model.log_score(same_batch, decoded), chain.log_score(batch, decoded.codes))
     if not forbidden:
-        objective = NegativeLogLikelihood().bind(ChainProblem(chain.layout, batch, to_codes(crf.labels)))
+        objective = NegativeLogLikelihood().bind(Problem(CHAIN, chain.layout, batch, to_codes(crf.labels)))
         segments = to_segments(segmentations, batch.offsets)
         value, gradient = (
             NegativeLogLikelihood()
-            .bind(SegmentProblem(model.layout, same_batch, segments))
+            .bind(Problem(SEGMENTS, model.layout, same_batch, segments))
             .value_gradient(model.weights)
         )
         expected, expected_gradient = objective.value_gradient(chain.weights)
@@ -758,9 +759,9 @@ def test_tag_features_equal_their_expansion_into_segment_features(orders, repeat
     tags = [(0, BEGIN), (2, CHANNELS["II:"]), (1, CHANNELS["B|:"])]
     close(other.tag_marginals(other_batch, tags), model.tag_marginals(batch, tags))
     _, gradient = (
-        NegativeLogLikelihood().bind(SegmentProblem(model.layout, batch, segments)).value_gradient(model.weights)
+        NegativeLogLikelihood().bind(Problem(SEGMENTS, model.layout, batch, segments)).value_gradient(model.weights)
     )
-    _, expected = NegativeLogLikelihood().bind(SegmentProblem(layout, other_batch, segments)).value_gradient(weights)
+    _, expected = NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, other_batch, segments)).value_gradient(weights)
     for found, part in zip(spread(model.layout, gradient), spread(layout, expected), strict=True):
         assert found == pytest.approx(part, rel=1e-9, abs=1e-10)
 

@@ -18,8 +18,9 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf._data.segments import BAG, INSIDE, segment_features
+from sklearn_hocrf._inference.families import SEGMENTS
 from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import Hinge, NegativeLogLikelihood, SegmentProblem
+from sklearn_hocrf._objectives import Hinge, NegativeLogLikelihood, Problem
 from sklearn_hocrf._structure.patterns import given_patterns
 from sklearn_hocrf._structure.segment_layout import build_segment_layout
 from sklearn_hocrf._structure.tied_weights import tie_weights
@@ -102,7 +103,7 @@ class Setting:
         self.w = rng.normal(size=self.layout.n_weights)
         of_patterns, of_pairs = spread(self.layout, self.w)
         self.model = so.Model(n_labels, longest, repeats, patterns | of_patterns, of_pairs)
-        self.problem = SegmentProblem(self.layout, batch, segments)
+        self.problem = Problem(SEGMENTS, self.layout, batch, segments)
         self.sequences = [
             so.Sequence(length, values_of(batch, first, length))
             for first, length in zip(batch.offsets[:-1].tolist(), lengths, strict=True)

@@ -27,8 +27,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
-from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._solvers import LBFGS, OWLQN, SGD, AdaGrad, check_needs, shortest_subgradient
 from sklearn_hocrf._structure.layout import build_layout
@@ -45,14 +46,14 @@ BLOCKS = (*BLOCKS, RowBlock(WholeMaker(), {}))
 def chain_objective(case, **options):
     layout, weights = to_layout(case)
     batch = to_batch(case.sequences, len(case.feature_orders))
-    return NegativeLogLikelihood().bind(ChainProblem(layout, batch, to_codes(case.labels), **options)), weights
+    return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, to_codes(case.labels), **options)), weights
 
 
 def segment_objective(case, **options):
     batch = to_segment_batch(case)
     layout = to_segment_layout(case, batch, unsupported=True)
     truth = to_segments(case.segmentations, batch.offsets)
-    return NegativeLogLikelihood().bind(SegmentProblem(layout, batch, truth, **options)), to_weights(case, layout)
+    return NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, batch, truth, **options)), to_weights(case, layout)
 
 
 def some_objective(kind, seed=0, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 7, 30), **options):
@@ -145,7 +146,7 @@ def wide_objective(n_others):
     batch = SequenceBatch(np.append(np.arange(0, 401, 10), 401), indptr, np.concatenate(rows), None, 50 + n_others)
     codes = rng.integers(0, 5, 401).astype(np.int32)
     layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 5, 1), unsupported=True)
-    return NegativeLogLikelihood().bind(ChainProblem(layout, batch, codes))
+    return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, codes))
 
 
 def step_of(objective, sequences):

@@ -10,7 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood, SegmentProblem, Tied
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, Tied
 from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import observed_patterns
 from sklearn_hocrf._structure.tied_weights import tie_weights
@@ -71,7 +72,7 @@ def test_chains(case, data):
     case = doubled(case, data.draw(st.lists(st.integers(0, n - 1), max_size=4)) if n else [])
     layout, _ = to_layout(case)
     batch = to_batch(case.sequences, len(case.feature_orders))
-    ties = check(layout, batch, ChainProblem(layout, batch, to_codes(case.labels)))
+    ties = check(layout, batch, Problem(CHAIN, layout, batch, to_codes(case.labels)))
     if (layout.pair_feature >= n).any():
         assert len(ties.root) < layout.n_weights
 
@@ -82,7 +83,7 @@ def test_segments(case):
     batch = to_segment_batch(case)
     layout = to_segment_layout(case, batch)
     truth = to_segments(case.segmentations, batch.offsets)
-    check(layout, batch, SegmentProblem(layout, batch, truth))
+    check(layout, batch, Problem(SEGMENTS, layout, batch, truth))
 
 
 def rare_words(n_sequences=60, seed=0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["freeze", "freeze_indices", "group_offsets", "offsets_of"]
+__all__ = ["freeze", "freeze_indices", "group_offsets", "joined_ranges", "offsets_of"]
 
 
 def freeze(array, dtype) -> np.ndarray:
@@ -39,6 +39,19 @@ def offsets_of(lengths) -> np.ndarray:
     [0, 2, 2, 5]
     """
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def joined_ranges(starts, stops) -> np.ndarray:
+    """Return the concatenation of ``arange(start, stop)`` for all pairs; int64.
+
+    Examples
+    --------
+    >>> joined_ranges(np.array([3, 0]), np.array([5, 1])).tolist()
+    [3, 4, 0]
+    """
+    lengths = stops - starts
+    firsts = np.repeat(starts - offsets_of(lengths)[:-1], lengths)
+    return firsts + np.arange(len(firsts))
 
 
 def group_offsets(groups, n_groups) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .arrays import freeze, freeze_indices, offsets_of
+from .arrays import freeze, freeze_indices, joined_ranges, offsets_of
 
 __all__ = ["SequenceBatch", "TokenColumn", "TokenFeatures"]
 
@@ -215,8 +215,8 @@ class SequenceBatch:
         chosen = np.arange(len(self))[key]
         if chosen.ndim != 1:
             raise IndexError("a SequenceBatch is indexed by an int, a slice, a mask or a 1-D array of indices")
-        tokens = _ranges(self.offsets[chosen], self.offsets[chosen + 1])
-        entries = _ranges(self.indptr[tokens], self.indptr[tokens + 1])
+        tokens = joined_ranges(self.offsets[chosen], self.offsets[chosen + 1])
+        entries = joined_ranges(self.indptr[tokens], self.indptr[tokens + 1])
         return SequenceBatch(
             offsets_of(self.lengths[chosen]),
             offsets_of(np.diff(self.indptr)[tokens]),
@@ -287,10 +287,3 @@ def _within(indices, n_attributes) -> np.ndarray:
     if len(indices) and not 0 <= indices.min() <= indices.max() < n_attributes:
         raise ValueError(f"indices of a SequenceBatch must lie in [0, {n_attributes})")
     return indices
-
-
-def _ranges(starts, stops) -> np.ndarray:
-    """Return the concatenation of ``arange(start, stop)`` for all pairs."""
-    lengths = stops - starts
-    firsts = np.repeat(starts - offsets_of(lengths)[:-1], lengths)
-    return firsts + np.arange(len(firsts))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .arrays import freeze, offsets_of
+from .arrays import freeze, joined_ranges, offsets_of
 from .batch import SequenceBatch
 
 __all__ = [
@@ -83,6 +83,20 @@ class Segments(NamedTuple):
     @property
     def lengths(self) -> np.ndarray:
         return self.stop - self.start
+
+    def of_sequences(self, sequences, token_offsets) -> Segments:
+        """Return the segments of some sequences, whose tokens are numbered anew.
+
+        Parameters
+        ----------
+        sequences : ndarray of int
+        token_offsets : ndarray of shape (n_sequences + 1,)
+            Token range of each sequence of the batch.
+        """
+        chosen = joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
+        counts, lengths = np.diff(self.offsets)[sequences], np.diff(token_offsets)[sequences]
+        moved = np.repeat(offsets_of(lengths)[:-1] - token_offsets[sequences], counts)
+        return Segments(offsets_of(counts), self.start[chosen] + moved, self.stop[chosen] + moved, self.codes[chosen])
 
 
 class TokenBlock(NamedTuple):

@@ -1,8 +1,8 @@
 """What all sequence labellers share: parameters, the course of ``fit``, predictions in the caller's shape.
 
-A subclass says what its targets are and how they look per token, how its structure is built (``_build_layout``) and
-what answers questions about new sequences (``_build_model``). Everything is computed in local names; the estimator
-changes only at the end of a successful fit.
+A subclass says which family its models belong to, what its targets are and how they look per token, and how its
+structure is built (``_build_layout``). Everything is computed in local names; the estimator changes only at the end of
+a successful fit.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import refuse_infinite_sum
 from .._data.labels import decode_labels
+from .._inference.families import Family
 from .._objectives import Objective, Problem
 from .._persistence import VersionMixin
 from .._settings import capability
@@ -163,6 +164,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     _parameter_constraints: dict = PARAMETER_CONSTRAINTS
     _takes_segment_features = False
+    _family: Family
     _layout_class: type
     _private_attributes: tuple = ()  # what the targets say of the model, beside attributes that end in "_"
 
@@ -191,19 +193,8 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         """
 
     @abstractmethod
-    def _pose_problem(self, layout, data) -> Problem:
-        """Return validated training data under a layout.
-
-        ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective.
-        """
-
-    @abstractmethod
     def _training_codes(self, targets):
         """Return for each token the code of its label, or of that of its segment; shape (N,)."""
-
-    @abstractmethod
-    def _build_model(self):
-        """Return the fitted model that decodes batches and gives their marginals."""
 
     @abstractmethod
     def _read_truth(self, y, batch, form, unknown):
@@ -288,6 +279,14 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
     def _build_problem(self, data) -> Problem:
         """Return validated training data under the layout of the weights that they call for."""
         return self._pose_problem(self._build_layout(data), data)
+
+    def _pose_problem(self, layout, data) -> Problem:
+        """Return validated training data under a layout.
+
+        ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective.
+        """
+        weight, truth = self._objective_weight(data), data.targets.labelling
+        return Problem(self._family, layout, data.batch, truth, sequence_weight=weight, n_jobs=self.n_jobs)
 
     def _check_parameters(self):
         """Check what ``_parameter_constraints`` cannot express."""
@@ -400,6 +399,10 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     def _is_made(self, name):
         return name in self._private_attributes or (name.endswith("_") and not name.startswith("_"))
+
+    def _build_model(self) -> Any:
+        """Return the fitted model that decodes batches and gives their marginals."""
+        return self._family.model(self._layout, self._weights)
 
     def _as_fitted(self):
         """Return a copy that shares everything, whose answers come from one model even if fit changes this one."""

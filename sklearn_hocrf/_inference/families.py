@@ -1,9 +1,15 @@
-"""The two families of models, each with the classes that training needs."""
+"""The two families of models, each with what training needs."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from .._data.arrays import joined_ranges
+from .._data.batch import SequenceBatch
+from .._data.segments import Segments
 from .chain import ChainModel
 from .feature_matching import ChainMatching, Matching, SegmentMatching
 from .loss_augmented import ChainMargins, Margins, SegmentMargins
@@ -21,7 +27,16 @@ class Family(NamedTuple):
     margins: type[Margins]
     matching: type[Matching]
     minibatches: type[Minibatches]
+    labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # that of some sequences, from that of a batch
 
 
-CHAIN = Family(ChainModel, ChainMargins, ChainMatching, ChainMinibatches)
-SEGMENTS = Family(SegmentModel, SegmentMargins, SegmentMatching, SegmentMinibatches)
+def _codes_of(codes, batch, sequences) -> np.ndarray:
+    return codes[joined_ranges(batch.offsets[sequences], batch.offsets[sequences + 1])]
+
+
+def _segments_of(segments, batch, sequences) -> Segments:
+    return segments.of_sequences(sequences, batch.offsets)
+
+
+CHAIN = Family(ChainModel, ChainMargins, ChainMatching, ChainMinibatches, _codes_of)
+SEGMENTS = Family(SegmentModel, SegmentMargins, SegmentMatching, SegmentMinibatches, _segments_of)

@@ -4,17 +4,15 @@ from ._base import Objective
 from ._likelihood import NegativeLogLikelihood
 from ._local_feature_matching import LocalFeatureMatching
 from ._margin import Hinge, Perceptron
-from ._problem import ChainProblem, Problem, SegmentProblem
+from ._problem import Problem
 from ._tied import Tied
 
 __all__ = [
-    "ChainProblem",
     "Hinge",
     "LocalFeatureMatching",
     "NegativeLogLikelihood",
     "Objective",
     "Perceptron",
     "Problem",
-    "SegmentProblem",
     "Tied",
 ]

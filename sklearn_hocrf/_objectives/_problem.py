@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
-from .._data.segments import Segments
-from .._inference.families import CHAIN, SEGMENTS, Family
+from .._inference.families import Family
 from .._inference.feature_matching import Matching
 from .._inference.loss_augmented import Margins
 from .._inference.minibatches import Minibatches
 from .._inference.model import Model
 from .._inference.schedule import Schedule
 
-__all__ = ["ChainProblem", "Problem", "SegmentProblem"]
+__all__ = ["Problem"]
 
 _LARGE = 1e6  # size of scores beyond which rounding errors would tell labellings apart
 
 
-class Problem(metaclass=ABCMeta):
+class Problem:
     """Labelled training data and the weights that a model of them has.
 
     Parameters
     ----------
+    family : Family
+        Chains, or segments.
     layout : WeightLayout or SegmentLayout
         Which weights there are.
     batch : SequenceBatch
@@ -46,10 +45,9 @@ class Problem(metaclass=ABCMeta):
     n_weights, n_sequences : int
     """
 
-    family: ClassVar[Family]
-
     def __init__(
         self,
+        family: Family,
         layout: Any,
         batch: SequenceBatch,
         truth: Any,
@@ -58,7 +56,8 @@ class Problem(metaclass=ABCMeta):
         n_jobs: int | None = None,
         schedule: Schedule | None = None,
     ) -> None:
-        self.layout, self.batch, self.truth, self.n_jobs, self.schedule = layout, batch, truth, n_jobs, schedule
+        self.family, self.layout, self.batch, self.truth = family, layout, batch, truth
+        self.n_jobs, self.schedule = n_jobs, schedule
         self.n_weights, self.n_sequences = layout.n_weights, len(batch)
         ones = np.ones(len(batch))
         self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
@@ -95,8 +94,8 @@ class Problem(metaclass=ABCMeta):
 
     def part(self, sequences: np.ndarray) -> Problem:
         """Return the problem of some of the sequences."""
-        truth, weight = self._truth_of(sequences), self.sequence_weight[sequences]
-        return self._with(self.layout, self.batch[sequences], truth, weight)
+        truth = self.family.labelling_of(self.truth, self.batch, sequences)
+        return self._with(self.layout, self.batch[sequences], truth, self.sequence_weight[sequences])
 
     def under(self, layout: Any) -> Problem:
         """Return the same data under another layout."""
@@ -104,11 +103,7 @@ class Problem(metaclass=ABCMeta):
 
     def _with(self, layout, batch, truth, weight):
         options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "schedule": self.schedule}
-        return type(self)(layout, batch, truth, **options)
-
-    @abstractmethod
-    def _truth_of(self, sequences):
-        """Return the labelling of some of the sequences."""
+        return type(self)(self.family, layout, batch, truth, **options)
 
     def margins(self, cost: float) -> Margins:
         """Return what finds the labellings of highest score plus ``cost`` times the number of wrong tokens."""
@@ -124,32 +119,3 @@ class Problem(metaclass=ABCMeta):
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,)."""
         features = self.plan.token_features
         return self.layout.empirical_counts(self.batch, self.truth, self.sequence_weight, features)
-
-
-class ChainProblem(Problem):
-    """Sequences with one label per token, under a high-order CRF."""
-
-    family = CHAIN
-
-    def _truth_of(self, sequences):
-        return np.concatenate([self.truth[:0], *(self.truth[i:j] for i, j in _ranges(self.batch.offsets, sequences))])
-
-
-class SegmentProblem(Problem):
-    """Segmented sequences, under a high-order semi-Markov CRF."""
-
-    family = SEGMENTS
-
-    def _truth_of(self, sequences):
-        truth, lengths = self.truth, self.batch.lengths[sequences]
-        chosen = np.concatenate([np.arange(0), *(np.arange(i, j) for i, j in _ranges(truth.offsets, sequences))])
-        counts = np.diff(truth.offsets)[sequences]
-        # tokens are numbered anew
-        moved = np.repeat(np.cumsum(lengths) - lengths - self.batch.offsets[sequences], counts)
-        offsets = offsets_of(counts)
-        return Segments(offsets, truth.start[chosen] + moved, truth.stop[chosen] + moved, truth.codes[chosen])
-
-
-def _ranges(offsets, sequences):
-    """Yield the range of each of some sequences."""
-    return zip(offsets[sequences].tolist(), offsets[sequences + 1].tolist(), strict=True)

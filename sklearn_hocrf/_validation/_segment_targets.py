@@ -43,6 +43,11 @@ class SegmentTargets(NamedTuple):
     bare_tags: bool  # tags of the label "_" are written without it
     encoding: str  # form in which y gives the segments
 
+    @property
+    def labelling(self) -> Segments:
+        """The segments, in the form in which models take them."""
+        return self.segments
+
     def without_data(self) -> SegmentTargets:
         """Return the labels, limits and form of y, which later training data must share."""
         nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))

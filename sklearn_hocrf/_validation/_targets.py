@@ -34,6 +34,11 @@ class TokenTargets(NamedTuple):
     labels: np.ndarray  # (L,)         the labels as in y, sorted
     as_lists: bool  # y was made of lists, so predictions are lists, too
 
+    @property
+    def labelling(self) -> np.ndarray:
+        """The labels, in the form in which models take them."""
+        return self.codes
+
     def without_data(self) -> TokenTargets:
         """Return the labels and the form of y, which later training data must share."""
         return self._replace(codes=self.codes[:0])

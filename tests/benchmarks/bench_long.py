@@ -17,7 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
+from sklearn_hocrf._inference.families import CHAIN
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import observed_patterns
 from sklearn_hocrf.datasets import make_markov_sequences
@@ -90,7 +91,7 @@ class Growth:
         self.batch = SequenceBatch.from_csr(np.concatenate(X), offsets)
         patterns = observed_patterns(codes, offsets, int(codes.max()) + 1, ORDER)
         layout = build_layout(self.batch, codes, patterns)
-        self.objective = NegativeLogLikelihood().bind(ChainProblem(layout, self.batch, codes))
+        self.objective = NegativeLogLikelihood().bind(Problem(CHAIN, layout, self.batch, codes))
         self.w = np.random.default_rng(0).normal(scale=0.1, size=layout.n_weights)
 
     def time_gradient(self, n_sequences=None):

@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._data.arrays import freeze
 from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._objectives import ChainProblem, NegativeLogLikelihood
+from sklearn_hocrf._inference.families import CHAIN
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import observed_patterns
 from sklearn_hocrf.training import L2, LBFGS, SGD, AdaGrad
@@ -48,7 +49,7 @@ def chunking_objective(n_sentences=None):
     codes, batch = freeze(codes, np.int32), chunks.train
     patterns = observed_patterns(codes, batch.offsets, len(labels), SETTINGS["max_order"])
     layout = build_layout(batch, codes, patterns, fit_intercept=SETTINGS["fit_intercept"])
-    objective = NegativeLogLikelihood().bind(ChainProblem(layout, batch, codes))
+    objective = NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, codes))
     return objective, L2(np.full(layout.n_weights, SETTINGS["sigma_reg"] ** -2))
 
 
@@ -137,7 +138,7 @@ def wide_objective(n_others, n_sequences=64):
     batch = SequenceBatch(offsets, indptr, np.concatenate(rows), None, 2000 + n_others)
     codes = rng.integers(0, 10, n_tokens + 1).astype(np.int32)
     layout = build_layout(batch, codes, observed_patterns(codes, offsets, 10, 1), unsupported=True)
-    return NegativeLogLikelihood().bind(ChainProblem(layout, batch, codes))
+    return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, codes))
 
 
 class Step:
