@@ -1,8 +1,8 @@
-"""Penalties on the weights: functions of a vector, which know nothing of sequences.
+"""Penalties on the weights: functions of a vector, independent of sequences.
 
-A penalty is a smooth part, whose value and gradient solvers ask for, and perhaps a sum of ``strength * abs(w)``. Only
-one that is smooth as a whole has ``value_gradient``. ``_estimator.fitting.Prior`` makes them of ``sigma_reg`` and
-``l1_reg``.
+A penalty has a smooth part, whose value and gradient solvers use, and possibly a sum of ``strength * abs(w)``. Only a
+penalty that is smooth as a whole has ``value_gradient``. ``_estimator.fitting.Prior`` makes penalties from
+``sigma_reg`` and ``l1_reg``.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ __all__ = ["L2", "ElasticNet", "Penalty"]
 
 
 class Penalty(Settings):
-    """A sum of ``precision * w**2 / 2``, and what follows from it.   K weights."""
+    """Base class of penalties whose smooth part is the sum of ``precision * w**2 / 2``.   K weights."""
 
     strength: np.ndarray | None = None
-    ties_weights = False  # a sum of terms of the weights, so that ``tied`` is right
+    ties_weights = False  # True: the penalty is a sum of terms of single weights, so that ``tied`` is right
 
     def __init__(self, precision: ArrayLike) -> None:
         self.precision = _check_values(precision, "precision")
 
     def smooth_value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the smooth part's value and gradient at ``w``."""
+        """Return the value and the gradient of the smooth part at ``w``."""
         gradient = self.precisions(len(w)) * w
         return 0.5 * float(gradient @ w), gradient
 
@@ -34,7 +34,7 @@ class Penalty(Settings):
         return _for_weights(self.precision, n_weights, "precision")
 
     def strengths(self, n_weights: int) -> np.ndarray:
-        """Return the strength of each weight's absolute value, 0 without any; shape (n_weights,)."""
+        """Return the strength of the absolute value of each weight, 0 if there is none; shape (n_weights,)."""
         return _for_weights(np.zeros(1) if self.strength is None else self.strength, n_weights, "strength")
 
     def groups(self, n_weights: int) -> np.ndarray | None:
@@ -49,14 +49,14 @@ class Penalty(Settings):
         return groups
 
     def tied(self, place: np.ndarray, root: np.ndarray) -> L2 | ElasticNet | None:
-        """Return this penalty as one of variables that stand for equal weights, or None if it would pull them apart.
+        """Return this penalty on variables that stand for equal weights, or None if it treats these differently.
 
         Parameters
         ----------
         place : ndarray of shape (K,), int64
             The variable of each weight.
         root : ndarray of shape (M,)
-            Square roots of the numbers of weights of the variables; a weight is ``variable / root``.
+            Square root of the number of weights of each variable; a weight is ``variable / root``.
         """
         values = [self.precisions(len(place)), self.strengths(len(place))]
         of_variables = np.empty((2, len(root)))
@@ -68,7 +68,7 @@ class Penalty(Settings):
         return L2(precision) if self.strength is None else ElasticNet(precision, root * strength)
 
     def prox(self, x: np.ndarray, step: float, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return the minimisers u of ``penalty(u) + (u - x)**2 / (2 step)``, taken for each weight alone.
+        """Return the minimisers u of ``penalty(u) + (u - x)**2 / (2 step)``, for each weight separately.
 
         Parameters
         ----------
@@ -77,17 +77,18 @@ class Penalty(Settings):
         step : float or ndarray of shape (M,)
             Step sizes.
         chosen : index
-            Which weights they are.
+            The positions of these weights.
         """
         if self.strength is not None:
             x = np.sign(x) * np.maximum(np.abs(x) - step * _of(self.strength, chosen), 0.0)
         return x / (1.0 + step * _of(self.precision, chosen))
 
     def gap(self, gradient_norm: float) -> float:
-        """Bound how far a convex objective plus this penalty lies above its minimum.
+        """Return an upper bound on a convex objective plus this penalty, minus its minimum.
 
-        The sum is strongly convex with the smallest precision as modulus, so the gap is at most ``norm**2 / (2
-        modulus)`` for the norm of any subgradient, best of the shortest; inf where some precision is 0.
+        The sum is strongly convex, with the smallest precision as modulus. The gap is therefore at most ``norm**2 / (2
+        modulus)`` for the norm of any subgradient; the shortest one gives the best bound. If some precision is 0, the
+        bound is inf.
         """
         weakest = float(self.precision.min()) if len(self.precision) else 1.0
         return np.inf if weakest == 0 else gradient_norm**2 / (2 * weakest)
@@ -104,7 +105,7 @@ class L2(Penalty):
     Raises
     ------
     ValueError
-        For numbers that are negative or not finite. Where there are too few or too many, ``fit`` says so.
+        For numbers that are negative or not finite. ``fit`` raises it for a wrong number of values.
 
     Examples
     --------
@@ -133,14 +134,14 @@ class L2(Penalty):
 
 
 class ElasticNet(Penalty):
-    """Gaussian times Laplacian prior: the sum of ``precision * w**2 / 2 + strength * abs(w)``.
+    """Gaussian times Laplacian prior: the penalty is the sum of ``precision * w**2 / 2 + strength * abs(w)``.
 
     Parameters
     ----------
     precision : float or ndarray of shape (n_weights,)
         As in :class:`L2`.
     strength : float or ndarray of shape (n_weights,)
-        Weight of each absolute value, finite and at least 0.
+        Weight of each absolute value, finite and >= 0.
 
     Raises
     ------
@@ -170,10 +171,10 @@ class ElasticNet(Penalty):
 
 
 def _check_values(values: ArrayLike, name: str) -> np.ndarray:
-    """Return a parameter of each weight, or of all, as an array."""
+    """Return a parameter, one value for each weight or one for all, as an array."""
     values = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if values.ndim > 1 or not ((values >= 0) & np.isfinite(values)).all():
-        raise ValueError(f"{name} must be a finite number >= 0, or an array of one for each weight; got {values!r}")
+        raise ValueError(f"{name} must be a finite number >= 0, or an array of such numbers; got {values!r}")
     return values
 
 
@@ -185,5 +186,5 @@ def _for_weights(values: np.ndarray, n_weights: int, name: str) -> np.ndarray:
 
 
 def _of(values: np.ndarray, chosen: np.ndarray | slice) -> np.ndarray:
-    """Return the values of some weights; a single one is that of all."""
+    """Return the values of some weights; a single value applies to all."""
     return values if len(values) == 1 else values[chosen]

@@ -15,7 +15,7 @@ _MANY = 8  # numbers of an array that are printed in full
 
 
 class Settings:
-    """Base of objects that are made of settings: each is an argument of ``__init__`` and an attribute of that name.
+    """Base class of objects that consist of settings, which are arguments of ``__init__`` and attributes of that name.
 
     Examples
     --------
@@ -25,7 +25,7 @@ class Settings:
     """
 
     def __repr__(self) -> str:
-        """Return the call that makes this object, without the settings that are the defaults."""
+        """Return the call that makes this object, without settings at their defaults."""
         shown = []
         for name, parameter in signature(type(self)).parameters.items():
             named = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -37,7 +37,7 @@ class Settings:
 
 
 class Criterion(Settings):
-    """Base of the functions that solvers minimise: what holds for one that does not say otherwise."""
+    """Base class of the functions that solvers minimise: properties of functions that do not declare them."""
 
     is_convex = True
 
@@ -51,7 +51,7 @@ def capability(part: object, base: type, name: str) -> Any:
 
 
 def states(part: object, name: str) -> bool:
-    """Tell whether the very class of an object states a capability; what derives from it may compute other things."""
+    """Tell whether the class of an object declares a capability itself; derived classes may compute something else."""
     return bool(vars(type(part)).get(name, False))
 
 

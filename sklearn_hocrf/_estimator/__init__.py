@@ -1,1 +1,1 @@
-"""What both estimators share."""
+"""The common parts of both estimators."""

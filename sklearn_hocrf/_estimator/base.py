@@ -1,4 +1,4 @@
-"""What all sequence labellers share: parameters, the course of ``fit``, predictions in the caller's shape.
+"""Base class of the sequence labellers: parameters, the course of ``fit``, predictions in the shape of X.
 
 A subclass says which family its models belong to, what its targets are and how they look per token, and how its
 structure is built (``_build_layout``). Everything is computed in local names; the estimator changes only at the end of
@@ -41,7 +41,7 @@ _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # 
 class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclass=ABCMeta):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
-    What follows is documented here for all estimators, which copy it (``share_docstring``).
+    These entries are documented here for all estimators, which copy them (``share_docstring``).
 
     Parameters
     ----------
@@ -179,34 +179,34 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     @abstractmethod
     def _check_classes(self, classes):
-        """Return the labels of patterns that there are, given by the user as those of y, sorted."""
+        """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
 
     @abstractmethod
     def _target_attributes(self, targets) -> dict:
-        """Return ``classes_`` and whatever else the targets say about the fitted model."""
+        """Return ``classes_`` and all other fitted attributes that depend on the targets."""
 
     @abstractmethod
     def _build_layout(self, data, like=None, patterns=None):
-        """Return which weights there are for validated training data.
+        """Return the layout of the weights for validated training data.
 
-        With ``like``, a layout, the patterns are those of that; ``patterns`` takes the place of the parameter.
+        With ``like``, a layout, its patterns are used. Otherwise ``patterns`` takes the place of the parameter.
         """
 
     @abstractmethod
     def _training_codes(self, targets):
-        """Return for each token the code of its label, or of that of its segment; shape (N,)."""
+        """Return for each token the code of its label, or of the label of its segment; shape (N,)."""
 
     @abstractmethod
     def _read_truth(self, y, batch, form, unknown):
-        """Return given labellings in the form in which the model decodes and scores them."""
+        """Return labellings of the user in the form of the model's predictions."""
 
     @abstractmethod
     def _token_codes(self, decoded):
-        """Return for each token of what the model decoded an index into ``classes_``; shape (N,)."""
+        """Return the decoded class of each token as an index into ``classes_``; shape (N,)."""
 
     @abstractmethod
     def _are_right(self, decoded, truth):
-        """Return for each token whether what the model decoded is right; bool of shape (N,)."""
+        """Return for each token whether its decoded class is right; bool of shape (N,)."""
 
     @abstractmethod
     def _class_marginals(self, batch):
@@ -249,11 +249,11 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If a solver stopped before the gradient was small enough, or could not make the function smaller; and where
-            there is no optimum, as without a penalty for data that the model separates.
+            If a solver stopped before the gradient was small enough, or could not decrease the function. Also if there
+            is no optimum, as for data that a model without a penalty separates.
         UserWarning
-            If there are so many long label patterns (a million labels in total) that they take much time or memory. The
-            warning precedes the work and estimates both.
+            If the label patterns have more than a million labels in total and may take much time or memory. The warning
+            precedes the work and estimates both.
 
         Examples
         --------
@@ -277,7 +277,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return self
 
     def _build_problem(self, data) -> Problem:
-        """Return validated training data under the layout of the weights that they call for."""
+        """Return validated training data under the layout of their weights."""
         return self._pose_problem(self._build_layout(data), data)
 
     def _pose_problem(self, layout, data) -> Problem:
@@ -293,7 +293,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         check_parameters(self.get_params(deep=False))
 
     def _choose_training(self):
-        """Check parameters and return the :class:`Training` that they ask for."""
+        """Check the parameters and return the :class:`Training` that they specify."""
         self._check_parameters()
         return choose_training(self.get_params(deep=False), type(self).__name__)
 
@@ -302,7 +302,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return choose_objective(self.objective)
 
     def _choose_prior(self):
-        """Return the prior, which has the penalty of a layout."""
+        """Return the prior, which gives the penalty for a layout."""
         return choose_prior(self.get_params(deep=False))
 
     def _choose_penalty(self, prior, layout, data):
@@ -337,7 +337,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
     def _learned(self, data, layout, weights, report, stream=None) -> Fitted:
-        """Return what fit has learned."""
+        """Return the record of the fitted model."""
         # copies of mappings, which are the user's to change
         given = {name: getattr(self, name) for name in _CRITERION}
         trained_with = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
@@ -356,7 +356,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return learned.checked(self._layout_class)
 
     def _keep(self, learned):
-        """Set all that fit sets, at once: whatever interrupts it, and whoever looks, there is one model or another."""
+        """Set all fitted attributes at once, so that no interrupt and no other thread meets a mixture of models."""
         attributes = self._attributes_of(learned)
         before = self.__dict__.copy()
         self.__dict__.update(attributes)
@@ -381,7 +381,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         }
 
     def __getstate__(self):
-        """Return parameters and what fit has learned; what is made of it is made again, and so cannot contradict it."""
+        """Return the parameters and the fitted record, without the attributes that can be derived from it again."""
         state = {name: value for name, value in super().__getstate__().items() if not self._is_made(name)}
         if "_fitted" in state:
             state["_fitted"] = state["_fitted"]._replace(trained_with=with_lists(self._fitted.trained_with))
@@ -405,7 +405,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return self._family.model(self._layout, self._weights)
 
     def _as_fitted(self):
-        """Return a copy that shares everything, whose answers come from one model even if fit changes this one."""
+        """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
         copy = object.__new__(type(self))
         copy.__dict__ = self.__dict__.copy()
         check_is_fitted(copy)
@@ -417,8 +417,8 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         given = self.objective if learned is None else learned.trained_with["objective"]
         if not capability(choose_objective(given), Objective, "gives_probabilities"):
             raise AttributeError(
-                f"objective={given!r} trains scores that are no logarithms of probabilities, as objective='likelihood' "
-                "does"
+                f"objective={given!r} trains scores that are not logarithms of probabilities, unlike "
+                "objective='likelihood'"
             )
         return True
 
@@ -445,10 +445,10 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     @property
     def feature_names_in_(self):
-        """Names of the features, of shape (n_features_in_,); there only if the training X had names."""
+        """Names of the features, of shape (n_features_in_,); defined only if the training X had names."""
         features = getattr(self, "_features", None)
         if features is None or features.names is None:
-            raise AttributeError(f"{type(self).__name__} has no feature_names_in_: it saw no feature names in fit")
+            raise AttributeError(f"{type(self).__name__} has no feature_names_in_: X had no feature names in fit")
         return np.asarray(features.names, dtype=object)
 
     # --- predictions --------------------------------------------------------------------------------------------------
@@ -658,7 +658,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         weight = check_sequence_weight(sample_weight, len(batch))
         token_weight = None if weight is None else np.repeat(weight, batch.lengths)
         if batch.n_tokens == 0 or (weight is not None and not token_weight.any()):
-            raise ValueError("X has no tokens of positive weight, so there is no accuracy")
+            raise ValueError("X has no tokens of positive weight, so the accuracy is undefined")
         decoded = fitted._build_model().decode(batch, n_jobs=fitted.n_jobs)
         return float(np.average(fitted._are_right(decoded, truth), weights=token_weight))
 
@@ -717,7 +717,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
 
 def _feature_keys(new, old):
-    """Return what identifies the features of two fits: names where both have them, else numbers."""
+    """Return keys of the features of two fits: names if both have them, otherwise indices."""
     if new.names is not None and old.names is not None:
         return new.names, old.names
     if new.n_features == old.n_features:
@@ -726,7 +726,7 @@ def _feature_keys(new, old):
 
 
 def _matching(new, old):
-    """Return the 0/1 matrix of shape (len(new), len(old)) that says which keys are the same."""
+    """Return the 0/1 matrix of shape (len(new), len(old)) that marks equal keys."""
     number = {key: i for i, key in enumerate(old)}
     pairs = [(i, number[key]) for i, key in enumerate(new) if key in number]
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T

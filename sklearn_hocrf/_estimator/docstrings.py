@@ -1,4 +1,4 @@
-"""One text for what several estimators document alike."""
+"""Docstring entries that several estimators share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _ENTRY = re.compile(r"^(\w+) : .*\n(?:(?:    .*)?\n)*(?:    .*\n?)", re.MULTILIN
 def share_docstring(source: type) -> Callable[[_Class], _Class]:
     """Return a class decorator that copies entries of the docstring of ``source``.
 
-    A line ``one, other : as in :class:`Source``` of the decorated class is replaced by the entries of these names. The
-    class is documented in full at run time, and its source text says where to look.
+    A line ``one, other : as in :class:`Source``` of the decorated class is replaced by the entries of these names. At
+    run time, the docstring of the class is complete; the source text refers to ``source``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What fit has learned, as one record: what is saved of a fitted model, and all that its answers come from."""
+"""The record of a fitted model: all that is saved of it, and all that its predictions depend on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Fitted"]
 
 
 class Fitted(NamedTuple):
-    """All that fit has learned; everything else that it sets is made of this."""
+    """The result of fit, from which all fitted attributes are derived."""
 
     layout: WeightLayout
     weights: np.ndarray  # (n_weights,)
@@ -57,7 +57,7 @@ class Fitted(NamedTuple):
         if not isinstance(self.n_iter, Integral) or n_values != self.n_iter + 1:
             raise ValueError(f"a history of {n_values} values does not go with {self.n_iter!r:.20} iterations")
         if not isinstance(self.gap, Real) or not isinstance(self.n_passes, Real):
-            raise ValueError(f"gap and passes are no numbers: {self.gap!r:.40}, {self.n_passes!r:.40}")
+            raise ValueError(f"gap and passes are not numbers: {self.gap!r:.40}, {self.n_passes!r:.40}")
         if not isinstance(self.trained_with, dict):
             raise ValueError(f"the parameters of training are a {type(self.trained_with).__name__}, not a dict")
         self._check_stream()
@@ -67,7 +67,7 @@ class Fitted(NamedTuple):
         if self.stream is None:
             return
         if not isinstance(self.stream, tuple) or len(self.stream) != 2 or not isinstance(self.stream[1], type):
-            raise ValueError("what partial_fit needs to go on must be the state of a solver, and its class")
+            raise ValueError("the stream of partial_fit must be the state of a solver and the class of the solver")
         state: Any = self.stream[0]
         if hasattr(state, "check"):
             state.check(self.layout.n_weights)

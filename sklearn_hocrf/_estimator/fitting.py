@@ -1,7 +1,7 @@
-"""Training: criterion, prior and solver are chosen, checked against each other, run, and reported.
+"""Training: criterion, prior and solver are chosen, checked for compatibility, run, and reported.
 
-Users may pass objects of their own, which need not derive from the base classes of this package. Where such an object
-lacks an optional attribute, ``capability`` returns the default of the base class.
+Users may pass custom objects, which need not derive from the base classes of this package. If such an object lacks an
+optional attribute, ``capability`` returns the default of the base class.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ SOLVERS: dict[str, type] = {
     "perceptron": AveragedPerceptron,
     "sgd": SGD,
 }
-_WORTH_TYING = 0.9  # highest share of the weights that are left where tying them pays
+_WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
 
 # ------------------------------------------------------------------------------------------------------------- choices
 
 
 class Prior(NamedTuple):
-    """The prior of ``sigma_reg`` and ``l1_reg``: the only place that turns them into numbers for weights."""
+    """The prior of ``sigma_reg`` and ``l1_reg``: the only place that turns them into a penalty."""
 
     sigma_reg: Any
     l1_reg: Any
@@ -160,13 +160,13 @@ def _not_covered(parameter, weight, layout, names, labels) -> str:
 
 
 class GivenPenalty(NamedTuple):
-    """Stands for a prior where the user gives the penalty."""
+    """The penalty of the user, with the methods of a prior."""
 
     given: Any
 
     @property
     def kind(self) -> Any:
-        """The penalty, which has the methods of its class."""
+        """The penalty itself, which has the methods of its class."""
         return self.given
 
     def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Any:
@@ -205,14 +205,14 @@ def _choose_solver(parameters, objective, prior, name) -> Any:
 
 
 def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
-    """Return the training that valid parameters ask for, or raise an error if its parts do not go together.
+    """Return the training that valid parameters specify, or raise an error if its parts are incompatible.
 
     Parameters
     ----------
     parameters : dict
         All parameters of an estimator by name.
     name : str
-        Name of the estimator, for lines about progress.
+        Name of the estimator, for progress output.
     """
     objective, prior = choose_objective(parameters["objective"]), choose_prior(parameters)
     solver = _choose_solver(parameters, objective, prior, name)
@@ -224,7 +224,7 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
 
 
 class Training(NamedTuple):
-    """A criterion, a prior and a solver, which go together."""
+    """A criterion, a prior and a solver that are compatible."""
 
     objective: Any
     prior: Prior | GivenPenalty
@@ -233,8 +233,8 @@ class Training(NamedTuple):
     def run(self, problem: Problem, penalty: Any, start: np.ndarray, is_warm: bool) -> list[SolverReport]:
         """Return the solver's reports of all stages, for the penalty that the prior has for the problem's layout.
 
-        A criterion may start from the weights that another one trains; this takes the first stage, unless ``start``
-        are weights of an earlier fit (``is_warm``).
+        If a criterion starts from the weights that another one trains, these are the first stage, unless ``start``
+        has the weights of an earlier fit (``is_warm``).
         """
         stages: list[SolverReport] = []
         with one_blas_thread():
@@ -261,31 +261,31 @@ class Training(NamedTuple):
 
 
 def without_zeros(penalty: Any, layout: WeightLayout, weights: np.ndarray) -> tuple[WeightLayout, np.ndarray]:
-    """Return the layout and the weights of the fitted model: those that are 0 leave it if the penalty is sparse."""
+    """Return the layout and the weights of the fitted model; a sparse penalty removes the weights that are 0."""
     if capability(penalty, Penalty, "strength") is None:
         return layout, weights
     return layout.pruned(weights)
 
 
 def _minimise(solver, objective, penalty, problem, start) -> SolverReport:
-    """Minimise an objective of labelled data plus a penalty, and find out whether there is a minimum."""
+    """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
         report = check_report(solver.solve(objective.bind(problem), penalty, start), solver, len(start))
     if _lacks_optimum(objective, penalty, problem, report.w):
         remedy = (
-            "There is no optimum: the model separates the training data, and the larger its weights the better. Use a "
-            "penalty on all of them, as finite values of sigma_reg are"
+            "There is no optimum: the model separates the training data, so larger weights are always better. Use a "
+            "penalty on all weights, such as finite values of sigma_reg"
         )
         return report._replace(converged=False, remedy=remedy)
     return report
 
 
 def _minimise_tied(solver, objective, penalty, problem, start) -> SolverReport | None:
-    """Minimise by fewer variables where weights are bound to be equal; None where this is not so, or does not pay.
+    """Minimise over fewer variables if some weights must be equal; return None if none must, or if it does not pay.
 
     Attributes that always occur together get equal weights (see ``_structure.tied_weights``) if criterion, penalty and
-    solver treat equal weights alike. Classes say so about themselves; it may not hold for classes derived from them.
+    solver treat equal weights alike. Each class declares this for itself, because derived classes may differ.
     """
     if not (
         states(objective, "depends_on_scores_only")
@@ -307,7 +307,7 @@ def _minimise_tied(solver, objective, penalty, problem, start) -> SolverReport |
 
 
 def _lacks_optimum(objective, penalty, problem, w) -> bool:
-    """Tell whether growing the weights that have no penalty is known to lower the objective for ever."""
+    """Tell whether the objective is known to fall without end as the weights without a penalty grow."""
     if not (isinstance(objective, Objective) and isinstance(penalty, Penalty)):
         return False
     is_free = (penalty.precisions(len(w)) == 0) & (penalty.strengths(len(w)) == 0)
@@ -327,7 +327,7 @@ def _write_progress(name: str, progress: Progress) -> None:
 
 
 def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> None:
-    """Warn of each stage of training that has not converged.
+    """Warn about each stage of training that has not converged.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> No
     solver : solver
         The solver, for its settings.
     stages : list of SolverReport
-        Its reports; the last one is that of the fitted weights.
+        Its reports; the last one belongs to the fitted weights.
     """
     for stage in stages:
         if not stage.converged:
@@ -345,7 +345,7 @@ def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> No
 
 
 def _failure(trained: str, solver: Any, report: SolverReport) -> str:
-    """Return what has gone wrong, and what helps."""
+    """Return the text of a warning: the failure, and a remedy."""
     parts = [f"{trained} did not converge in {report.n_iter} iterations"]
     if np.isfinite(report.gradient_norm):
         parts.append(f"the gradient norm is {report.gradient_norm:.3g}")

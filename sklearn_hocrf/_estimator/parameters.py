@@ -130,8 +130,8 @@ def _check_sigma_reg(sigma_reg) -> None:
     with np.errstate(over="ignore"):
         if not np.isfinite((1.0 / sigmas) ** 2).all():
             raise ValueError(
-                f"sigma_reg={sigma_reg!r} is too small: floating point numbers cannot hold 1 / sigma_reg^2: "
-                "rescale numeric features, sample weights or the penalty"
+                f"sigma_reg={sigma_reg!r} is too small, because 1 / sigma_reg^2 overflows: rescale numeric features, "
+                "sample weights or the penalty"
             )
 
 
@@ -146,7 +146,7 @@ def _check_l1_reg(l1_reg) -> None:
 
 
 def check_patterns(patterns) -> None:
-    """Check the form of label patterns that are given by the user."""
+    """Check the form of the user's label patterns."""
     if isinstance(patterns, str) and patterns not in ("observed", "all"):
         raise ValueError(f'patterns must be "observed", "all" or an iterable of tuples of labels, got {patterns!r}')
     if isinstance(patterns, Iterator):  # a second fit would find it empty
@@ -168,7 +168,7 @@ def _is_order(value) -> bool:
 
 
 def check_max_segment_length(max_segment_length) -> None:
-    """Check the highest length of segments, which is given for all labels or by label."""
+    """Check the highest length of segments, which applies to all labels or is given by label."""
     if isinstance(max_segment_length, bool):
         raise ValueError(f"max_segment_length must be an integer >= 1, inf, a dict or None, got {max_segment_length!r}")
     if not isinstance(max_segment_length, dict):
@@ -180,12 +180,12 @@ def check_max_segment_length(max_segment_length) -> None:
 
 
 def resolve_feature_orders(feature_order, max_order, names):
-    """Return the orders of the patterns with which each feature is conjoined.
+    """Return the orders of the patterns with which each feature is paired.
 
     Parameters
     ----------
     feature_order : int or dict
-        As the estimators take it.
+        The parameter of the estimators.
     max_order : int
         Highest order of patterns.
     names : sequence of str, or None
@@ -199,12 +199,12 @@ def resolve_feature_orders(feature_order, max_order, names):
     Raises
     ------
     ValueError
-        For a dict where features have no names.
+        For a dict if features have no names.
 
     Warns
     -----
     UserWarning
-        For a prefix with which no name begins.
+        For a prefix without a matching name.
     """
     if not isinstance(feature_order, dict):
         return _orders_up_to(feature_order, max_order)

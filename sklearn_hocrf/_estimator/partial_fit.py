@@ -20,7 +20,7 @@ __all__ = ["PartialFitMixin"]
 
 
 def _can_stream(estimator):
-    """Return True, or raise an AttributeError that says what would help."""
+    """Return True, or raise an AttributeError with a remedy."""
     solver = estimator.solver
     if isinstance(solver, str):
         objective = estimator.objective
@@ -31,7 +31,7 @@ def _can_stream(estimator):
         return True
     raise AttributeError(
         f"partial_fit of {type(estimator).__name__} needs a stochastic solver: solver='sgd' or solver='adagrad', or an "
-        f"instance of one; it is {estimator.solver!r}"
+        f"instance of one; got solver={estimator.solver!r}"
     )
 
 
@@ -51,8 +51,8 @@ class PartialFitMixin:
         Parameters
         ----------
         X : as in :meth:`fit`
-            The next sequences. Attribute names that are new get the numbers after the known ones. Other forms of X must
-            have the features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
+            The next sequences. New attribute names get the next free column numbers. Other forms of X must have the
+            features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
             ``SequenceFeatureExtractor(n_features=...)``.
         y : as in :meth:`fit`
         classes : array-like of labels, default=None
@@ -80,7 +80,7 @@ class PartialFitMixin:
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If the first pass made things worse.
+            If the first pass increased the minimised function.
 
         Notes
         -----
@@ -120,7 +120,7 @@ class PartialFitMixin:
         return self
 
     def _last_point(self, solver, layout, places):
-        """Return the weights to start from under a layout, and the state of the solver there, or None."""
+        """Return the starting weights under a layout, and the state of the solver for it, or None."""
         state, solver_class = self._fitted.stream or (None, None)
         if type(solver) is not solver_class:  # a state means nothing to a solver of another kind
             state = None
@@ -150,7 +150,7 @@ class PartialFitMixin:
         return sequences.with_targets(self._read_training_targets(y, sequences, fixed))
 
     def _read_next(self, X, y, classes, patterns, sample_weight):
-        """Return the training data of a later call, their layout, and the places of the weights known, or None."""
+        """Return the training data of a later call, their layout, and the places of the old weights in it, or None."""
         if classes is not None and self._check_classes(classes).tolist() != self._labels.tolist():
             raise ValueError(
                 f"classes are not those of the first call, {self._labels.tolist()!r}: they are fixed from then on"

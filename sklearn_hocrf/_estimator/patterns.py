@@ -1,4 +1,4 @@
-"""Label patterns between the user, who writes them with labels, and the model, which has codes of labels."""
+"""Label patterns: from the labels of the user to the codes of the model, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._validation import warn_user
 
 __all__ = ["pattern_codes", "pattern_labels", "select_patterns"]
 
-_MANY_LABELS = 1_000_000  # of all patterns: more make an automaton that is worth a warning
+_MANY_LABELS = 1_000_000  # of all patterns together; warn if there are more
 _BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
 
 
@@ -23,7 +23,7 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
     Parameters
     ----------
     patterns : {"observed", "all"} or iterable of tuples of labels
-        As the estimators take it.
+        The parameter of the estimators.
     labels : ndarray of shape (L,)
         The labels.
     codes : ndarray of shape (N,)
@@ -40,12 +40,12 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
     Raises
     ------
     ValueError
-        For patterns that are too long, or have other labels.
+        For patterns that are too long or contain unknown labels.
 
     Warns
     -----
     UserWarning
-        Where patterns are so many and long that they take much time or memory, before the work on them.
+        If the patterns are so many and long that they take much time or memory, before the work on them.
     """
     if isinstance(patterns, str) and patterns == "observed":
 
@@ -66,13 +66,13 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
 
 
 def _warn_of_size(n_patterns, longest, n_positions) -> None:
-    """Warn if label patterns are so many and long that their automaton takes time and memory worth a thought."""
+    """Warn if label patterns are so many and long that their automaton takes much time and memory."""
     if n_patterns * longest < _MANY_LABELS:
         return
     megabytes = n_patterns * (_BYTES_OF_ARC + _BYTES_OF_LABEL * longest) / 2**20
     seconds = n_patterns * n_positions * _SECONDS_OF_ARC
     warn_user(
-        f"{n_patterns:,} label patterns of up to {longest:,} labels make an automaton of as many arcs and at most as "
+        f"{n_patterns:,} label patterns of up to {longest:,} labels give an automaton with as many arcs and at most as "
         f"many states. It takes about {megabytes:,.0f} MB, and each pass over the training data (an iteration needs "
         f"one to three) about {seconds:,.2g} s of processor time. A lower max_order, or a higher min_pattern_count, "
         "makes it smaller"
@@ -86,12 +86,12 @@ def pattern_labels(patterns: PatternTable, labels: np.ndarray) -> list[tuple]:
 
 
 def pattern_codes(patterns: Iterable, labels: np.ndarray) -> list[tuple]:
-    """Return patterns given as tuples of the user's labels as tuples of codes.
+    """Return patterns, given as tuples of the user's labels, as tuples of codes.
 
     Raises
     ------
     ValueError
-        For a pattern that is no tuple of one or more of the labels.
+        For a pattern that is not a tuple of one or more of the labels.
     """
     code_of = label_codes(labels)
     codes = []
@@ -101,7 +101,7 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray) -> list[tuple]:
         for label in pattern:
             if not isinstance(label, Hashable) or label not in code_of:
                 raise ValueError(
-                    f"pattern {short(pattern)} has the label {short(label)}, which the training data do not have"
+                    f"pattern {short(pattern)} has the label {short(label)}, which is not in the training data"
                 )
         codes.append(tuple(code_of[label] for label in pattern))
     return codes

@@ -1,4 +1,4 @@
-"""What all training criteria have in common."""
+"""Base class of training criteria."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["Objective"]
 class Objective(Criterion):
     """A training criterion: a function of the weights, once it is bound to labelled data.
 
-    Solvers ask for its methods by name (their ``needs``). It contains no penalty.
+    It does not include the penalty. The attribute ``needs`` of a solver names the methods that the solver calls.
 
     Attributes
     ----------
     problem : Problem or None
-        The data, of a bound objective.
+        The data of a bound objective.
     gives_probabilities : bool
-        Whether the trained scores are meant as logarithms of potentials, so that marginals mean something.
+        Whether the trained scores are logarithms of potentials, so that marginals are meaningful.
     is_convex : bool
-        Whether it is convex in the weights, so that the norm of a gradient bounds the distance from the minimum.
+        Whether the function is convex, so that the norm of a gradient bounds the distance from the minimum.
     default_solver : str
-        Name of the solver that ``solver="auto"`` stands for.
+        Name of the solver that ``solver="auto"`` selects.
     depends_on_scores_only : bool
-        Whether weights enter through scores alone. Derived classes have to say so again.
+        Whether the weights enter through scores alone. Derived classes have to declare it again.
 
     Examples
     --------
-    An objective of one's own:
+    A custom objective:
 
     >>> from sklearn_hocrf import HighOrderCRF
     >>> from sklearn_hocrf.training import NegativeLogLikelihood, Objective
@@ -60,7 +60,7 @@ class Objective(Criterion):
     depends_on_scores_only = False
 
     def bind(self, problem: Problem) -> Self:
-        """Return this criterion of labelled data; the unbound one stays as it is."""
+        """Return a copy of this criterion that is bound to labelled data."""
         bound = copy.copy(self)
         bound.problem = problem
         bound.n_weights, bound.n_sequences = problem.n_weights, problem.n_sequences
@@ -68,16 +68,16 @@ class Objective(Criterion):
         return bound
 
     def starting_objective(self) -> Objective | None:
-        """Return the criterion whose trained weights this one starts from; None: it starts from 0."""
+        """Return the criterion whose trained weights training starts from, or None to start from 0."""
         return None
 
     def separates(self, w: np.ndarray) -> bool:
-        """Tell whether the longer a multiple of ``w``, the smaller the objective, without end.
+        """Tell whether the objective is known to fall without end as ``w`` is multiplied by larger numbers.
 
-        There is no optimum then, unless a penalty holds back these weights. Bound objectives are asked; the answer here
-        is that it is not known to be so.
+        If so, there is no optimum without a penalty on these weights. This method of bound objectives returns False
+        unless a derived class replaces it.
         """
         return False
 
     def _prepare(self):
-        """Compute what does not depend on the weights."""
+        """Compute everything that does not depend on the weights."""

@@ -25,7 +25,7 @@ class Minibatch(NamedTuple):
         return len(self.sequences)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value and the derivatives by the M weights; of ``w``, shape (K,), no other weights are read."""
+        """Return the value and the derivatives with respect to the M weights, the only elements of ``w`` (K,) read."""
         value, gradient = self.source.value_gradient(w, self.sequences, self.weights)
         return max(value, 0.0), gradient
 
@@ -70,21 +70,22 @@ class NegativeLogLikelihood(Objective):
     def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.
 
-        The Hessian is the sum over sequences of c_n times the covariance of what the weights count, so it does not
-        depend on the labels.
+        The Hessian is the sum over sequences of c_n times the covariance of the feature counts. It does not depend on
+        the labels.
         """
         problem = self.problem
         return problem.model(w).hessian_vector_product(problem.plan, v, problem.sequence_weight, problem.n_jobs)
 
     def separates(self, w: np.ndarray) -> bool:
-        """Tell whether ``w`` makes the labels of each sequence more probable than all others together.
+        """Tell whether ``w`` makes the labels of each sequence more probable than all other labellings together.
 
-        They have the highest score then, so their probabilities go to 1, and f to 0, as ``w`` gets longer.
+        These labels then have the highest score. As ``w`` is multiplied by larger numbers, their probabilities approach
+        1, and f approaches 0.
         """
         return self.problem.separated_by(w)
 
     def part(self, sequences: np.ndarray) -> Self:
-        """Return the objective of some sequences alone; ``sequences`` is an array of their numbers."""
+        """Return the objective of some sequences alone; ``sequences`` is an array of indices."""
         return self.bind(self.problem.part(sequences))
 
     def minibatches(self, batch_size: int, rng: np.random.RandomState) -> Iterator[Minibatch]:
@@ -100,5 +101,5 @@ class NegativeLogLikelihood(Objective):
             yield Minibatch(source, sequences, source.weights(sequences))
 
     def _value(self, log_z, w):
-        # scores of huge weights round off by more than what is left of them
+        # rounding errors of huge scores may be larger than the difference
         return max(float(self.problem.sequence_weight @ log_z - self._empirical @ w), 0.0)

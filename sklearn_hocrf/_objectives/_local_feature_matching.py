@@ -15,13 +15,13 @@ class LocalFeatureMatching(Objective):
 
         f(w) = sum_n c_n sum_t norm( phi_t(y_n) - E[phi_t(y) given x_n; w] )^2
 
-    phi_t has one component for each weight: what it counts at position t of a sequence (for segments: in a candidate
-    segment). The likelihood's gradient is 0 where these differences add up to 0 over the whole data, but for the
-    penalty; here each of them is to be small by itself. c_n are the sequences' weights. The function is not convex:
-    training starts from the weights of maximum likelihood.
+    phi_t has one component for each weight, its count at position t of a sequence (for segments: in a candidate
+    segment). c_n are the sequences' weights. At the maximum of the likelihood without a penalty, the differences add up
+    to 0 over the whole data; this criterion makes each of them small. The function is not convex. Training starts from
+    the weights of maximum likelihood.
 
-    Kim (2014) proposed it for chains of order 1; its gradient there carries a vector of all weights through the
-    recursions, where one pass on dual numbers does, for any order and for segments.
+    Kim (2014) proposed this criterion for chains of order 1, with a gradient that carries a vector of all weights
+    through the recursions. Here the gradient takes one pass on dual numbers, for any order and for segments.
 
     Examples
     --------
@@ -30,14 +30,14 @@ class LocalFeatureMatching(Objective):
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> crf = HighOrderCRF(objective=LocalFeatureMatching()).fit(X, y)  # the same as objective="local_feature_matching"
-    >>> bool(crf.objective_history_[-1] < crf.objective_history_[0])  # where maximum likelihood is
+    >>> bool(crf.objective_history_[-1] < crf.objective_history_[0])  # the value at maximum likelihood
     True
     """
 
     is_convex = False
 
     def starting_objective(self) -> Objective:
-        """Return the criterion whose trained weights this one starts from."""
+        """Return the criterion whose trained weights training starts from."""
         return NegativeLogLikelihood()
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -45,8 +45,9 @@ class LocalFeatureMatching(Objective):
         return self.problem.matching.value_gradient(w, self.problem.n_jobs)
 
     def separates(self, w: np.ndarray) -> bool:
-        """Tell whether ``w`` makes the labels of each sequence more probable than all others together.
+        """Tell whether ``w`` makes the labels of each sequence more probable than all other labellings together.
 
-        Expectations go to what the labels count then, and f to 0, as ``w`` gets longer.
+        As ``w`` is multiplied by larger numbers, expectations then approach the counts of the labels, and f approaches
+        0.
         """
         return self.problem.separated_by(w)

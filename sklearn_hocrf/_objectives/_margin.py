@@ -1,4 +1,4 @@
-"""Max-margin criteria: the structured hinge loss, and that of the perceptron."""
+"""Max-margin criteria: the structured hinge loss, and the criterion of the perceptron."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Hinge", "Perceptron"]
 
 
 class _MarginObjective(Objective):
-    """What the best labelling scores more than the true one, its cost added; summed over sequences."""
+    """Base class: margins by which the best labellings, with their costs, outscore the true ones, added up."""
 
     gives_probabilities = False
 
@@ -29,16 +29,16 @@ class _MarginObjective(Objective):
         """Return f(w), by one decoding of all sequences."""
         problem = self.problem
         best = self._margins.maxima(problem.model(w), problem.n_jobs)
-        # a maximum is at least the score of the true labelling; rounding of huge scores may say otherwise
+        # a maximum is at least the score of the true labelling, except for rounding errors of huge scores
         return max(float(problem.sequence_weight @ best - self._empirical @ w), 0.0)
 
     def oracle(self, w: np.ndarray) -> MaxOracle:
-        """Return what finds the terms' maxima, for weights that begin with ``w`` and move.
+        """Return an object that finds the maxima of the terms for weights that start at ``w`` and change.
 
-        It has ``w``; ``argmax(sequences)``, a list with, for each of the given sequences, the cost c_n cost(y_n, y)
-        of a labelling y that attains the maximum, and c_n (features of y_n - features of y) as indices of weights and
-        values; and ``move(indices, steps)``, which adds to the weights. Both take time in proportion to what the
-        sequences have, not to the number of weights.
+        Its attribute ``w`` holds the current weights. ``argmax(sequences)`` returns a list with an element for each of
+        the given sequences, for a labelling y that attains the maximum: the cost c_n cost(y_n, y), and c_n (features of
+        y_n - features of y) as indices of weights and values. ``move(indices, steps)`` adds to the weights. The time of
+        both is proportional to the number of features in the sequences, not to the number of weights.
         """
         return MaxOracle(self._margins, self.problem.sequence_weight, w)
 

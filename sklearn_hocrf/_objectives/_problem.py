@@ -1,4 +1,4 @@
-"""Labelled training data under one layout of weights: what every training criterion is made of."""
+"""Labelled training data under one layout of weights, to which training criteria are bound."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _LARGE = 1e6  # size of scores beyond which rounding errors would tell labelling
 
 
 class Problem:
-    """Labelled training data and the weights that a model of them has.
+    """Labelled training data under one layout of weights.
 
     Parameters
     ----------
     family : Family
         Chains, or segments.
     layout : WeightLayout or SegmentLayout
-        Which weights there are.
+        The weights.
     batch : SequenceBatch
         Training data.
     truth : ndarray or Segments
-        Their labelling: label codes of the tokens, of shape (N,), int32; or the segmentation, which the layout allows.
+        Their labelling: label codes of the tokens, of shape (N,), int32; or a segmentation that the layout allows.
     sequence_weight : ndarray of shape (n_sequences,) or None
-        How much each sequence counts; 1 by default.
+        Weight of each sequence; None means 1.
     n_jobs : int or None
-        Threads, in joblib's sense; results have the same bits for any number.
+        Number of threads, as in joblib. Results have the same bits for any number.
     schedule : Schedule or None
-        Where the batch is cut.
+        Where the batch is cut into tasks.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Problem:
 
     @cached_property
     def plan(self) -> Any:
-        """How the batch is cut into tasks."""
+        """The division of the batch into tasks."""
         return self.family.model.plan_class(self.layout, self.batch, self.schedule)
 
     def model(self, w: np.ndarray) -> Model:
@@ -73,14 +73,14 @@ class Problem:
 
     @cached_property
     def minibatches(self) -> Minibatches:
-        """What gives values and gradients of a few sequences."""
+        """Values and gradients of a few sequences at a time."""
         data = self.batch, self.truth, self.sequence_weight
         return self.family.minibatches(self.family.model, self.plan, *data)
 
     def separated_by(self, w: np.ndarray) -> bool:
         """Tell whether ``w`` gives the labelling of each sequence of positive weight more than half of the probability.
 
-        Weights of 0 do so only where one labelling is all there is: such data no weights separate.
+        The result is False if weights of 0 do so, too, because each sequence has only one possible labelling.
         """
         log_z = np.abs(self.model(w).log_partition(self.batch, self.n_jobs, plan=self.plan))
         longest = log_z.max(initial=_LARGE)
@@ -106,12 +106,12 @@ class Problem:
         return type(self)(self.family, layout, batch, truth, **options)
 
     def margins(self, cost: float) -> Margins:
-        """Return what finds the labellings of highest score plus ``cost`` times the number of wrong tokens."""
+        """Return an object that finds labellings of highest score plus ``cost`` times the number of wrong tokens."""
         return self.family.margins(self.family.model, self.plan, self.truth, cost)
 
     @cached_property
     def matching(self) -> Matching:
-        """What compares each position, or candidate segment, with what a model expects there."""
+        """The comparison of each position, or candidate segment, with the expectations of a model."""
         data = self.batch, self.truth, self.sequence_weight
         return self.family.matching(self.family.model, self.layout, *data, self.schedule)
 

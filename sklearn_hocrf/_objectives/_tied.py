@@ -1,4 +1,4 @@
-"""A criterion of weights some of which are equal, as a function of what differs."""
+"""A criterion in which some weights are equal, as a function of fewer variables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tied:
     ----------
     objective : Objective
         The criterion, bound to a problem under ``ties.layout``, whose weights are sums of equal weights. It has
-        ``value_gradient`` and, for solvers that ask for it, ``hessp``.
+        ``value_gradient`` and, for solvers that need it, ``hessp``.
     ties : Ties
     """
 
@@ -28,7 +28,7 @@ class Tied:
         self.n_weights, self.is_convex = len(ties.root), capability(objective, Criterion, "is_convex")
 
     def value_gradient(self, u: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return value and gradient at ``u``, shape (M,)."""
+        """Return the value and the gradient at ``u``, of shape (M,)."""
         value, gradient = self._objective.value_gradient(self._root * u)
         gradient *= self._root
         return value, gradient

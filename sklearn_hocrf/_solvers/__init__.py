@@ -1,7 +1,8 @@
-"""Minimisers of an objective plus a penalty, which have never heard of CRFs.
+"""Minimisers of an objective plus a penalty, independent of CRFs.
 
-A solver has ``solve(objective, penalty, w0) -> SolverReport``. Its class attribute ``needs`` names the methods that it
-calls of the two; :func:`check_needs` holds them against it before any work.
+A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`. Its class attribute
+``needs`` names the methods of the objective and of the penalty that it calls; :func:`check_needs` makes sure before any
+work that they exist.
 """
 
 from ._blas import one_blas_thread

@@ -1,4 +1,4 @@
-"""What solvers take and give, and what they all need."""
+"""Base classes of solvers, their reports, and the checks of both."""
 
 from __future__ import annotations
 
@@ -24,37 +24,40 @@ __all__ = [
 
 
 class Progress(NamedTuple):
-    """What a callback is told after each iteration; of the best weights so far where iterations may make them worse."""
+    """State of training after an iteration, as callbacks get it.
+
+    Solvers whose iterations may increase the function report on the best weights so far.
+    """
 
     n_iter: int
     value: float  # objective plus penalty
     gradient_norm: float  # Euclidean; of the shortest subgradient where there is no gradient; nan for solvers without
-    gap: float  # bound on value - minimum
+    gap: float  # upper bound on value - minimum
 
 
 class SolverReport(NamedTuple):
-    """Where a solver ended.   K weights."""
+    """Result of a solver.   K weights."""
 
     w: np.ndarray  # (K,)
     n_iter: int
     history: np.ndarray  # (n_iter + 1,)   as the value in Progress, from the start to w
     gradient_norm: float  # as in Progress, at w
-    gap: float  # bound on the last value - minimum
+    gap: float  # upper bound on the last value - minimum
     converged: bool
     message: str
     n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
-    remedy: str = ""  # what helps if it has not converged, as a sentence without a full stop; empty: more iterations
+    remedy: str = ""  # advice if it has not converged, a sentence without a full stop; empty: more iterations
 
 
 class Solver(Settings):
-    """Base of the solvers: the settings that all of them have, checked.
+    """Base class of the solvers, with the settings that all of them have.
 
     Parameters
     ----------
     tol : float
-        When to stop, as the solver says; at least 0.
+        Tolerance of the solver's stopping rule, >= 0.
     max_iter : int
-        Most iterations, at least 0.
+        Maximum number of iterations, >= 0.
     callback : callable or None
         Called with a :class:`Progress` after each iteration.
 
@@ -81,7 +84,7 @@ class Solver(Settings):
 
 
 class RandomSolver(Solver):
-    """Base of the solvers that draw random numbers: ``random_state`` is an int, a RandomState or None."""
+    """Base class of the solvers that draw random numbers: ``random_state`` is an int, a RandomState or None."""
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class RandomSolver(Solver):
 def check_needs(solver, objective: Any, penalty: Any):
     """Raise an error unless an objective and a penalty have the methods that a solver needs.
 
-    Both are instances or classes. A solver without ``needs`` is taken at its word.
+    Both are instances or classes. Without ``needs``, a solver passes.
     """
     name = type(solver).__name__
     parts = {"objective": objective, "penalty": penalty}
@@ -122,21 +125,21 @@ def check_needs(solver, objective: Any, penalty: Any):
 
 
 def check_report(report, solver, n_weights) -> SolverReport:
-    """Return what a solver reports, or raise an error that says what is wrong with it.
+    """Return the report of a solver in a uniform form, or raise an error that says what is wrong with it.
 
     Raises
     ------
     TypeError
-        If it is no report: parts are missing, or are no numbers.
+        If fields are missing or have wrong types.
     ValueError
-        If there are too few or too many weights or values, or some are not finite.
+        If the number of weights or values is wrong, or some of them are not finite.
     """
     name = type(solver).__name__
     may_lack: dict[str, Any] = {"gradient_norm": np.nan, "message": "no message", **SolverReport._field_defaults}
     missing = [part for part in SolverReport._fields if part not in may_lack and not hasattr(report, part)]
     if missing:
         raise TypeError(
-            f"the solver {name} must return a SolverReport, but what it returned, a {type(report).__name__}, has no "
+            f"the solver {name} must return a SolverReport, but it returned a {type(report).__name__} without "
             f"{', '.join(missing)}"
         )
     parts: dict[str, Any] = {part: getattr(report, part, may_lack.get(part)) for part in SolverReport._fields}
@@ -171,7 +174,7 @@ def _name(part):
 
 
 def _is_plain(penalty):
-    """Tell whether a penalty is the class of that of every estimator which is not told otherwise."""
+    """Tell whether a penalty is what estimators use by default: the class of a smooth one, not an instance."""
     return isinstance(penalty, type) and hasattr(penalty, "value_gradient")
 
 
@@ -194,5 +197,5 @@ def check_finite(value, gradient=()):
 
 
 def gap_above_minimum(objective: Any, penalty: Any, gradient_norm) -> float:
-    """Bound how far an objective plus a penalty lies above its minimum; inf where the objective is not convex."""
+    """Return an upper bound on an objective plus a penalty, minus its minimum; inf if the objective is not convex."""
     return penalty.gap(gradient_norm) if capability(objective, Criterion, "is_convex") else np.inf

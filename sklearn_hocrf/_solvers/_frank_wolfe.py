@@ -35,13 +35,14 @@ class FrankWolfe(RandomSolver):
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when the duality gap is at most ``100 * tol`` times the minimised function: 1 % by default.
+        Stop when the duality gap is at most ``100 * tol`` times the minimised function, 1 % by default.
     max_iter : int, default=500
-        Most iterations. One is a pass over the data with steps, and another one that evaluates the function.
+        Maximum number of iterations. Each iteration is one pass over the data with steps, and another one that
+        evaluates the function.
     callback : callable or None, default=None
         Called with a :class:`Progress` after each iteration; its ``gradient_norm`` is nan.
     random_state : int, RandomState instance or None, default=None
-        For the order of the terms.
+        Determines the order of the terms.
 
     References
     ----------
@@ -63,10 +64,10 @@ class FrankWolfe(RandomSolver):
 
     needs = {"objective": ("oracle", "value", "cost"), "penalty": ("value_gradient", "precisions")}
     instead = "l1_reg does not go with objective='hinge': use sigma_reg alone, or objective='likelihood'"
-    group = 64  # terms that ask at a time, but at most a tenth of all
+    group = 64  # number of terms whose maxima are computed at a time, but at most a tenth of all terms
     n_steps = 10  # pairwise steps of a term in a row
-    n_rounds = 50  # most passes over the atoms after each over the data
-    worth = 0.5  # they end with one that gains at most this share of what the pass over the data has gained
+    n_rounds = 50  # most passes over the atoms after each pass over the data
+    worth = 0.5  # these end when one gains at most this fraction of the gain of the pass over the data
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty``; of ``w0`` only the length counts.
@@ -143,9 +144,9 @@ class _Dual:
 
     def ask(self, terms):
         """Find the maxima of some terms, and move convex weight to them."""
-        for term, violation in zip(terms.tolist(), self._oracle.argmax(terms), strict=True):
-            if violation.cost > 0 or len(violation.indices):
-                self._terms[term].add(violation, self._variance, self._scaled)
+        for term, maximum in zip(terms.tolist(), self._oracle.argmax(terms), strict=True):
+            if maximum.cost > 0 or len(maximum.indices):
+                self._terms[term].add(maximum, self._variance, self._scaled)
             self.exchange(term)
 
     def exchange(self, term):
@@ -177,23 +178,23 @@ class _Term:
         self.costs, self.convex_weights = np.zeros(1), np.ones(1)  # (M,)
         self.products = np.zeros((1, 1))  # (M, M)   of atoms, weighted by the variance
 
-    def add(self, violation, variance, scaled):
+    def add(self, maximum, variance, scaled):
         """Add an atom of weight 0, unless the term has it already."""
         count, products = len(self.costs), np.empty(len(self.costs) + 1)
-        new = violation.indices, violation.difference
+        new = maximum.indices, maximum.difference
         frank_wolfe.multiply_atoms(self.indices, self.values, self.starts, *new, variance, scaled, products)
         distances = self.products.diagonal() + products[-1] - 2 * products[:-1]
-        same = (distances <= 1e-9 * products[-1]) & (np.abs(self.costs - violation.cost) <= 1e-9 * violation.cost)
+        same = (distances <= 1e-9 * products[-1]) & (np.abs(self.costs - maximum.cost) <= 1e-9 * maximum.cost)
         if same.any():
             return
         table = np.empty((count + 1, count + 1))
         table[:-1, :-1] = self.products
         table[-1], table[:, -1] = products, products
         self.products = table
-        self.indices = np.concatenate([self.indices, violation.indices])
-        self.values = np.concatenate([self.values, violation.difference])
+        self.indices = np.concatenate([self.indices, maximum.indices])
+        self.values = np.concatenate([self.values, maximum.difference])
         self.starts = np.append(self.starts, len(self.indices))
-        self.costs, self.convex_weights = np.append(self.costs, violation.cost), np.append(self.convex_weights, 0.0)
+        self.costs, self.convex_weights = np.append(self.costs, maximum.cost), np.append(self.convex_weights, 0.0)
 
     def prune(self):
         """Remove the atoms of weight 0, except for the truth."""

@@ -13,17 +13,17 @@ __all__ = ["LBFGS"]
 class LBFGS(QuasiNewton):
     """Limited-memory BFGS.
 
-    Steps meet the strong Wolfe conditions. Where that takes too long, a sufficient decrease (Armijo's condition) will
-    do, and of the points tried that have it, the lowest is taken. Where values agree to so many digits that their
-    difference consists of rounding errors, it is computed from the slopes at both ends. A step whose numbers overflow
-    counts as too long.
+    Steps satisfy the strong Wolfe conditions. If the line search takes too long, the lowest of the points that satisfy
+    Armijo's condition of sufficient decrease is accepted. Where two values are so close that their difference consists
+    of rounding errors, the difference is computed from the slopes at both ends. A step that overflows counts as too
+    long.
 
     Parameters
     ----------
     tol : float, default=1e-4
         Stop when ``norm(gradient) <= tol * max(1, norm(w))``.
     max_iter : int, default=500
-        Most iterations.
+        Maximum number of iterations.
     callback : callable or None, default=None
         Called with a :class:`Progress` after each iteration.
 
@@ -45,10 +45,10 @@ class LBFGS(QuasiNewton):
     """
 
     needs = {"objective": ("value_gradient",), "penalty": ("value_gradient",)}
-    instead = "For l1_reg > 0 use solver='lbfgs', which stands for OWLQN then, or an OWLQN"
+    instead = "For l1_reg > 0 use solver='lbfgs', which then selects OWLQN, or an instance of OWLQN"
     keeps_equal_weights_equal = True
     most_steps = 30  # of a line search; the very first step may be far too long
-    c2 = 0.9  # share of the first slope's size that the last one may have
+    c2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values
     rounding = 1e-9  # relative difference below which values are not trusted
 
     def _function(self, objective, penalty, n_weights):
@@ -88,7 +88,7 @@ class LBFGS(QuasiNewton):
         return best
 
     def _change(self, point, new, by_slopes):
-        """Return by how much a point is above another one; where rounding errors hide it, what the slopes say."""
+        """Return the difference of the values, or its estimate by slopes where rounding errors dominate it."""
         change = new.value - point.value
         return by_slopes if abs(change) <= self.rounding * abs(point.value) else change
 
@@ -97,7 +97,8 @@ def _between(low, high, too_long, in_a_row):
     """Return the next step to try.
 
     ``low`` and ``high`` are the steps and slopes at the ends; ``high`` is None where there is no end. The last step was
-    ``too_long`` or too short, as were so many ``in_a_row`` before it: interpolation then gets nowhere.
+    ``too_long`` or too short, as were the ``in_a_row`` steps before it. The more of them, the closer the next step is
+    to the other end, because interpolation alone would then move too slowly.
     """
     (short, falling), (long, slope) = low, high or (np.inf, 0.0)
     if long == np.inf:

@@ -13,17 +13,17 @@ __all__ = ["NewtonCG"]
 
 
 class NewtonCG(Solver):
-    """Newton's method, its steps found by conjugate gradients (scipy's Newton-CG).
+    """Newton's method with steps from conjugate gradients (scipy's Newton-CG).
 
-    Each iteration solves for the step of Newton's method, the more precisely the smaller the gradient, by products of
-    the Hessian with vectors. A product costs about two gradients of time and counts as one pass over the data.
+    Each iteration solves for the Newton step by products of the Hessian with vectors; the smaller the gradient, the
+    more precise the solution. A product takes about as long as two gradients and counts as one pass over the data.
 
     Parameters
     ----------
     tol : float, default=1e-4
         Stop when ``norm(gradient) <= tol * max(1, norm(w))``.
     max_iter : int, default=500
-        Most iterations, each of many passes.
+        Maximum number of iterations, each of many passes.
     callback : callable or None, default=None
         Called with a :class:`Progress` after each iteration.
 
@@ -43,10 +43,10 @@ class NewtonCG(Solver):
     """
 
     needs = {"objective": ("value_gradient", "hessp"), "penalty": ("value_gradient", "hessp")}
-    instead = "Use solver='lbfgs', which asks for no second derivatives and takes l1_reg > 0, too"
+    instead = "Use solver='lbfgs', which needs no second derivatives and supports l1_reg > 0"
     keeps_equal_weights_equal = True
 
-    progress = 0.5  # share of the gradient's norm to which another call must bring it to be worth one more
+    progress = 0.5  # scipy is called again if the last call reduced the gradient's norm at least by this factor
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.

@@ -13,16 +13,15 @@ __all__ = ["OWLQN", "shortest_subgradient"]
 class OWLQN(QuasiNewton):
     """Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights.
 
-    Within an orthant the absolute values are linear. Each iteration takes an L-BFGS step for the weights that are not 0
-    or that the steepest descent moves away from 0, and cuts it off where a weight would change its sign: there it
-    becomes exactly 0.
+    The absolute values are linear within an orthant. Each iteration takes an L-BFGS step for the weights that are not 0
+    or that the steepest descent moves away from 0. A weight whose sign would change becomes exactly 0.
 
     Parameters
     ----------
     tol : float, default=1e-4
         Stop when ``norm(g) <= tol * max(1, norm(w))`` for the shortest subgradient g.
     max_iter : int, default=500
-        Most iterations.
+        Maximum number of iterations.
     callback : callable or None, default=None
         Called with a :class:`Progress` after each iteration.
 
@@ -82,7 +81,8 @@ class OWLQN(QuasiNewton):
 def shortest_subgradient(w, gradient, strength) -> np.ndarray:
     """Return the subgradient of least norm of a smooth function plus ``sum(strength * abs(w))``.
 
-    ``gradient`` is that of the smooth function. Where w is 0, any slope of the absolute value in [-1, 1] will do.
+    ``gradient`` is the gradient of the smooth function. Where w is 0, the subgradients of the absolute value are all
+    slopes in [-1, 1].
     """
     at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - strength, 0.0)
     return np.where(w != 0, gradient + strength * np.sign(w), at_zero)

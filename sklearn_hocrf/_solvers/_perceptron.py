@@ -15,23 +15,23 @@ __all__ = ["AveragedPerceptron"]
 class AveragedPerceptron(RandomSolver):
     """The averaged perceptron, for sums of maxima of linear functions.
 
-    An epoch takes the terms, one a sequence, in random order. Where the maximum of a term is not at the true labelling,
-    what the weights count in the truth is added to them, and what they count at the maximum subtracted. It returns the
-    mean of the weights over all steps. There is no penalty, and no minimum that it is sure to approach: on data that
-    some weights separate, it stops after finitely many mistakes, whatever the order.
+    An epoch visits the terms, one per sequence, in random order. If the maximum of a term is not attained by the true
+    labelling, the feature counts of the true labelling are added to the weights, and those of the maximum are
+    subtracted. The result is the mean of the weights over all steps. There is no penalty, and the solver need not
+    approach a minimum. On data that some weights separate, it stops after finitely many mistakes, whatever the order.
 
     Parameters
     ----------
     tol : float, default=1e-4
         Not used.
     max_iter : int, default=500
-        Most epochs. It stops after one when the mean of the weights makes no mistake; after an epoch without mistakes,
-        the mean is that of as many more of these as it takes. Where no weights are without mistakes, ten to twenty
-        epochs do as a rule.
+        Maximum number of epochs. Training stops after an epoch if the mean of the weights makes no mistakes. After an
+        epoch without mistakes, the mean includes as many further such epochs as are necessary; these need not be run.
+        If no weights avoid all mistakes, ten to twenty epochs usually suffice.
     callback : callable or None, default=None
         Called with a :class:`Progress` after each epoch; its ``gradient_norm`` is nan, its ``gap`` inf.
     random_state : int, RandomState instance or None, default=None
-        For the order of the sequences.
+        Determines the order of the sequences.
 
     References
     ----------
@@ -51,13 +51,13 @@ class AveragedPerceptron(RandomSolver):
 
     needs = {"objective": ("oracle", "value")}
     uses_penalty = False
-    group = 64  # sequences that are looked at together for mistakes of the mean
-    most_pulls = 30  # of the mean to weights that make no mistakes
+    group = 64  # sequences that are decoded together to find mistakes of the mean
+    most_pulls = 30  # steps of the mean towards weights that make no mistakes; each doubles the epochs that count
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
-        """Find weights from ``w0`` on; the penalty is not used.
+        """Find weights, starting from ``w0``; the penalty is not used.
 
-        The history has the objective of the mean after each epoch.
+        The history contains the objective at the mean of the weights after each epoch.
         """
         oracle, random, n_sequences = objective.oracle(w0), check_random_state(self.random_state), objective.n_sequences
         # the mean of all w so far is w - delayed / steps, where what is added in step i is there i - 1 times

@@ -1,4 +1,4 @@
-"""What quasi-Newton methods share: iterations, the stopping rule, and what they know of the curvature."""
+"""Base class of quasi-Newton methods: iterations, stopping rule, and memory of the curvature."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
 
 
 class Point(NamedTuple):
-    """What is known of a function at one point.   K weights."""
+    """A point, with value and derivatives of the function.   K weights."""
 
     w: np.ndarray  # (K,)
     value: float
@@ -25,21 +25,21 @@ class Point(NamedTuple):
 
 
 class QuasiNewton(Solver, metaclass=ABCMeta):
-    """A minimiser that steps along the steepest descent, corrected by what it knows of the curvature.
+    """Minimiser by steps along the steepest descent, corrected by an estimate of the curvature.
 
     Parameters
     ----------
     tol : float
-        Stop when ``norm(g) <= tol * max(1, norm(w))`` for the (shortest sub-) gradient g.
+        Stop when ``norm(g) <= tol * max(1, norm(w))`` for the gradient, or shortest subgradient, g.
     max_iter : int
-        Most iterations.
+        Maximum number of iterations.
     callback : callable or None
         Called with a :class:`Progress` after each iteration.
     """
 
-    pairs = 10, 100  # fewest and most correction pairs: many save iterations, as long as
-    pair_bytes = 1 << 27  # they need no more memory than that
-    c1 = 1e-4  # share of the linear decrease that a step must reach
+    pairs = 10, 100  # fewest and most correction pairs: more of them save iterations,
+    pair_bytes = 1 << 27  # and are kept as long as they fit in this memory
+    c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
     @abstractmethod
     def _function(self, objective, penalty, n_weights) -> Callable:
@@ -55,7 +55,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If values or gradients are so large that their squares overflow, at the start or all along a step.
+            If values or gradients are so large that their squares overflow, at the start or for all lengths of a step.
         """
         function, passes, refusal = self._function(objective, penalty, len(w0)), count(), None
 
@@ -89,7 +89,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
             if converged or len(history) > self.max_iter:
                 break
             next_point = self._search(attempt, point, curvature, penalty)
-            if next_point is None and len(curvature):  # what is known of the curvature may mislead
+            if next_point is None and len(curvature):  # the estimate of the curvature may mislead
                 curvature.clear()
                 next_point = self._search(attempt, point, curvature, penalty)
             if next_point is None and refusal is not None:  # the shortest step is too long
@@ -105,7 +105,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
 
 
 class LBFGSMemory:
-    """What L-BFGS knows of the Hessian: the last steps, and the changes of the gradient along them."""
+    """Estimate of the Hessian: the last steps, and the changes of the gradient along them."""
 
     def __init__(self, n_pairs, n_weights) -> None:
         self._steps, self._changes = np.empty((2, n_pairs, n_weights))  # takes memory only as it is filled
@@ -119,7 +119,7 @@ class LBFGSMemory:
         self._rows = []  # of the tables, oldest first
 
     def add(self, point, new):
-        """Take in the step between two points, unless the function is not convex along it."""
+        """Add the step between two points, unless the function is not convex along it."""
         free = set(range(len(self._products))).difference(self._rows)
         row = min(free) if free else self._rows[0]
         kept = [r for r in self._rows if r != row]

@@ -1,8 +1,9 @@
-"""Stochastic solvers: many cheap steps, each on a few sequences, at the cost of the weights that these touch.
+"""Stochastic solvers: many cheap steps, each on a few sequences.
 
-The objective is a sum over sequences. One of its minibatches has ``weights``, the numbers of the weights that its
-function depends on, and ``value_gradient(w)``, which returns derivatives by these alone. What the penalty does to the
-other weights meanwhile is made good when they are touched next, in closed form.
+The cost of a step depends on the number of weights that its sequences touch, not on the number of all weights. The
+objective is a sum over sequences. A minibatch has ``weights``, the indices of the weights on which its value depends,
+and ``value_gradient(w)``, which returns derivatives with respect to these weights alone. The penalty on the other
+weights is applied in closed form when they are next touched.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _OF_WEIGHTS = ("w", "sums", "squares")
 
 @dataclass
 class TrainingState:
-    """Where a training stands between two epochs.   K weights."""
+    """State of training between two epochs.   K weights."""
 
     w: np.ndarray  # (K,)
     sums: np.ndarray  # (K,)   SGD: of weights times sequences seen; AdaGrad: of gradients, less the pull to old weights
@@ -46,24 +47,24 @@ class TrainingState:
     mass: float = 0.0  # SGD: of the weights in ``sums``; AdaGrad: shares of the penalty so far, 1 for a whole one
 
     def check(self, n_weights):
-        """Raise a ValueError unless this is a state of so many weights, with numbers that it can reach."""
+        """Raise a ValueError unless this is a state for ``n_weights`` weights, with numbers that training can reach."""
         arrays = [np.asarray(getattr(self, name)) for name in _OF_WEIGHTS]
         if not all(array.shape == (n_weights,) and array.dtype == np.float64 for array in arrays):
             shapes = [array.shape for array in arrays]
             raise ValueError(f"the state of the solver has arrays of shape {shapes}, but there are {n_weights} weights")
         numbers = [float(number) for number in (self.step, self.n_seen, self.mass)]
         if not all(np.isfinite(array).all() for array in [*arrays, numbers]) or not self.step > 0 or min(numbers) < 0:
-            raise ValueError(f"the state of the solver has numbers that it cannot reach: {numbers}")
+            raise ValueError(f"the state of the solver has numbers that no training can reach: {numbers}")
 
     def copy(self) -> TrainingState:
-        """Return a state whose epochs leave this one as it is."""
+        """Return an independent copy."""
         rng = np.random.RandomState()
         rng.set_state(self.rng.get_state())
         arrays: dict[str, Any] = {name: getattr(self, name).copy() for name in _OF_WEIGHTS}
         return replace(self, **arrays, rng=rng)
 
     def moved(self, places, n_weights) -> TrainingState:
-        """Return the state for more weights: the old ones are at ``places`` (K,); all of the new ones is 0."""
+        """Return the state for more weights: the old weights move to ``places``, shape (K,); the new ones are all 0."""
         arrays: dict[str, Any] = {name: np.zeros(n_weights) for name in _OF_WEIGHTS}
         for name, array in arrays.items():
             array[places] = getattr(self, name)
@@ -71,7 +72,7 @@ class TrainingState:
 
 
 class StochasticSolver(RandomSolver, metaclass=ABCMeta):
-    """What stochastic solvers share: epochs, calibration of the step size, stopping rules, streams.
+    """Base class of stochastic solvers: epochs, calibration of the step size, stopping rules, streams.
 
     See :class:`SGD` for the parameters.
     """
@@ -105,17 +106,17 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
     def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
         """Take the steps of some minibatches, and change the state.
 
-        ``n_sequences`` sequences share the penalty. ``constant`` asks SGD for steps that do not fall.
+        ``n_sequences`` sequences share the penalty. With ``constant``, the step sizes of SGD do not decrease.
         """
 
     def _first_state(self, w0, step, rng) -> TrainingState:
         return TrainingState(w0, np.zeros(len(w0)), np.zeros(len(w0)), step, rng)
 
     def _check_penalty(self, penalty, n_weights):
-        """Raise an error if the solver cannot do with a penalty."""
+        """Raise an error if the solver does not support a penalty."""
 
     def _weights(self, state) -> np.ndarray:
-        """Return the weights that a state comes to, in an array that later epochs leave alone."""
+        """Return the weights of a state, in an array that later epochs do not change."""
         return state.w.copy()
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
@@ -124,7 +125,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If the objective leaves the range of floating point numbers, or if all sequences would be held out.
+            If the objective overflows, or if all sequences would be held out.
         """
         self._check_penalty(penalty, len(w0))
         rng = check_random_state(self.random_state)
@@ -169,9 +170,9 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         )
 
     def _judge(self, report: SolverReport, n_best: int) -> SolverReport:
-        """Return the report of training that got no further after an epoch, with whether it has converged.
+        """Return the report of training without progress after an epoch, with whether it has converged.
 
-        Steps that are too long, or too short for some weights, get no further anywhere.
+        Training may also stop far from the minimum, if steps are too long, or too short for some weights.
         """
         value = abs(report.history[n_best])
         is_flat = report.gradient_norm <= self.tol * max(1.0, float(np.linalg.norm(report.w)))
@@ -186,7 +187,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         return report._replace(message=message, remedy=_REMEDY.capitalize())
 
     def _checked_epoch(self, objective, penalty, state, n_sequences, share=1.0):
-        """Take an epoch and return the weights that it comes to, and their value.
+        """Train for one epoch, and return the weights and their value.
 
         Raises
         ------
@@ -202,47 +203,48 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
             if _REMEDY in str(error):
                 raise
             # as a rule scores, or weights that make them so
-            raise ValueError(f"steps lead to what floating point numbers cannot hold ({error}): {_REMEDY}") from error
+            raise ValueError(f"steps lead beyond the range of floating point numbers ({error}): {_REMEDY}") from error
 
     def partial_solve(
         self, objective: Any, penalty: Any, w0: np.ndarray, state: TrainingState | None = None
     ) -> tuple[SolverReport, TrainingState]:
-        """Take one pass over the sequences of an objective, which are the next ones of a stream.
+        """Train on the next sequences of a stream, with one pass over them.
 
         Parameters
         ----------
         objective, penalty
             As in :meth:`solve`.
         w0 : ndarray of shape (n_weights,)
-            Weights to start from where there is no state.
+            Starting weights, if there is no state.
         state : TrainingState or None
-            What an earlier call returned; it stays as it was.
+            State that an earlier call returned. It is not changed.
 
         Returns
         -------
         report : SolverReport
-            Its history has two values, before and after: objective of these sequences plus their share of the penalty.
+            Its history has two values, from before and after the pass: the objective of these sequences plus their
+            share of the penalty.
         state : TrainingState
             For the next call.
         """
         self._check_penalty(penalty, len(w0))
-        n_here = objective.n_sequences
+        n_new = objective.n_sequences
         n_sequences = self.n_sequences
         if n_sequences is None:
-            n_sequences = n_here + (0 if state is None else state.n_seen)
+            n_sequences = n_new + (0 if state is None else state.n_seen)
         if state is None:
             state, n_visited = self._start(objective, penalty, w0, n_sequences, check_random_state(self.random_state))
             is_first = True
         else:
             state.check(len(w0))
             state, n_visited, is_first = state.copy(), 0, False
-        share = n_here / n_sequences
+        share = n_new / n_sequences
         history = [_total(objective, penalty, self._weights(state), share)]
         w, value = self._checked_epoch(objective, penalty, state, n_sequences, share)
         history.append(value)
         if self.callback is not None:
             self.callback(Progress(1, history[-1], np.nan, np.inf))
-        n_passes, message = (n_visited + 3 * n_here) / n_here, "a pass over a part of a stream"
+        n_passes, message = (n_visited + 3 * n_new) / n_new, "a pass over a part of a stream"
         report = SolverReport(w, 1, np.array(history), np.nan, np.inf, True, message, n_passes)
         if is_first and history[1] > history[0]:
             message = "the first pass made the function larger"
@@ -263,9 +265,9 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         return objective.part(np.sort(shuffled[n_held_out:])), objective.part(np.sort(shuffled[:n_held_out]))
 
     def _start(self, objective, penalty, w0, n_sequences, rng):
-        """Return the first state, and how many sequences were visited to find the step size.
+        """Return the first state, and the number of sequences visited to find the step size.
 
-        The step size is that whose one pass over a sample, with steps that do not fall, ends with the lowest value.
+        The chosen constant step size leads to the lowest value after one pass over a sample.
         """
         w0 = np.array(w0, dtype=np.float64)
         own = np.random.RandomState(rng.randint(2**31 - 1))
@@ -292,35 +294,40 @@ class SGD(StochasticSolver):
     """Stochastic gradient descent with steps that fall as 1 / (number of sequences seen), for L2 penalties.
 
     With N sequences, precision 1 / sigma^2 and lambda = 1 / (N sigma^2), the function is N times the mean over
-    sequences of f_n(w) + lambda / 2 norm(w)^2. After m sequences a step is alpha_m = 1 / (lambda (m_0 + m)) times the
-    gradients of its sequences. m_0 = 1 / (lambda alpha), where alpha is the best fixed step of one pass over a sample
-    of up to 1000 sequences. Where precisions differ, lambda is the smallest that is not 0. The penalty is taken
-    implicitly, which is stable for any precision; it shrinks all weights of one precision by one factor, kept apart.
+    sequences of f_n(w) + lambda / 2 norm(w)^2. After m sequences, a step is alpha_m = 1 / (lambda (m_0 + m)) times the
+    gradients of its sequences. Here m_0 = 1 / (lambda alpha), and alpha is the best constant step size for one pass
+    over a sample of up to 1000 sequences. If precisions differ, the smallest positive one determines lambda. The
+    penalty is applied implicitly, which is stable for any precision. It shrinks all weights of equal precision by a
+    common factor, which is stored separately.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when in ``n_iter_no_change`` consecutive epochs what is watched did not fall by more than ``tol`` times
-        its lowest value: objective plus penalty, or the objective of the validation sequences.
+        Stop after ``n_iter_no_change`` consecutive epochs in which the monitored function did not fall by more than
+        ``tol`` times its lowest value. This function is the objective plus the penalty, or the objective of the
+        validation sequences.
     max_iter : int, default=100
-        Most epochs, which are passes over the training sequences.
-    callback : callable or None
-        Called with a :class:`Progress` after each epoch; norm of the gradient and gap are not known then.
+        Maximum number of epochs, which are passes over the training sequences.
+    callback : callable or None, default=None
+        Called with a :class:`Progress` after each epoch; its ``gradient_norm`` is nan, its ``gap`` inf.
     random_state : int, RandomState instance or None, default=None
-        Order of the sequences, sample, and validation sequences. The same number gives the same weights.
+        Determines the order of the sequences, the sample, and the validation sequences. The same int gives the same
+        weights.
     batch_size : int, default=8
-        Sequences of a step. Kernels take up to 16 side by side; fewer make more steps, which are worth as much.
+        Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches make more steps of
+        the same value.
     step_size : float or None, default=None
-        The alpha of m_0; None for the best one of one pass over a sample.
+        The alpha above. None selects the best one for one pass over a sample.
     average : bool, default=True
-        Whether the weights are the mean over all steps, weighted by the number of sequences seen at each [3]_.
+        Whether the weights are the mean over all steps, weighted by the number of sequences seen at each step [3]_.
     validation_fraction : float, default=0.0
-        Part of the sequences that are held out; the weights are those of the epoch that is best for them.
+        Fraction of the sequences to hold out. The result is the weights of the epoch that is best for them.
     n_iter_no_change : int, default=5
-        See ``tol``.
+        Number of epochs without progress, see ``tol``.
     n_sequences : float or None, default=None
-        Only for streams (``partial_fit``): how many sequences share the penalty, the N above; None for those seen so
-        far, those of the present call included. The steps fall if it is given, and stay about as they are otherwise.
+        Only for streams (``partial_fit``): the number N of sequences that share the penalty. None stands for all
+        sequences seen so far, including the current call. Step sizes decrease if it is given, and stay about constant
+        otherwise.
 
     Raises
     ------
@@ -329,14 +336,14 @@ class SGD(StochasticSolver):
 
     Notes
     -----
-    History has the exact objective plus penalty after each epoch, which costs a forward pass. Passes are counted in
-    sequences visited: by steps, by these forward passes, by the calibration, and by the gradient at the end, which
-    bounds the distance from the optimum.
+    The history contains the exact objective plus penalty after each epoch, which costs a forward pass. The number of
+    passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by the gradient
+    at the end, which bounds the distance from the optimum.
 
-    An objective of your own needs ``n_sequences``, ``value(w)``, ``value_gradient(w)``, ``part(sequences)``, which
-    returns the objective of some sequences, and ``minibatches(batch_size, rng)``, which yields all sequences once: each
-    minibatch has ``n_sequences``, ``weights``, the numbers of the weights that it depends on, and
-    ``value_gradient(w)``, whose gradient is by these weights alone.
+    A custom objective needs ``n_sequences``, ``value(w)``, ``value_gradient(w)``, ``part(sequences)`` and
+    ``minibatches(batch_size, rng)``. ``part`` returns the objective of some sequences. ``minibatches`` yields
+    minibatches, which together contain each sequence once. A minibatch has ``n_sequences``; ``weights``, the indices of
+    the weights on which it depends; and ``value_gradient(w)``, with the gradient with respect to these weights alone.
 
     References
     ----------
@@ -360,7 +367,7 @@ class SGD(StochasticSolver):
         "objective": ("minibatches", "part", "value", "value_gradient"),
         "penalty": ("value_gradient", "precisions"),
     }
-    instead = "solver='adagrad' needs minibatches and knows L1 penalties; solver='auto' suits the objective"
+    instead = "solver='adagrad' needs minibatches and supports L1 penalties; solver='auto' suits the objective"
 
     def __init__(
         self,
@@ -393,7 +400,7 @@ class SGD(StochasticSolver):
         if not (_Groups(penalty.precisions(n_weights)).precision > 0).any():
             raise ValueError(
                 "the steps of SGD are 1 / (lambda (m_0 + m)), which needs a penalty: some sigma_reg that is not inf. "
-                "Without one use solver='adagrad'"
+                "Without a penalty use solver='adagrad'"
             )
 
     def _weights(self, state):
@@ -408,15 +415,15 @@ class SGD(StochasticSolver):
         # minibatch touches, and the scales.
         scale, area = np.ones(len(decay)), np.zeros(len(decay))
         for minibatch in minibatches:
-            touched, n_here = minibatch.weights, minibatch.n_sequences
+            touched, batch_size = minibatch.weights, minibatch.n_sequences
             factor, unscaled = groups.values(scale, touched), state.w[touched]
             w[touched] = factor * unscaled
             gradient = minibatch.value_gradient(w)[1]
             step = 1.0 / (1.0 / state.step + decay_rate * state.n_seen)
             change = -step / factor * gradient
             state.w[touched] = unscaled + change
-            scale /= 1.0 + step * n_here * decay
-            state.n_seen += n_here
+            scale /= 1.0 + step * batch_size * decay
+            state.n_seen += batch_size
             if self.average:
                 state.sums[touched] -= groups.values(area, touched) * change
                 area += state.n_seen * scale
@@ -427,7 +434,7 @@ class SGD(StochasticSolver):
 
 
 class _Groups:
-    """Weights of one precision, which the penalty shrinks by one factor.   G groups."""
+    """Groups of weights with equal precision, which the penalty shrinks by a common factor.   G groups."""
 
     def __init__(self, precisions):
         self._number = None
@@ -448,23 +455,24 @@ class _Groups:
 
 
 class AdaGrad(StochasticSolver):
-    """Adaptive step sizes, one for each weight [1]_, and a proximal treatment of L1 and L2 penalties [2]_.
+    """Adaptive step sizes, one for each weight [1]_, with proximal steps for L1 and L2 penalties [2]_.
 
-    Without penalty the step of a weight is step_size / sqrt(G), where G is the sum of its squared gradients g so far.
-    With one, the weights of each step t are those that minimise
+    Without a penalty, the step size of a weight is step_size / sqrt(G), where G is the sum of its squared gradients g
+    so far. With a penalty, the weights of step t minimise
 
         sum of g_s w + sigma_s / 2 (w - w_s)^2 over s < t, plus the penalty's shares so far,
 
-    where sigma_s is by how much sqrt(G) / step_size grew in step s ("follow the regularised leader"). That is a
-    proximal step of all gradients at once, so L1 penalties make weights exactly 0, and 0 they stay until the gradients
-    as a whole say otherwise. It depends on two sums alone, so weights that are not touched need no work.
+    where sigma_s is the increase of sqrt(G) / step_size in step s ("follow the regularised leader"). This is one
+    proximal step for the sum of all gradients. L1 penalties therefore make weights exactly 0, and a weight stays 0
+    until the sum of its gradients outweighs the penalty. The minimum depends on two sums alone, so weights that are not
+    touched need no work.
 
     Parameters
     ----------
     tol, max_iter, callback, random_state, batch_size, validation_fraction, n_iter_no_change, n_sequences
         As in :class:`SGD`.
     step_size : float or None, default=None
-        None for the best one of one pass over a sample of up to 1000 sequences.
+        None selects the best one for one pass over a sample of up to 1000 sequences.
 
     Raises
     ------
@@ -525,19 +533,19 @@ class AdaGrad(StochasticSolver):
 
 
 def _stiffness(squares, step):
-    """Return how strongly weights are held: the inverse of their steps, without penalty."""
+    """Return the inverse of the step sizes of weights without a penalty."""
     return (np.sqrt(squares) + _SMALLEST_ROOT) / step
 
 
 class _Watch:
-    """Keeps the weights where a value was lowest, from the start on, and tells when it no longer falls."""
+    """The weights of the lowest value so far, and the number of epochs since that value fell."""
 
     def __init__(self, tol, w, value):
         self.tol, self.best, self.lowest = tol, w, value
         self.n_seen = self.n_best = self.n_since = 0  # epochs; those before the best; those since the last good one
 
     def sees(self, w, value):
-        """Take in the weights and the value after the next epoch."""
+        """Record the weights and the value after the next epoch."""
         self.n_seen += 1
         is_lowest = value < self.lowest
         fell = is_lowest and (np.isinf(self.lowest) or value < self.lowest - self.tol * abs(self.lowest))
@@ -547,7 +555,7 @@ class _Watch:
 
 
 def _best_by_factors(function) -> tuple[float, int]:
-    """Return where, among powers of 2 times the first one tried, a function is lowest, and how many were tried."""
+    """Return the argument of the lowest value, of powers of 2 times a first one, and the number of arguments tried."""
     best, lowest = _FIRST_TRIED, function(_FIRST_TRIED)
     n_tried = 1
     for factor in (0.5, 2.0):
