@@ -25,14 +25,14 @@ SOLVERS += [("local_feature_matching", "lbfgs"), ("hinge", "bcfw"), ("perceptron
 
 def compiled():
     """Return the number of versions of each kernel that Python has called."""
-    found = {}
+    n_versions = {}
     for info in pkgutil.iter_modules(_kernels.__path__):
         module = importlib.import_module(f"{_kernels.__name__}.{info.name}")
         for name, kernel in vars(module).items():
             own = getattr(getattr(kernel, "py_func", None), "__module__", None) == module.__name__
             if own and kernel.signatures and not (info.name.startswith("_") or name.startswith("_")):
-                found[f"{info.name}.{name}"] = len(kernel.signatures)
-    return found
+                n_versions[f"{info.name}.{name}"] = len(kernel.signatures)
+    return n_versions
 
 
 def use(model, X, y):

@@ -141,12 +141,12 @@ def reschedule(model, **changes):
 
 def golden_case(name):
     """Return the content of a golden file, and its model and sequence as a Case."""
-    known = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
-    names = sorted({f for f, _, _ in known["features"]})
+    golden = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+    names = sorted({f for f, _, _ in golden["features"]})
     code = {f: i for i, f in enumerate(names)}
-    patterns = {(y,): 0.0 for y in range(known["n_labels"])} | {tuple(z): w for z, w in known["patterns"]}
-    patterns |= {tuple(z): 0.0 for _, z, _ in known["features"] if tuple(z) not in patterns}
-    features = {(code[f], tuple(z)): w for f, z, w in known["features"]}
+    patterns = {(y,): 0.0 for y in range(golden["n_labels"])} | {tuple(z): w for z, w in golden["patterns"]}
+    patterns |= {tuple(z): 0.0 for _, z, _ in golden["features"] if tuple(z) not in patterns}
+    features = {(code[f], tuple(z)): w for f, z, w in golden["features"]}
     orders = [tuple(sorted({len(z) - 1 for g, z in features if g == f})) for f in range(len(names))]
-    rows = [{code[f]: value for f, value in row.items()} for row in known["rows"]]
-    return known, Case(oracle.Model(known["n_labels"], patterns, features), orders, [rows], [known["best_paths"][0]])
+    rows = [{code[f]: value for f, value in row.items()} for row in golden["rows"]]
+    return golden, Case(oracle.Model(golden["n_labels"], patterns, features), orders, [rows], [golden["best_paths"][0]])

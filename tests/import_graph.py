@@ -22,7 +22,7 @@ def imports_of(path, root):
     Imports for type checkers alone count, too: a reader follows them.
     """
     package = path.relative_to(root).with_suffix("").parts[:-1]
-    found = set()
+    imports = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else ()
@@ -31,10 +31,10 @@ def imports_of(path, root):
                 if parts[0] != NAME:
                     continue
                 parts = parts[1:]
-            found |= {(*filter(None, parts), alias.name) for alias in node.names}
+            imports |= {(*filter(None, parts), alias.name) for alias in node.names}
         elif isinstance(node, ast.Import):
-            found |= {tuple(alias.name.split(".")[1:]) for alias in node.names if alias.name.split(".")[0] == NAME}
-    return found
+            imports |= {tuple(alias.name.split(".")[1:]) for alias in node.names if alias.name.split(".")[0] == NAME}
+    return imports
 
 
 def module_of(parts, modules):

@@ -103,11 +103,11 @@ class WholeMaker:
     def rows(self, columns, offsets, token_data, start, stop):
         words, mass = columns["word"].values[columns["word"].codes], token_data["mass"]
         assert len(words) == len(mass) == offsets[-1]
-        found = np.empty((len(start), self.n_features))
-        for row, u, v in zip(found, np.asarray(start).tolist(), np.asarray(stop).tolist(), strict=True):
+        table = np.empty((len(start), self.n_features))
+        for row, u, v in zip(table, np.asarray(start).tolist(), np.asarray(stop).tolist(), strict=True):
             first, last = _sequence_around(offsets, u, v)
             row[:] = whole_values(words[u:v].tolist(), mass[u:v].tolist(), u - first, last - first)
-        return sparse.csr_array(found)
+        return sparse.csr_array(table)
 
 
 class ChannelMaker:
@@ -119,13 +119,13 @@ class ChannelMaker:
         self.feature_names = np.array([f"{channel}:{a}" for channel, a in self.asked], dtype=object)
 
     def rows(self, columns, offsets, token_data, start, stop):
-        found = np.zeros((len(start), self.n_features))
-        for row, u, v in zip(found, np.asarray(start).tolist(), np.asarray(stop).tolist(), strict=True):
+        table = np.zeros((len(start), self.n_features))
+        for row, u, v in zip(table, np.asarray(start).tolist(), np.asarray(stop).tolist(), strict=True):
             first, last = _sequence_around(offsets, u, v)
             for f, (channel, a) in enumerate(self.asked):
                 for t in channel_tokens(channel, u - first, v - first, last - first):
                     row[f] += token_data[a][first + t]
-        return sparse.csr_array(found)
+        return sparse.csr_array(table)
 
 
 def _sequence_around(offsets, u, v):
@@ -222,8 +222,8 @@ def block_lists(draw, n_attributes):
     token_blocks = st.builds(
         lambda prefix, a: token_block(CHANNELS[prefix], a, prefix), st.sampled_from([*CHANNELS]), attributes
     )
-    others = st.sampled_from([*LENGTHS, RowBlock(WholeMaker(), {})])
-    return tuple(draw(st.lists(st.one_of(token_blocks, token_blocks, others), min_size=1, max_size=3)))
+    other_blocks = st.sampled_from([*LENGTHS, RowBlock(WholeMaker(), {})])
+    return tuple(draw(st.lists(st.one_of(token_blocks, token_blocks, other_blocks), min_size=1, max_size=3)))
 
 
 @st.composite
@@ -308,13 +308,13 @@ def random_segment_case(
 
 def random_segmentation(rng, model, length):
     """Return some allowed segmentation; labels of limited length must not be the only ones without repeats."""
-    found, u, before = [], 0, None
+    segments, u, before = [], 0, None
     while u < length:
         y = int(rng.choice([y for y in range(model.n_labels) if model.repeats or y != before]))
         v = u + int(rng.integers(1, min(model.longest[y], length - u, 8) + 1))
-        found.append((u, v, y))
+        segments.append((u, v, y))
         u, before = v, y
-    return tuple(found)
+    return tuple(segments)
 
 
 def is_possible(case):

@@ -74,10 +74,10 @@ def patterns_ending(segmentation, i):
 
 def by_pattern(model):
     """Return {pattern: [(feature, weight), ...]}."""
-    found = {}
+    pairs_of_pattern = {}
     for (f, z), weight in model.features.items():
-        found.setdefault(z, []).append((f, weight))
-    return found
+        pairs_of_pattern.setdefault(z, []).append((f, weight))
+    return pairs_of_pattern
 
 
 def score(model, sequence, segmentation, features=None):
@@ -156,11 +156,11 @@ def position_marginals(distribution, length, asked):
 
 def segment_marginals(distribution):
     """Return {(u, v, y): probability} of all allowed segments."""
-    found = {}
+    terms_of_segment = {}
     for segmentation, p in distribution.items():
         for segment in segmentation:
-            found.setdefault(segment, []).append(p)
-    return {segment: math.fsum(terms) for segment, terms in found.items()}
+            terms_of_segment.setdefault(segment, []).append(p)
+    return {segment: math.fsum(terms) for segment, terms in terms_of_segment.items()}
 
 
 def pattern_marginals(distribution, length, patterns):

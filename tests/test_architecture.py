@@ -92,35 +92,35 @@ def layer_violations(name, source):
     unit = unit_of(name)
     if unit not in MAY_IMPORT:
         return [f"{name}: {unit} has no layer"]
-    found = []
+    violations = []
     for module in imported_modules(name, source):
         if not is_in(module, "sklearn_hocrf"):
             continue
         target = module.split(".")[1] if module.count(".") else "__init__"
         target = target if target in MAY_IMPORT else "__init__"  # a name that the package itself defines
         if target != unit and target not in MAY_IMPORT[unit]:
-            found.append(f"{name} imports {module}")
+            violations.append(f"{name} imports {module}")
         shared = any(is_in(module, f"{KERNEL_PACKAGE}.{stem}") for stem in ("_jit", *SHARED_KERNELS))
         if unit == "_kernels" and not name.endswith("__init__.py") and not shared:
-            found.append(f"{name} imports {module}: kernel files stand alone, but for what they share")
-    return found
+            violations.append(f"{name} imports {module}: kernel files stand alone, but for what they share")
+    return violations
 
 
 def dependency_violations(name, source):
-    unit, found = unit_of(name), []
+    unit, violations = unit_of(name), []
     for module in imported_modules(name, source):
         if module.split(".")[0] in sys.stdlib_module_names or is_in(module, "sklearn_hocrf"):
             continue
         if not any(is_in(module, library) for library in THIRD_PARTY):
-            found.append(f"{name} imports {module}, which is no dependency of the package")
+            violations.append(f"{name} imports {module}, which is no dependency of the package")
         for library, owners in OWNERS.items():
             if is_in(module, library) and unit not in owners:
-                found.append(f"{name} imports {module}, which belongs to {owners}")
+                violations.append(f"{name} imports {module}, which belongs to {owners}")
         if is_in(module, "sklearn") and "._" in module and name != PRIVATE_SKLEARN:
-            found.append(f"{name} imports {module}, which is private: through {PRIVATE_SKLEARN} alone")
+            violations.append(f"{name} imports {module}, which is private: through {PRIVATE_SKLEARN} alone")
         if is_in(module, "sklearn") and unit not in SKLEARN and module not in SKLEARN_NAMES.get(unit, ()):
-            found.append(f"{name} imports {module} below the layers that know scikit-learn")
-    return found
+            violations.append(f"{name} imports {module} below the layers that know scikit-learn")
+    return violations
 
 
 def print_violations(name, source):
@@ -179,7 +179,7 @@ def intrinsics(tree):
 
 def flag_violations(name, source):
     """Every jitted function is a module-level ``@njit(cache=True, nogil=True, error_model="numpy", ...)``."""
-    tree, found = ast.parse(source), []
+    tree, violations = ast.parse(source), []
     decorators = set()
     for function in jitted_functions(tree).values():
         for decorator in function.decorator_list:
@@ -188,25 +188,25 @@ def flag_violations(name, source):
             if isinstance(decorator, ast.Call):
                 flags = {keyword.arg: ast.unparse(keyword.value) for keyword in decorator.keywords}
                 if decorator.args:
-                    found.append(f"{name}: {function.name} has a signature; kernels compile lazily")
-            found += [
+                    violations.append(f"{name}: {function.name} has a signature; kernels compile lazily")
+            violations += [
                 f"{name}: {function.name} lacks {flag}={value!r}"
                 for flag, value in FLAGS.items()
                 if flags.get(flag) != repr(value)
             ]
-            found += [
+            violations += [
                 f"{name}: {function.name} has {flag}={flags[flag]}"
                 for flag in ("fastmath", "parallel")
                 if flags.get(flag, "False") == "True"
             ]
     used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "njit"]
     if len(used) != len(decorators):
-        found.append(f"{name}: njit is used otherwise than as a decorator of a module-level function")
+        violations.append(f"{name}: njit is used otherwise than as a decorator of a module-level function")
     allowed = CACHE_NAMES if name == "_kernels/_jit.py" else NUMBA_NAMES
     for module in imported_modules(name, source):
         if is_in(module, "numba") and module not in allowed:
-            found.append(f"{name} imports {module}")
-    return found
+            violations.append(f"{name} imports {module}")
+    return violations
 
 
 def source_hash(source):
@@ -248,7 +248,7 @@ def closure_violations(name, source):
     What comes from a shared file counts as own, provided that the file changes whenever the shared file does: the
     disk cache of a kernel goes by the kernel's own file.
     """
-    tree, found = ast.parse(source), []
+    tree, violations = ast.parse(source), []
     jitted = jitted_functions(tree)
     kernels = {*jitted, *intrinsics(tree), *shared_kernels(name, source)}
     constants = {kernel for kernel in kernels if kernel.isupper()}  # compiled in, of the shared files only
@@ -266,13 +266,15 @@ def closure_violations(name, source):
         called = [node.func for node in inside if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
         for node in called:
             if node.id not in {*kernels, *classes, *CALLABLE_BUILTINS}:
-                found.append(f"{name}, line {node.lineno}: {function.name} calls {node.id}, no kernel of this file")
+                violations.append(
+                    f"{name}, line {node.lineno}: {function.name} calls {node.id}, no kernel of this file"
+                )
         for node in inside:
             if isinstance(node, ast.Name) and node.id in (foreign | plain) - kernels:
-                found.append(f"{name}, line {node.lineno}: {function.name} uses {node.id} from outside")
+                violations.append(f"{name}, line {node.lineno}: {function.name} uses {node.id} from outside")
             if isinstance(node, ast.Name) and node.id in kernels - constants and node not in called:
-                found.append(f"{name}, line {node.lineno}: {function.name} passes the kernel {node.id} around")
-    return found
+                violations.append(f"{name}, line {node.lineno}: {function.name} passes the kernel {node.id} around")
+    return violations
 
 
 # --------------------------------------------------------------------------------------------------------------- tests

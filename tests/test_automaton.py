@@ -250,8 +250,8 @@ def test_pairs_with_arcs_below_by_hand(n_labels, data):
         while (state, y) not in expected:
             expected.add((state, y))
             state = int(automaton.fail[state])
-    found = _pairs_with_arcs_below(own, automaton.fail.astype(np.int64), n_labels)
-    assert found.tolist() == sorted(p * n_labels + y for p, y in expected)
+    pairs = _pairs_with_arcs_below(own, automaton.fail.astype(np.int64), n_labels)
+    assert pairs.tolist() == sorted(p * n_labels + y for p, y in expected)
 
 
 def test_counts_of_the_handwriting_data(data_dir):

@@ -72,9 +72,9 @@ def test_dense_automaton_is_the_same_function(load):
     assert_same(objective.value_gradient(weights), value, gradient)  # as it was before
 
 
-def assert_same(found, value, gradient):
-    assert found[0] == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(found[1], gradient, rtol=1e-10, atol=1e-12)
+def assert_same(actual, value, gradient):
+    assert actual[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(actual[1], gradient, rtol=1e-10, atol=1e-12)
 
 
 def test_turns_are_taken(load):
@@ -99,10 +99,10 @@ def test_segmentations_run(load, capsys, task):
 def test_segmentations_are_measured(load, task):
     module = load("bench_segments")
     kind, size = {"words": ("and segments", 0), "lengths": ("SC", 5)}.get(task, ("SC", 2))
-    found = module.measure(module.Case(task, kind, size), True, 1)
-    if found is None:
+    measured = module.measure(module.Case(task, kind, size), True, 1)
+    if measured is None:
         pytest.skip(f"the data of {task} is absent")
-    assert min(found) > 0
+    assert min(measured) > 0
 
 
 @pytest.mark.slow
@@ -126,12 +126,12 @@ def test_runs_are_cut(load):
 @pytest.mark.parametrize("name", NAMES)
 def test_asv_can_run_classes(load, name):
     module = load(name)
-    for found in vars(module).values():
-        if not inspect.isclass(found) or found.__module__ != name or found.__name__.startswith("_"):
+    for member in vars(module).values():
+        if not inspect.isclass(member) or member.__module__ != name or member.__name__.startswith("_"):
             continue
-        methods = [text for text in dir(found) if text.startswith(("time_", "peakmem_", "track_"))]
+        methods = [text for text in dir(member) if text.startswith(("time_", "peakmem_", "track_"))]
         if methods:
-            case = found()
+            case = member()
             params = getattr(case, "params", [])
             grid = params if params and isinstance(params[0], (list, tuple)) else [params] if params else []
             assert len(getattr(case, "param_names", [])) == len(grid)
@@ -230,12 +230,12 @@ def test_comparison_runs(load, capsys):
 @pytest.mark.needs_jit
 def test_kernels_are_watched_and_left_as_they_were(load):
     module, (objective, weights) = load("bench_kernels"), small_objective()
-    found = {name: kernel for _, name, kernel in module.kernels()}
+    kernels = {name: kernel for _, name, kernel in module.kernels()}
     calls, seconds = module.calls_of_kernels(lambda: objective.value_gradient(weights))
     assert {"chain.forward", "chain.backward"} < set(calls)
     assert 0 <= sum(kernel.seconds for kernel in calls.values()) <= seconds
     assert min(kernel.n_bytes for kernel in calls.values()) > 0
-    assert found.items() <= {name: kernel for _, name, kernel in module.kernels()}.items()
+    assert kernels.items() <= {name: kernel for _, name, kernel in module.kernels()}.items()
 
 
 @pytest.mark.slow

@@ -75,8 +75,8 @@ def test_objective_and_gradient(fit, class_weight, sample_weight):
     own = np.ones(len(X)) if sample_weight is None else sample_weight
     weight = own * mean_weights(Y, balanced(Y, own) if class_weight == "balanced" else class_weight)
     penalty = (crf._weights**2).sum() / 2
-    there = own > 0  # the others may have segments that are too long
-    log_likelihood = weight[there] @ crf.log_likelihood(X, Y)[there]
+    is_used = own > 0  # the others may have segments that are too long
+    log_likelihood = weight[is_used] @ crf.log_likelihood(X, Y)[is_used]
     assert crf.objective_history_[-1] == pytest.approx(penalty - log_likelihood, rel=1e-10)
 
     rng, objective = np.random.default_rng(0), captured["objective"]

@@ -269,10 +269,10 @@ def test_pattern_marginals_refuse_what_is_no_pattern(fitted):
 def orders_by_feature(crf):
     """Return for each feature name the orders of the patterns it has a weight with."""
     entries = crf.coef_.tocoo()
-    found = {name: set() for name in crf.feature_names_in_}
+    orders = {name: set() for name in crf.feature_names_in_}
     for row, column in zip(entries.row, entries.col, strict=True):
-        found[crf.feature_names_in_[column]].add(len(crf.patterns_[row]) - 1)
-    return found
+        orders[crf.feature_names_in_[column]].add(len(crf.patterns_[row]) - 1)
+    return orders
 
 
 def test_feature_order():
@@ -291,8 +291,8 @@ def test_feature_order():
         "word:old": {0, 1},
         "word:the": set(),
     }
-    others = HighOrderCRF(feature_order={"word:m": (1,)}, **parameters).fit(X, Y)
-    assert orders_by_feature(others)["word:old"] == {0}
+    unmatched = HighOrderCRF(feature_order={"word:m": (1,)}, **parameters).fit(X, Y)
+    assert orders_by_feature(unmatched)["word:old"] == {0}
     assert orders_by_feature(HighOrderCRF(feature_order={"": (1,)}, **parameters).fit(X, Y)) == dict.fromkeys(
         names, {1}
     )
@@ -434,8 +434,8 @@ def test_warm_start_matches_patterns_and_features_by_name():
         assert crf.pattern_coef_[row] == (0 if old_row is None else before[0][old_row])
         for column, name in enumerate(crf.feature_names_in_):
             value = crf.coef_.toarray()[row, column]
-            known = old_row is not None and name in before[3]
-            expected = before[1][old_row, before[3].index(name)] if known else 0
+            is_old = old_row is not None and name in before[3]
+            expected = before[1][old_row, before[3].index(name)] if is_old else 0
             assert value in (expected, 0)  # 0 where the pair is not in the new training data
     assert np.count_nonzero(crf.coef_.toarray()) > 5
 

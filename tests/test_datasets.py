@@ -28,21 +28,21 @@ from sklearn_hocrf.metrics import extract_segments
 
 def successors(y, order):
     """Return {context of ``order`` labels: counts of the labels that follow}."""
-    found = defaultdict(Counter)
+    counts = defaultdict(Counter)
     for labels in y:
         labels = [int(label) for label in labels]
         for stop in range(order, len(labels)):
-            found[tuple(labels[stop - order : stop])][labels[stop]] += 1
-    return found
+            counts[tuple(labels[stop - order : stop])][labels[stop]] += 1
+    return counts
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_labels_follow_a_chain_of_exactly_the_given_order(order):
     _, y = make_markov_sequences(600, order=order, n_successors=2, random_state=order)
-    found = successors(y, order)
-    assert len(found) == 5**order
-    assert max(len(counts) for counts in found.values()) == 2
-    assert min(len(counts) for counts in found.values() if counts.total() > 200) == 2
+    label_counts = successors(y, order)
+    assert len(label_counts) == 5**order
+    assert max(len(counts) for counts in label_counts.values()) == 2
+    assert min(len(counts) for counts in label_counts.values() if counts.total() > 200) == 2
     if order > 0:
         assert max(len(counts) for counts in successors(y, order - 1).values()) > 2
 
@@ -138,8 +138,8 @@ def test_digit_word_parameters_out_of_range(parameters, message):
 def test_digits_follow_a_nested_chain(n_successors):
     _, _, y_train, y_test = make_digit_words(3000, 1, n_successors=n_successors, noise=0, random_state=1)
     for order, number in enumerate(n_successors, start=1):
-        found = successors([*y_train, *y_test], order)
-        assert max(len(counts) for counts in found.values()) == number
+        digit_counts = successors([*y_train, *y_test], order)
+        assert max(len(counts) for counts in digit_counts.values()) == number
     assert len(successors(y_train, 1)) == 10
     later = successors(y_train, len(n_successors) + 1)  # one more digit of context leaves the choice as it is
     often = [len(counts) for counts in later.values() if counts.total() > 200]

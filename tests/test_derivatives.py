@@ -77,9 +77,9 @@ def differences(model, plan, direction, step=1e-3):
     return 1.5 * slopes[0] - 0.6 * slopes[1] + 0.1 * slopes[2]
 
 
-def assert_close(found, expected, rtol=1e-8):
+def assert_close(actual, expected, rtol=1e-8):
     """Compare vectors to a precision relative to the largest component."""
-    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * max(np.abs(expected).max(initial=0.0), 1e-3))
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * max(np.abs(expected).max(initial=0.0), 1e-3))
 
 
 def assert_derivative(model, batch, rtol=1e-8):
@@ -122,9 +122,9 @@ def assert_enumerated(model, batch, module, case, rtol):
     plan = plan_of(model, batch)
     for seed in range(2):
         direction = some_direction(model, seed)
-        found = model.hessian_vector_product(plan, direction, sequence_weight)
-        assert found.shape == (model.layout.n_weights,)
-        np.testing.assert_allclose(found, matrix @ direction, rtol=rtol, atol=rtol * max(np.abs(matrix).max(), 1.0))
+        product = model.hessian_vector_product(plan, direction, sequence_weight)
+        assert product.shape == (model.layout.n_weights,)
+        np.testing.assert_allclose(product, matrix @ direction, rtol=rtol, atol=rtol * max(np.abs(matrix).max(), 1.0))
 
 
 @given(cases(forbid=True).filter(is_possible))
@@ -269,8 +269,8 @@ def test_large_weights_keep_their_digits():
         sparse.csr_array((len(model.layout.patterns.lengths), model.layout.n_features)),
     )
     assert np.abs(model.hessian_vector_product(plan, labels)).max() < 1e-6  # every position has one label
-    found = model.hessian_vector_product(plan, direction + labels)
-    assert_close(found, model.hessian_vector_product(plan, direction), 1e-7)
+    product = model.hessian_vector_product(plan, direction + labels)
+    assert_close(product, model.hessian_vector_product(plan, direction), 1e-7)
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
@@ -321,9 +321,9 @@ def test_any_number_of_threads_gives_the_same_bits(bound):
 def test_weights_of_sequences(make):
     model, batch = make(10, [9, 3, 14, 1, 6])
     weight, direction = np.array([1.0, 0.0, 2.0, 0.0, 0.5]), some_direction(model)
-    found = model.hessian_vector_product(plan_of(model, batch), direction, weight)
+    product = model.hessian_vector_product(plan_of(model, batch), direction, weight)
     parts = [model.hessian_vector_product(plan_of(model, one), direction) for one in batch]
-    assert_close(found, sum(c * part for c, part in zip(weight, parts, strict=True)), 1e-11)
+    assert_close(product, sum(c * part for c, part in zip(weight, parts, strict=True)), 1e-11)
 
 
 @pytest.mark.parametrize("make", [chain_model, segment_model])

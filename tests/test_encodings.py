@@ -97,15 +97,15 @@ def test_tags_say_what_the_segments_are_and_back(encoding, sequences):
 @given(st.data())
 def test_broken_tags_are_read_as_conlleval_reads_them(encoding, data):
     seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
-    known = ["O"] + [f"{p}-{label}" for p in PREFIXES[encoding] if p != "O" for label in ("X", "Y")]
-    tags = data.draw(st.lists(st.lists(st.sampled_from(known), max_size=6), max_size=3))
+    all_tags = ["O"] + [f"{p}-{label}" for p in PREFIXES[encoding] if p != "O" for label in ("X", "Y")]
+    tags = data.draw(st.lists(st.lists(st.sampled_from(all_tags), max_size=6), max_size=3))
     segments = read(tags, encoding)
     offsets = np.cumsum([0, *map(len, tags)])
-    for sequence, found in zip(tags, segment_lists(segments, offsets, LABELS), strict=True):
+    for sequence, spans in zip(tags, segment_lists(segments, offsets, LABELS), strict=True):
         entities = [(start, stop + 1, label) for label, start, stop in seqeval.get_entities(sequence)]
-        assert [segment for segment in found if segment[2] != "O"] == entities
-        assert all(stop - start == 1 for start, stop, label in found if label == "O")
-        assert [t for start, stop, _ in found for t in range(start, stop)] == list(range(len(sequence)))
+        assert [segment for segment in spans if segment[2] != "O"] == entities
+        assert all(stop - start == 1 for start, stop, label in spans if label == "O")
+        assert [t for start, stop, _ in spans for t in range(start, stop)] == list(range(len(sequence)))
 
 
 @given(st.lists(st.lists(st.sampled_from("AB"), max_size=6), max_size=4))
@@ -114,14 +114,14 @@ def test_runs_are_maximal(sequences):
     codes = np.array(["AB".index(label) for sequence in sequences for label in sequence], dtype=np.int32)
     segments = segments_of_labels(codes, offsets)
     np.testing.assert_array_equal(token_labels(segments), codes)
-    for sequence, found in zip(sequences, segment_lists(segments, offsets, "AB"), strict=True):
+    for sequence, runs in zip(sequences, segment_lists(segments, offsets, "AB"), strict=True):
         expected = []
         for t, label in enumerate(sequence):
             if expected and expected[-1][2] == label:
                 expected[-1] = (expected[-1][0], t + 1, label)
             else:
                 expected.append((t, t + 1, label))
-        assert found == expected
+        assert runs == expected
 
 
 def test_segments_of_single_tokens():
@@ -183,16 +183,16 @@ def test_possible_tags_are_those_that_occur(encoding, longest):
     sequences = [[(d, y)] for y in range(3) for d in range(1, min(longest[y], 6) + 1)]
     tags = tags_of_segments(to_segments(sequences)[0], encoding, outside=0)
     expected = set(zip(tags.prefix.tolist(), tags.label.tolist(), strict=True))
-    known = possible_tags(encoding, longest, outside=0)
-    assert set(zip(known.prefix.tolist(), known.label.tolist(), strict=True)) == expected
-    numbers = tag_numbers(tags, known)
-    np.testing.assert_array_equal(known.prefix[numbers], tags.prefix)
-    np.testing.assert_array_equal(known.label[numbers], tags.label)
+    possible = possible_tags(encoding, longest, outside=0)
+    assert set(zip(possible.prefix.tolist(), possible.label.tolist(), strict=True)) == expected
+    numbers = tag_numbers(tags, possible)
+    np.testing.assert_array_equal(possible.prefix[numbers], tags.prefix)
+    np.testing.assert_array_equal(possible.label[numbers], tags.label)
 
 
 def test_without_an_outside_every_label_has_tags():
-    known = possible_tags("bio", [1, 2], outside=-1)
-    assert list(zip(known.prefix.tolist(), known.label.tolist(), strict=True)) == [(B, 0), (B, 1), (I, 1)]
+    possible = possible_tags("bio", [1, 2], outside=-1)
+    assert list(zip(possible.prefix.tolist(), possible.label.tolist(), strict=True)) == [(B, 0), (B, 1), (I, 1)]
 
 
 @pytest.mark.parametrize("encoding", ["bio", "bioes"])
@@ -202,14 +202,14 @@ def test_channels_are_where_a_token_has_the_tag(encoding, sequences):
     segments, offsets = to_segments(sequences)
     n_tokens = int(offsets[-1])
     tags = tags_of_segments(segments, encoding, outside=0)
-    known = possible_tags(encoding, [1, 4, 4], outside=0)
-    for number, (label, channel) in enumerate(tag_channels(known, encoding)):
+    possible = possible_tags(encoding, [1, 4, 4], outside=0)
+    for number, (label, channel) in enumerate(tag_channels(possible, encoding)):
         block = TokenBlock(channel, np.zeros(1, np.int32), "")
         batch = SequenceBatch(offsets, np.arange(n_tokens + 1), np.zeros(n_tokens), None, 1, blocks=(block,))
         of_label = segments.codes == label
         counted = segment_features(batch, segments.start[of_label], segments.stop[of_label]).sum(axis=1)
         owner = np.repeat(np.arange(len(of_label)), segments.lengths)
-        has_tag = np.bincount(owner[tag_numbers(tags, known) == number], minlength=len(of_label))
+        has_tag = np.bincount(owner[tag_numbers(tags, possible) == number], minlength=len(of_label))
         np.testing.assert_array_equal(np.asarray(counted).ravel(), has_tag[of_label])
         assert not has_tag[~of_label].any()
 

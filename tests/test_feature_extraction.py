@@ -76,10 +76,10 @@ def attributes_of(batch, names):
     """Return one {name: value} per token, and check that no token holds a feature twice."""
     answer = []
     for start, stop in zip(batch.indptr[:-1], batch.indptr[1:], strict=True):
-        found = batch.indices[start:stop]
-        assert len(set(found)) == len(found)
-        values = np.ones(len(found)) if batch.values is None else batch.values[start:stop]
-        answer.append(dict(zip(names[found], values.tolist(), strict=True)))
+        columns = batch.indices[start:stop]
+        assert len(set(columns)) == len(columns)
+        values = np.ones(len(columns)) if batch.values is None else batch.values[start:stop]
+        answer.append(dict(zip(names[columns], values.tolist(), strict=True)))
     return answer
 
 
@@ -125,14 +125,14 @@ def test_equals_reference(train, test, templates, options, min_count, table_fact
     for name in (name for sequence in expected for token in sequence for name in token):
         counts[name] = counts.get(name, 0) + 1
     always = {"bias", "__BOS__", "__EOS__"}
-    known = {name for name, count in counts.items() if count >= min_count or name in always}
+    kept = {name for name, count in counts.items() if count >= min_count or name in always}
     names = extractor.get_feature_names_out()
-    assert set(names) >= known
+    assert set(names) >= kept
     assert len(names) == extractor.n_features_out_
     for batch, X in zip(batches, (train, train, test), strict=True):
         assert batch.lengths.tolist() == list(map(len, X))
         expected = [token for s in X for token in reference_attributes(s, templates, **options)]
-        expected = [{name: value for name, value in token.items() if name in known} for token in expected]
+        expected = [{name: value for name, value in token.items() if name in kept} for token in expected]
         assert attributes_of(batch, names) == expected
 
 
@@ -143,11 +143,11 @@ def test_numbers_too_many_for_one_key(monkeypatch):
     templates = [(("w", -1), ("w", 0), ("p", 1), ("w", 2)), (("w", 0), ("p", 0), ("w", 1))]
     extractor = SequenceFeatureExtractor(templates, padding="mark").fit(train)
     names = extractor.get_feature_names_out()
-    known = {name for s in train for token in reference_attributes(s, templates, "mark") for name in token}
-    assert set(names) == known
+    learned = {name for s in train for token in reference_attributes(s, templates, "mark") for name in token}
+    assert set(names) == learned
     for X in (train, test):
         expected = [token for s in X for token in reference_attributes(s, templates, "mark")]
-        expected = [{name: 1.0 for name in token if name in known} for token in expected]
+        expected = [{name: 1.0 for name in token if name in learned} for token in expected]
         assert attributes_of(extractor.transform(X), names) == expected
 
 
@@ -605,9 +605,9 @@ def test_chunking_template_has_the_published_number_of_weights(conll2000):
 def test_chunking_template_equals_dicts_of_attributes(conll2000):
     X = conll2000[0][:500]
     extractor = SequenceFeatureExtractor(CHUNKING, fields=["w", "p"], padding="drop")
-    found = attributes_of(extractor.fit_transform(X), extractor.get_feature_names_out())
+    attributes = attributes_of(extractor.fit_transform(X), extractor.get_feature_names_out())
     as_dicts = ([{"w": w, "p": p} for w, p in s] for s in X)
-    assert found == [token for s in as_dicts for token in reference_attributes(s, CHUNKING, "drop")]
+    assert attributes == [token for s in as_dicts for token in reference_attributes(s, CHUNKING, "drop")]
 
 
 def test_rows_of_a_data_frame_are_tokens():

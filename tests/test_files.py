@@ -45,11 +45,11 @@ def write(path, content):
     return path
 
 
-def same(found, expected):
+def same(actual, expected):
     """Whether two pairs of X and y are equal; letters come as arrays."""
-    for x, y in zip(found[0], expected[0], strict=True):
+    for x, y in zip(actual[0], expected[0], strict=True):
         assert_array_equal(x, y)
-    assert found[1] == expected[1]
+    assert actual[1] == expected[1]
 
 
 # -------------------------------------------------------------------------------------------------- what reads the same

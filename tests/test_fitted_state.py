@@ -49,14 +49,14 @@ def answers(model):
 
 def arrays_of(model):
     layout = model._layout
-    found = [
+    parts = [
         model._weights,
         *layout.automaton,
         *layout.arc_structure,
         *layout.pairs,
     ]
-    found += [*layout.arc_columns, *layout.patterns, *layout.features[:2], layout.pair_feature, layout.pair_pattern]
-    return [array for array in found if isinstance(array, np.ndarray)]
+    parts += [*layout.arc_columns, *layout.patterns, *layout.features[:2], layout.pair_feature, layout.pair_pattern]
+    return [array for array in parts if isinstance(array, np.ndarray)]
 
 
 def through_joblib(model, folder):
@@ -340,19 +340,19 @@ def test_interrupts_leave_the_old_model_or_the_new_one(crf, method):
     assert possible[0] != possible[1]
     labeler = base.BaseSequenceLabeler
     codes = {f.__code__ for f in (labeler._keep, labeler._attributes_of, labeler.fit.__wrapped__, crf.set_params)}
-    number, found = 1, []
+    number, states = 1, []
     while True:
         model = copy.copy(old)
         came = interrupted(lambda model=model: getattr(model, method)(*arguments), number, codes)
-        found.append((answers(model), model.n_features_in_, model.n_iter_, model.classes_.tolist()))
-        assert found[-1] in possible
+        states.append((answers(model), model.n_features_in_, model.n_iter_, model.classes_.tolist()))
+        assert states[-1] in possible
         assert vars(model).keys() == vars(old).keys()
         if not came:
             break
         number += 1
     assert number > 20
-    assert found[0] == possible[0]
-    assert found[-2] == found[-1] == possible[1]
+    assert states[0] == possible[0]
+    assert states[-2] == states[-1] == possible[1]
 
 
 def test_warnings_come_when_the_model_is_there(crf):

@@ -83,8 +83,8 @@ def test_long_calls_give_the_same_bits():
     assert plan.calls_are_long
     assert not SegmentPlan(model.layout, batch[2:3], schedule).calls_are_long
     for n_jobs in (None, 2):
-        found = model.expectations(plan, n_jobs=n_jobs)
-        for one, two in zip(found, expected, strict=True):
+        actual = model.expectations(plan, n_jobs=n_jobs)
+        for one, two in zip(actual, expected, strict=True):
             np.testing.assert_array_equal(one, two)
     empty = SegmentModel(to_segment_layout(case), model.weights, schedule=schedule).log_partition(batch[2:3])
     assert empty.tolist() == [0.0]

@@ -26,8 +26,8 @@ def answers(chain, batch):
     return expected.log_z, chain.marginals(batch), expected.counts, chain.log_score(batch, chain.decode(batch))
 
 
-def assert_same(found, expected, rtol=1e-10):
-    for one, two in zip(found, expected, strict=True):
+def assert_same(actual, expected, rtol=1e-10):
+    for one, two in zip(actual, expected, strict=True):
         np.testing.assert_allclose(one, two, rtol=rtol, atol=1e-11)
 
 
@@ -81,9 +81,11 @@ def test_forbidden_arcs_need_no_twin(twin_passes):
     rng = np.random.default_rng(1)
     case = random_case(rng, 3, rng.integers(1, 40, 19), 2, 8, 1.0, [(0,)], forbidden=0.4)
     chain, batch = to_chain_model(case)
-    found = answers(chain, batch)
+    actual = answers(chain, batch)
     assert twin_passes.calls == 0
-    np.testing.assert_allclose(found[0], [oracle.dynamic_program(case.model, s)[0] for s in case.sequences], rtol=1e-12)
+    np.testing.assert_allclose(
+        actual[0], [oracle.dynamic_program(case.model, s)[0] for s in case.sequences], rtol=1e-12
+    )
 
 
 def test_the_twin_works_on_suspect_sequences_only(twin_passes):
@@ -140,9 +142,9 @@ def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias):
 
 
 def test_golden_underflow_takes_the_twin(twin_passes):
-    known, case = golden_case("underflow")
+    golden, case = golden_case("underflow")
     chain, batch = to_chain_model(case)
-    assert chain.log_partition(batch)[0] == pytest.approx(known["log_partition_printed"], rel=1e-14)
+    assert chain.log_partition(batch)[0] == pytest.approx(golden["log_partition_printed"], rel=1e-14)
     assert twin_passes.calls == 1
 
 
@@ -219,9 +221,9 @@ def test_the_twin_keeps_its_digits_on_long_sequences():
     chain, _ = to_chain_model(random_case(rng, 3, [0], 3, 30, 300.0, [(0,), (1,)]))
     rows = sparse.csr_array(rng.normal(size=(n_tokens, 2)))
     batch = SequenceBatch.from_csr(rows, [0, n_tokens])
-    found = chain.expectations(chain.plan(batch))
-    assert found.log_z[0] > 8e6
-    assert chain.layout.pattern_coef(found.counts)[:3].sum() == pytest.approx(n_tokens, rel=1e-13)
+    expectations = chain.expectations(chain.plan(batch))
+    assert expectations.log_z[0] > 8e6
+    assert chain.layout.pattern_coef(expectations.counts)[:3].sum() == pytest.approx(n_tokens, rel=1e-13)
     middle = SequenceBatch.from_csr(rows[9000:10_000], [0, 1000])
     np.testing.assert_allclose(chain.marginals(middle)[300:-300], chain.marginals(batch)[9300:9700], atol=1e-12)
 
@@ -231,15 +233,15 @@ def test_two_python_threads_at_once():
     rng = np.random.default_rng(5)
     chain, batch = to_chain_model(random_case(rng, 3, rng.integers(1, 60, 100), 2, 8, 1.0, [(0,), (1,)]))
     expected = chain.marginals(batch)
-    found = [None] * 4
+    answers_of_threads = [None] * 4
 
     def work(i):
-        found[i] = chain.marginals(batch, n_jobs=2)
+        answers_of_threads[i] = chain.marginals(batch, n_jobs=2)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for marginals in found:
+    for marginals in answers_of_threads:
         np.testing.assert_array_equal(marginals, expected)

@@ -37,8 +37,8 @@ any_kind = st.one_of(*KINDS.values()).filter(is_possible)
 bias_only = st.one_of(KINDS["bias_only_patterns"], KINDS["extreme_bias_only_patterns"])
 
 
-def close(found, expected, atol=1e-10):
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=atol)
+def close(actual, expected, atol=1e-10):
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=atol)
 
 
 def flat(lists):
@@ -77,17 +77,17 @@ def check_best_paths(case, chain, batch):
 
 @pytest.mark.parametrize("name", ["jmlr_appendix_b", "jmlr_appendix_b_unconditional", "underflow"])
 def test_golden(name):
-    known, case = golden_case(name)
+    golden, case = golden_case(name)
     chain, batch = to_chain_model(case)
-    close(chain.log_partition(batch), [known["log_partition"]])
-    asked = [*case.single_labels, *(tuple(z) for z in known["asked"])]
-    close(chain.pattern_marginals(batch, asked), known["marginals"])
-    close(chain.marginals(batch), [line[: case.model.n_labels] for line in known["marginals"]])
-    assert chain.decode(batch).tolist() == known["best_paths"][0]
+    close(chain.log_partition(batch), [golden["log_partition"]])
+    asked = [*case.single_labels, *(tuple(z) for z in golden["asked"])]
+    close(chain.pattern_marginals(batch, asked), golden["marginals"])
+    close(chain.marginals(batch), [line[: case.model.n_labels] for line in golden["marginals"]])
+    assert chain.decode(batch).tolist() == golden["best_paths"][0]
     # printed digits
-    assert chain.log_partition(batch)[0] == pytest.approx(known["log_partition_printed"], abs=5e-4)
-    if "marginals_printed" in known:
-        assert chain.pattern_marginals(batch, asked).round(2).tolist() == known["marginals_printed"]
+    assert chain.log_partition(batch)[0] == pytest.approx(golden["log_partition_printed"], abs=5e-4)
+    if "marginals_printed" in golden:
+        assert chain.pattern_marginals(batch, asked).round(2).tolist() == golden["marginals_printed"]
 
 
 def test_golden_underflow_beside_other_sequences():
@@ -169,9 +169,9 @@ def test_reversing_sequences_and_patterns_keeps_log_z(case):
     chain, batch = to_chain_model(case)
     other, turned_batch = to_chain_model(turned)
     close(other.log_partition(turned_batch), chain.log_partition(batch))
-    there = np.split(chain.marginals(batch), batch.offsets[1:-1])
-    back = np.split(other.marginals(turned_batch), batch.offsets[1:-1])
-    for one, two in zip(there, back, strict=True):
+    forward = np.split(chain.marginals(batch), batch.offsets[1:-1])
+    backward = np.split(other.marginals(turned_batch), batch.offsets[1:-1])
+    for one, two in zip(forward, backward, strict=True):
         close(two[::-1], one)
 
 

@@ -169,13 +169,13 @@ def test_perfect_predictions_leave_nothing():
 @every_order
 def test_every_n_jobs_gives_the_same_bits(feature_orders):
     lengths = np.random.default_rng(4).integers(0, 25, 90)
-    found = []
+    results = []
     for n_jobs in (1, 2, 3):
         layout, objective = prepare(training_case(feature_orders, lengths), n_jobs=n_jobs)
-        found.append(objective.value_gradient(np.random.default_rng(5).normal(size=layout.n_weights)))
-    for value, gradient in found[1:]:
-        assert value == found[0][0]
-        np.testing.assert_array_equal(gradient, found[0][1])
+        results.append(objective.value_gradient(np.random.default_rng(5).normal(size=layout.n_weights)))
+    for value, gradient in results[1:]:
+        assert value == results[0][0]
+        np.testing.assert_array_equal(gradient, results[0][1])
 
 
 @every_order
@@ -187,9 +187,9 @@ def test_long_sequences_are_cut_by_position(feature_orders):
     _, in_parts = prepare(case, schedule=Schedule(cut_size=5000))
     tasks = [task for chunk in in_parts.problem.matching.plan.chunks for task in chunk]
     assert max(len(task.tiles) for task in tasks) > 2
-    found = in_parts.value_gradient(w)
-    assert found[0] == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-11)
+    actual = in_parts.value_gradient(w)
+    assert actual[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(actual[1], gradient, rtol=1e-9, atol=1e-11)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

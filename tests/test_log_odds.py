@@ -86,18 +86,18 @@ def test_equals_the_definition(kind, per_label, max_length):
     names = [name if label is None else f"{name}={label}" for name in kinds for label in labels]
     assert extractor.get_feature_names_out().tolist() == list(full.feature_names) == names
     segments = candidates(full)
-    for (n, u, v), all_values, others in zip(
+    for (n, u, v), all_values, left_out_values in zip(
         segments, values_of(full, segments), values_of(left_out, segments), strict=True
     ):
         string = X[n][u:v]
         rest = [m for m in range(len(X)) if m != n]
         X_rest, y_rest = [X[m] for m in rest], [SEGMENTS[m] for m in rest]
         assert all_values == pytest.approx(expected_values(X, SEGMENTS, string, kinds, labels, 0.7, longest))
-        assert others == pytest.approx(expected_values(X_rest, y_rest, string, kinds, labels, 0.7, longest))
+        assert left_out_values == pytest.approx(expected_values(X_rest, y_rest, string, kinds, labels, 0.7, longest))
     unseen = extractor.transform([list("abx"), list("bab")])
-    for (n, u, v), found in zip(candidates(unseen), values_of(unseen, candidates(unseen)), strict=True):
+    for (n, u, v), values in zip(candidates(unseen), values_of(unseen, candidates(unseen)), strict=True):
         string = ["abx", "bab"][n][u:v]
-        assert found == pytest.approx(expected_values(X, SEGMENTS, list(string), kinds, labels, 0.7, longest))
+        assert values == pytest.approx(expected_values(X, SEGMENTS, list(string), kinds, labels, 0.7, longest))
 
 
 SEQUENCES = st.lists(
@@ -115,8 +115,8 @@ def test_leaving_one_out_is_fitting_without_it(sequences, per_label):
     for n in range(len(X)):
         alone = clone(extractor).fit(X[:n] + X[n + 1 :], y[:n] + y[n + 1 :]).transform(X[n : n + 1])
         segments = candidates(alone)
-        for found, expected in zip(values_of(batch[n], segments), values_of(alone, segments), strict=True):
-            assert found == pytest.approx(expected)
+        for actual, expected in zip(values_of(batch[n], segments), values_of(alone, segments), strict=True):
+            assert actual == pytest.approx(expected)
 
 
 def test_rows_of_few_candidates_leave_out_the_whole_sequence():
@@ -164,11 +164,11 @@ def test_encodings(encoding, y):
     assert extractor.max_length_ == 3
     expected = {"a": (2, 5), "b": (2, 6), "c": (3, 2), "ab": (2, 4), "bca": (1, 2), "bc": (1, 2)}
     batch = extractor.transform([list(string) for string in expected])
-    found = values_of(batch, [(n, 0, len(string)) for n, string in enumerate(expected)])
-    for values, (w, n) in zip(found, expected.values(), strict=True):
+    actual = values_of(batch, [(n, 0, len(string)) for n, string in enumerate(expected)])
+    for values, (w, n) in zip(actual, expected.values(), strict=True):
         assert values.get("log_odds", 0.0) == pytest.approx(np.log((w + 1) / (n + 1)))
-    assert found[2]["log_odds=O"] == pytest.approx(np.log(3 / 4))  # c: 2 of 5
-    assert found[2]["log_odds=_"] == pytest.approx(np.log(2 / 5))
+    assert actual[2]["log_odds=O"] == pytest.approx(np.log(3 / 4))  # c: 2 of 5
+    assert actual[2]["log_odds=_"] == pytest.approx(np.log(2 / 5))
 
 
 def test_strings_that_say_nothing():

@@ -44,9 +44,9 @@ def chain_counts(case, rows, labels):
         for start in range(t + 1):
             pattern = tuple(labels[start : t + 1])
             for feature, value in [(None, 1.0), *row.items()]:
-                known = case.model.patterns if feature is None else case.model.features
+                weighted = case.model.patterns if feature is None else case.model.features
                 key = pattern if feature is None else (feature, pattern)
-                if key in known:
+                if key in weighted:
                     counts[feature, pattern] = counts.get((feature, pattern), 0.0) + value
     return counts
 
@@ -54,11 +54,11 @@ def chain_counts(case, rows, labels):
 def chain_answers(case, number):
     """Return {labelling: (score, wrong tokens, counts)} of one sequence, and the true labelling."""
     rows, truth = case.sequences[number], case.labels[number]
-    found = {}
+    answers = {}
     for labels in oracle.labellings(case.model.n_labels, len(rows)):
         wrong = sum(a != b for a, b in zip(labels, truth, strict=True))
-        found[labels] = oracle.score(case.model, rows, labels), wrong, chain_counts(case, rows, labels)
-    return found, truth
+        answers[labels] = oracle.score(case.model, rows, labels), wrong, chain_counts(case, rows, labels)
+    return answers, truth
 
 
 def segment_counts(case, sequence, segmentation):
@@ -81,12 +81,12 @@ def token_marks(segmentation, repeats):
 
 def segment_answers(case, number):
     sequence, truth = case.sequences[number], case.segmentations[number]
-    right, found = token_marks(truth, case.model.repeats), {}
+    right, answers = token_marks(truth, case.model.repeats), {}
     for segmentation, score in so.scores(case.model, sequence).items():
         marks = token_marks(segmentation, case.model.repeats)
         wrong = sum(a != b for a, b in zip(marks, right, strict=True))
-        found[segmentation] = score, wrong, segment_counts(case, sequence, segmentation)
-    return found, truth
+        answers[segmentation] = score, wrong, segment_counts(case, sequence, segmentation)
+    return answers, truth
 
 
 def subtract(one, other):
@@ -104,9 +104,9 @@ def spread(layout, vector):
     """Return a vector of weights' values as {(feature or None, pattern): value}, without zeros."""
     patterns = layout.patterns.tuples()
     coef = layout.coef(vector).tocoo()
-    found = {(None, patterns[z]): x for z, x in enumerate(layout.pattern_coef(vector)) if x}
-    found |= {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
-    return found
+    nonzero = {(None, patterns[z]): x for z, x in enumerate(layout.pattern_coef(vector)) if x}
+    nonzero |= {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
+    return nonzero
 
 
 def to_problem(case, sequence_weight=None, **options):
@@ -141,25 +141,25 @@ def check_decoding(case, cost):
         best, winners = best_answers(answers, cost)
         assert maxima[number] == pytest.approx(best, rel=1e-9, abs=1e-9)
         total += weight[number] * (best - answers[truth][0])
-        for found in together[number], *alone.argmax(np.array([number])):
-            value = found.cost - found.difference @ w[found.indices]
+        for argmax in together[number], *alone.argmax(np.array([number])):
+            value = argmax.cost - argmax.difference @ w[argmax.indices]
             assert value == pytest.approx(weight[number] * (best - answers[truth][0]), rel=1e-9, abs=1e-9)
-            assert len(np.unique(found.indices)) == len(found.indices)
+            assert len(np.unique(argmax.indices)) == len(argmax.indices)
             dense = np.zeros(len(w))
-            dense[found.indices] = found.difference
+            dense[argmax.indices] = argmax.difference
             assert any(
-                is_same(spread(problem.layout, dense), found.cost, answers, truth, y, weight[number], cost)
+                is_same(spread(problem.layout, dense), argmax.cost, answers, truth, y, weight[number], cost)
                 for y in winners
             )
     objective = Hinge(cost) if cost else Perceptron()
     assert objective.bind(problem).value(w) == pytest.approx(total, rel=1e-9, abs=1e-8)
 
 
-def is_same(difference, found_cost, answers, truth, y, weight, cost):
+def is_same(difference, argmax_cost, answers, truth, y, weight, cost):
     """Say whether a difference of features and a cost are those of the labelling y."""
     expected = subtract(answers[truth][2], answers[y][2])
     keys = {*expected, *difference}
-    return math.isclose(found_cost, weight * cost * answers[y][1], abs_tol=1e-12) and all(
+    return math.isclose(argmax_cost, weight * cost * answers[y][1], abs_tol=1e-12) and all(
         math.isclose(difference.get(key, 0.0), weight * expected.get(key, 0.0), rel_tol=1e-9, abs_tol=1e-9)
         for key in keys
     )
@@ -224,13 +224,13 @@ def test_lanes_and_lone_sequences_agree_and_so_do_weights_that_move(name):
     values = weight * (margins.maxima(problem.model(w)) - problem.model(w).log_score(problem.batch, problem.truth))
     for source in moving, fresh:
         together = source.argmax(every)
-        for number, found in zip(every, together, strict=True):
+        for number, argmax in zip(every, together, strict=True):
             (alone,) = source.argmax(np.array([number]))
-            assert alone.cost == pytest.approx(found.cost, abs=1e-12)
-            np.testing.assert_array_equal(np.sort(alone.indices), np.sort(found.indices))
-            value = found.cost - found.difference @ w[found.indices]
+            assert alone.cost == pytest.approx(argmax.cost, abs=1e-12)
+            np.testing.assert_array_equal(np.sort(alone.indices), np.sort(argmax.indices))
+            value = argmax.cost - argmax.difference @ w[argmax.indices]
             assert value == pytest.approx(values[number], rel=1e-9, abs=1e-9)
-    assert sum(len(found.indices) > 0 for found in together) > 20
+    assert sum(len(argmax.indices) > 0 for argmax in together) > 20
 
 
 def test_pruned_and_pickled_layouts_compare_as_well():
@@ -393,8 +393,8 @@ def test_perceptron_returns_the_mean_of_all_steps(kind):
     random, answers = np.random.RandomState(4), answers_of(case)
     for _ in range(report.n_iter):
         for number in random.permutation(len(answers)):
-            (found,) = MaxOracle(problem.margins(0.0), WEIGHTS, w).argmax(np.array([number]))
-            w[found.indices] += found.difference
+            (argmax,) = MaxOracle(problem.margins(0.0), WEIGHTS, w).argmax(np.array([number]))
+            w[argmax.indices] += argmax.difference
             visited.append(w.copy())
         history.append(objective.value(np.mean(visited, axis=0)))
     np.testing.assert_allclose(report.w, np.mean(visited, axis=0), atol=1e-12)

@@ -78,12 +78,12 @@ def test_token_scores_are_those_of_scikit_learn(pair, labels, average, zero_divi
         sample_weight=None if weight is None else np.repeat(weight, [len(labels) for labels in y_true]),
     )
     params = {"labels": labels, "average": average, "zero_division": zero_division, "sample_weight": weight}
-    found = metrics.token_precision_recall_f1(y_true, y_pred, **params)
-    for value, reference in zip(found[: 4 if average is None else 3], expected, strict=False):
+    scores = metrics.token_precision_recall_f1(y_true, y_pred, **params)
+    for value, reference in zip(scores[: 4 if average is None else 3], expected, strict=False):
         np.testing.assert_allclose(value, reference, rtol=1e-14)
     for quantity, score in TOKEN_SCORES.items():
-        np.testing.assert_array_equal(score(y_true, y_pred, **params), getattr(found, quantity))
-    assert found.labels == (sorted(set(flat(y_true) + flat(y_pred))) if labels is None else labels)
+        np.testing.assert_array_equal(score(y_true, y_pred, **params), getattr(scores, quantity))
+    assert scores.labels == (sorted(set(flat(y_true) + flat(y_pred))) if labels is None else labels)
 
 
 @given(labellings("ABC"))
@@ -276,8 +276,8 @@ def test_all_encodings_of_the_same_segments_agree(pair):
             runs if encoding != "runs" else [metrics.extract_segments(one) for one in pair]
         )
         expected = metrics.segment_precision_recall_f1(*runs, encoding="segments")
-        found = metrics.segment_precision_recall_f1(*y, encoding=encoding, ignore=["O"])
-        for one, other in zip(found, expected, strict=True):
+        scores = metrics.segment_precision_recall_f1(*y, encoding=encoding, ignore=["O"])
+        for one, other in zip(scores, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
 
@@ -699,18 +699,18 @@ SCORERS = {name: getattr(metrics, name) for name in metrics.__all__ if name.ends
 
 
 def test_every_scorer_in_cross_validation():
-    others = "bioes_f1_scorer", "segments_f1_scorer"  # for other forms of y
-    scoring = {name: scorer for name, scorer in SCORERS.items() if name not in others}
+    other_forms = "bioes_f1_scorer", "segments_f1_scorer"  # for other forms of y
+    scoring = {name: scorer for name, scorer in SCORERS.items() if name not in other_forms}
     assert len(scoring) >= 7
     for y in (LABELS, [np.array(labels) for labels in LABELS], object_array(LABELS)):
         crf = HighOrderCRF(sigma_reg=0.1)
-        found = cross_validate(crf, X, y, cv=2, scoring=scoring, error_score="raise")
+        results = cross_validate(crf, X, y, cv=2, scoring=scoring, error_score="raise")
         half = len(X) // 2
         predicted = crf.fit(X[half:], y[half:]).predict(X[:half])
         for name, scorer in scoring.items():
-            assert found[f"test_{name}"][0] == scorer._score_func(y[:half], predicted, **scorer._kwargs)
+            assert results[f"test_{name}"][0] == scorer._score_func(y[:half], predicted, **scorer._kwargs)
         expected = seqeval_metrics.f1_score(LABELS[:half], list(map(list, predicted)))
-        assert found["test_bio_f1_scorer"][0] == pytest.approx(expected)
+        assert results["test_bio_f1_scorer"][0] == pytest.approx(expected)
     single = [["S-X" if label != "O" else "O" for label in labels] for labels in LABELS]
     assert cross_val_score(HighOrderCRF(), X, single, cv=2, scoring=metrics.bioes_f1_scorer).min() > 0.8
 
@@ -747,6 +747,6 @@ def test_scorers_take_weights():
     """As scikit-learn hands them on where it is asked to route ``sample_weight``."""
     weight = np.arange(len(X), dtype=float)
     crf = HighOrderCRF(sigma_reg=0.1).fit(X, LABELS)
-    found = metrics.token_accuracy_scorer(crf, X, LABELS, sample_weight=weight)
-    assert found == pytest.approx(crf.score(X, LABELS, sample_weight=weight))
+    accuracy = metrics.token_accuracy_scorer(crf, X, LABELS, sample_weight=weight)
+    assert accuracy == pytest.approx(crf.score(X, LABELS, sample_weight=weight))
     assert metrics.token_accuracy_scorer(crf, X, LABELS) == pytest.approx(crf.score(X, LABELS))

@@ -132,10 +132,10 @@ def test_objective_and_gradient_equal_enumeration(drawn):
     assert value == pytest.approx(expected, rel=1e-10, abs=1e-10)
     assert objective.value(w) == pytest.approx(value, rel=1e-12, abs=1e-12)
     per_sequence = [oracle.gradient(model, rows, labels) for rows, labels, _ in data]
-    for part, found in enumerate(spread(layout, gradient)):
+    for part, derivatives in enumerate(spread(layout, gradient)):
         for key in model[part + 1]:
             exact = math.fsum(c * g[part][key] for c, g in zip(weights, per_sequence, strict=True))
-            assert found.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10)
+            assert derivatives.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10)
 
 
 @pytest.mark.parametrize("unsupported", [False, True])
@@ -200,15 +200,15 @@ def test_splitting_the_data_adds_the_objectives():
 def test_every_n_jobs_gives_the_same_bits(feature_orders):
     lengths = np.random.default_rng(4).integers(0, 25, 90)
     case = training_case(lengths=lengths, feature_orders=feature_orders)
-    found = []
+    results = []
     for n_jobs in (1, 2, 3):
         layout, objective = prepare(case, n_jobs=n_jobs)
         w = np.random.default_rng(5).normal(size=layout.n_weights)
-        found.append((*objective.value_gradient(w), objective.value(w)))
-    for value, gradient, again in found[1:]:
-        assert value == found[0][0]
-        np.testing.assert_array_equal(gradient, found[0][1])
-        assert again == found[0][2]
+        results.append((*objective.value_gradient(w), objective.value(w)))
+    for value, gradient, again in results[1:]:
+        assert value == results[0][0]
+        np.testing.assert_array_equal(gradient, results[0][1])
+        assert again == results[0][2]
 
 
 @pytest.mark.parametrize("feature_orders", [((0,), (0,)), ((0,), (0, 1), (2,))], ids=["order_0", "conjoined"])

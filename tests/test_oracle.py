@@ -100,19 +100,19 @@ def test_empty_sequences_have_one_labelling():
     ("name", "digits"), [("jmlr_appendix_b", 3), ("jmlr_appendix_b_unconditional", 4), ("underflow", 9)]
 )
 def test_published_numbers_to_their_printed_digits(name, digits):
-    known, model = golden(name)
-    log_z = oracle.log_partition(model, known["rows"])
-    assert round(log_z, digits) == known["log_partition_printed"]
-    asked = [(y,) for y in range(model.n_labels)] + [tuple(z) for z in known["asked"]]
-    marginals = oracle.pattern_marginals(model, known["rows"], asked)
-    if "marginals_printed" in known:
-        assert [[round(p, 2) for p in line] for line in marginals] == known["marginals_printed"]
+    golden_numbers, model = golden(name)
+    log_z = oracle.log_partition(model, golden_numbers["rows"])
+    assert round(log_z, digits) == golden_numbers["log_partition_printed"]
+    asked = [(y,) for y in range(model.n_labels)] + [tuple(z) for z in golden_numbers["asked"]]
+    marginals = oracle.pattern_marginals(model, golden_numbers["rows"], asked)
+    if "marginals_printed" in golden_numbers:
+        assert [[round(p, 2) for p in line] for line in marginals] == golden_numbers["marginals_printed"]
     # and the file holds what its script writes
-    assert log_z == pytest.approx(known["log_partition"], rel=1e-14)
-    assert [p for line in marginals for p in line] == pytest.approx(sum(known["marginals"], []), rel=1e-12)
-    best, paths = oracle.best_paths(model, known["rows"])
-    assert best == known["best_score"]
-    assert paths == {tuple(path) for path in known["best_paths"]}
+    assert log_z == pytest.approx(golden_numbers["log_partition"], rel=1e-14)
+    assert [p for line in marginals for p in line] == pytest.approx(sum(golden_numbers["marginals"], []), rel=1e-12)
+    best, paths = oracle.best_paths(model, golden_numbers["rows"])
+    assert best == golden_numbers["best_score"]
+    assert paths == {tuple(path) for path in golden_numbers["best_paths"]}
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_published_numbers_to_their_printed_digits(name, digits):
 )
 def test_dynamic_program_equals_enumeration(model):
     for rows in [], [{"a": 1.0}], [{}, {"a": 2.0, "b": -1.0}, {"b": 0.5}, {}, {"a": -1.0}]:
-        found = oracle.dynamic_program(model, rows)
-        assert found.log_partition == pytest.approx(oracle.log_partition(model, rows), rel=1e-12)
-        assert found.best_score == pytest.approx(oracle.best_paths(model, rows)[0], rel=1e-12)
-        for line, expected in zip(found.marginals, oracle.marginals(model, rows), strict=True):
+        answers = oracle.dynamic_program(model, rows)
+        assert answers.log_partition == pytest.approx(oracle.log_partition(model, rows), rel=1e-12)
+        assert answers.best_score == pytest.approx(oracle.best_paths(model, rows)[0], rel=1e-12)
+        for line, expected in zip(answers.marginals, oracle.marginals(model, rows), strict=True):
             assert line == pytest.approx(expected, abs=1e-12)

@@ -125,10 +125,10 @@ def test_same_seed_same_stream(crf):
 def test_a_pickled_stream_goes_on(crf):
     for x, y in batches(40)[:2]:
         crf.partial_fit(x, y)
-    others = [pickle.loads(pickle.dumps(crf)), copy.deepcopy(crf)]
+    copies = [pickle.loads(pickle.dumps(crf)), copy.deepcopy(crf)]
     x, y = batches(40)[2]
     crf.partial_fit(x, y)
-    for other in others:
+    for other in copies:
         np.testing.assert_array_equal(other.partial_fit(x, y).coef_.toarray(), crf.coef_.toarray())
 
 
@@ -174,11 +174,11 @@ def test_growing_changes_nothing_for_the_other_weights(solver):
         offsets, indptr = np.cumsum([0, *map(len, X)]), np.cumsum([0, *map(len, tokens)])
         return SequenceBatch(offsets, indptr, np.concatenate(tokens), None, len(vocabulary), vocabulary)
 
-    known = clone(base).partial_fit(batch(first[0]), first[1])
-    known.partial_fit(batch(second[0] + strange[0]), second[1] + strange[1])
+    full = clone(base).partial_fit(batch(first[0]), first[1])
+    full.partial_fit(batch(second[0] + strange[0]), second[1] + strange[1])
     places = [number[name] for name in grown.feature_names_in_]
-    np.testing.assert_allclose(grown.coef_.toarray(), known.coef_.toarray()[:, places], rtol=1e-12)
-    np.testing.assert_allclose(grown.pattern_coef_, known.pattern_coef_, rtol=1e-12)
+    np.testing.assert_allclose(grown.coef_.toarray(), full.coef_.toarray()[:, places], rtol=1e-12)
+    np.testing.assert_allclose(grown.pattern_coef_, full.pattern_coef_, rtol=1e-12)
     assert grown.feature_names_in_[-2:].tolist() == ["aaa", "zzz"]
 
 

@@ -67,8 +67,8 @@ def test_order_one_is_crfsuite(c2, tmp_path):
     crf = HighOrderCRF(max_order=1, sigma_reg=(2 * c2) ** -0.5, fit_intercept=False, tol=1e-6, max_iter=5000).fit(X, y)
     assert crf.objective_history_[-1] == pytest.approx(trainer.logparser.last_iteration["loss"], rel=1e-6)
     assert crf.coef_.nnz + np.count_nonzero(crf.pattern_coef_) == trainer.logparser.last_iteration["active_features"]
-    for rows, found in zip(X + unseen, crf.predict_marginals(X + unseen), strict=True):
+    for rows, marginals in zip(X + unseen, crf.predict_marginals(X + unseen), strict=True):
         tagger.set(rows)
         expected = [[tagger.marginal(label, t) for label in crf.classes_] for t in range(len(rows))]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(marginals, expected, rtol=0, atol=1e-4)
     assert crf.predict(unseen) == [tagger.tag(rows) for rows in unseen]

@@ -107,9 +107,9 @@ def test_patterns_may_be_asked_for_twice_and_in_any_order(estimator, y):
     X = [["a"], ["b"], ["a"]]
     model = estimator(max_order=1).fit([X], [y])
     one, two = ("p", "q"), ("q",)
-    found = model.pattern_marginals([X], [two, one, two, one])[0]
+    marginals = model.pattern_marginals([X], [two, one, two, one])[0]
     expected = model.pattern_marginals([X], [one, two])[0]
-    np.testing.assert_array_equal(found, expected[:, [1, 0, 1, 0]])
+    np.testing.assert_array_equal(marginals, expected[:, [1, 0, 1, 0]])
 
 
 def test_classes_of_a_stream_may_repeat():

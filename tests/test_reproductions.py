@@ -65,5 +65,5 @@ def test_numbers_of_weights(load, task, expected):
         pytest.skip(f"the data of {task} is absent")
     batch = module.segment_features().fit_transform(data.X)
     model = module.segment_model(max(expected), max_iter=0).fit(batch, data.y)
-    found = weights_up_to(model)
-    assert {order: found[order] for order in expected} == expected
+    n_weights = weights_up_to(model)
+    assert {order: n_weights[order] for order in expected} == expected

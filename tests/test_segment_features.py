@@ -84,8 +84,8 @@ def values_of(batch, segments):
 def compare(batch, expected_of):
     """Compare all segments of a batch with ``expected_of(n, start, stop)``."""
     segments = all_segments(batch.lengths.tolist())
-    for segment, found in zip(segments, values_of(batch, segments), strict=True):
-        assert found == pytest.approx(expected_of(*segment)), segment
+    for segment, values in zip(segments, values_of(batch, segments), strict=True):
+        assert values == pytest.approx(expected_of(*segment)), segment
 
 
 # ---- data
@@ -136,16 +136,16 @@ def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(encoding):
     segments = [(0, 1), (1, 2), (2, 5), (5, 7)]
     tokens = SequenceFeatureExtractor([("w", 0)], token_features=None).fit_transform(X)
     batch = SegmentFeatureExtractor((), tags="bigrams", tag_encoding=encoding).fit_transform(tokens)
-    found = Counter()
+    counts = Counter()
     for values in values_of(batch, [(0, u, v) for u, v in segments]):
-        found.update({name.replace("w[0]=", ""): value for name, value in values.items()})
+        counts.update({name.replace("w[0]=", ""): value for name, value in values.items()})
     sequence = [tag for u, v in segments for tag in tags_of(v - u, encoding)]
     expected = Counter(f"{tag}:{word}" for tag, word in zip(sequence, X[0], strict=True))
     borders = {u for u, _ in segments}
     for t in range(1, len(sequence)):
         pair = f"{sequence[t - 1]}|" if t in borders else sequence[t - 1] + sequence[t]
         expected[f"{pair}:{X[0][t]}"] += 1
-    assert found == expected
+    assert counts == expected
 
 
 @pytest.mark.parametrize("encoding", ["bio", "bioes"])
@@ -289,10 +289,10 @@ def test_slices_have_the_features_of_the_whole():
     whole = dict(zip(segments, values_of(batch, segments), strict=True))
     for chosen in ([3, 0], [1], [2], [0, 3, 3]):
         part = batch[chosen]
-        for segment, found in zip(
+        for segment, actual in zip(
             all_segments(part.lengths.tolist()), values_of(part, all_segments(part.lengths.tolist())), strict=True
         ):
-            assert found == whole[chosen[segment[0]], *segment[1:]]
+            assert actual == whole[chosen[segment[0]], *segment[1:]]
 
 
 def test_token_features_after_segment_features_are_bag_features():
@@ -385,10 +385,10 @@ def test_identity(train, test, data, min_count):
     def text(tokens):
         return None if None in tokens else "".join(tokens)
 
-    known = known_texts(train, y, min_count, text)
-    assert set(extractor.get_feature_names_out()) == {f"identity={string}" for string in known}
+    learned = known_texts(train, y, min_count, text)
+    assert set(extractor.get_feature_names_out()) == {f"identity={string}" for string in learned}
     for batch, X in zip(batches, (train, test), strict=True):
-        compare(batch, lambda n, u, v, X=X: {f"identity={text(X[n][u:v])}": 1.0} if text(X[n][u:v]) in known else {})
+        compare(batch, lambda n, u, v, X=X: {f"identity={text(X[n][u:v])}": 1.0} if text(X[n][u:v]) in learned else {})
 
 
 def test_no_identity():
@@ -456,12 +456,12 @@ def test_functions(min_count):
     batch = extractor.fit_transform(TOKENS, Y)
     gold = [function_values(X[n], u, v) for n, labels in enumerate(Y) for u, v in runs(labels)]
     counts = Counter(name for values in gold for name in values)
-    known = {name for name, count in counts.items() if count >= min_count}
-    assert extractor.get_feature_names_out().tolist() == sorted(known)
+    kept = {name for name, count in counts.items() if count >= min_count}
+    assert extractor.get_feature_names_out().tolist() == sorted(kept)
     later = EXTRACTOR.transform([[("unseen", 3.0), ("The", 1.0)], [("end", 1.0)]])
 
     def expected(tokens, u, v):
-        return {name: value for name, value in function_values(tokens, u, v).items() if name in known}
+        return {name: value for name, value in function_values(tokens, u, v).items() if name in kept}
 
     compare(batch, lambda n, u, v: expected(X[n], u, v))
     tokens = [("unseen", 3.0), ("The", 1.0)], [("end", 1.0)]

@@ -56,8 +56,8 @@ def answers(model, batch):
     return expected.log_z, model.marginals(batch), expected.counts, probability, best
 
 
-def assert_same(found, expected, atol=1e-11):
-    for one, two in zip(found, expected, strict=True):
+def assert_same(actual, expected, atol=1e-11):
+    for one, two in zip(actual, expected, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-10, atol=atol)
 
 
@@ -199,10 +199,12 @@ def test_a_weight_of_zero_leaves_a_sequence_out_of_the_counts():
     case = mixed_case(7, [9, 3, 14, 1, 6], "whole")
     model, batch = to_segment_model(case)
     weight = np.array([1.0, 0.0, 2.0, 0.0, 0.5])
-    found = model.expectations(SegmentPlan(model.layout, batch), weight)
+    expectations = model.expectations(SegmentPlan(model.layout, batch), weight)
     parts = [model.expectations(SegmentPlan(model.layout, one)) for one in batch]
-    np.testing.assert_allclose(found.counts, sum(c * p.counts for c, p in zip(weight, parts, strict=True)), atol=1e-11)
-    np.testing.assert_allclose(found.log_z, [p.log_z[0] for p in parts], rtol=1e-12)
+    np.testing.assert_allclose(
+        expectations.counts, sum(c * p.counts for c, p in zip(weight, parts, strict=True)), atol=1e-11
+    )
+    np.testing.assert_allclose(expectations.log_z, [p.log_z[0] for p in parts], rtol=1e-12)
 
 
 # --------------------------------------------------------------------------------------------------------------- memory
@@ -319,17 +321,17 @@ def test_no_kernel_is_compiled_again_for_other_data():
 def test_two_python_threads_at_once():
     model, batch = to_segment_model(mixed_case(16, np.random.default_rng(16).integers(1, 40, 60), "whole"))
     expected = model.marginals(batch)
-    found = [None] * 4
+    answers_of_threads = [None] * 4
 
     def work(i):
-        found[i] = model.marginals(batch, n_jobs=2)
+        answers_of_threads[i] = model.marginals(batch, n_jobs=2)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for marginals in found:
+    for marginals in answers_of_threads:
         np.testing.assert_array_equal(marginals, expected)
 
 
@@ -368,8 +370,8 @@ def test_tasks_cover_every_sequence_once():
     lengths = [3, 0, 700, 5, 1, 90]
     model, batch = to_segment_model(mixed_case(19, lengths))
     plan = SegmentPlan(model.layout, batch)
-    found = [n for chunk in plan.chunks for task in chunk for n in task.sequences.ravel().tolist() if n >= 0]
-    assert sorted(found) == [0, 2, 3, 4, 5]
+    covered = [n for chunk in plan.chunks for task in chunk for n in task.sequences.ravel().tolist() if n >= 0]
+    assert sorted(covered) == [0, 2, 3, 4, 5]
     assert all(len(task.tiles) == 1 for chunk in plan.chunks for task in chunk)
     assert len(plan.cut(np.array([2]))) == 1
     assert plan.alone(2).sequences.tolist() == [[2]]

@@ -66,8 +66,8 @@ every_feature = pytest.mark.parametrize("features", FEATURES)
 every_order = pytest.mark.parametrize("orders", ORDERS)
 
 
-def close(found, expected, atol=1e-10, rtol=1e-10):
-    np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+def close(actual, expected, atol=1e-10, rtol=1e-10):
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
 
 
 def flat(lists):
@@ -83,8 +83,8 @@ def all_segments(case):
 
 def random_patterns(rng, n_labels, lengths, repeats=True):
     """Return distinct patterns of the given lengths."""
-    found = {tuple(rng.integers(0, n_labels, n).tolist()) for n in lengths}
-    return sorted(z for z in found if repeats or not has_repeat(z))
+    patterns = {tuple(rng.integers(0, n_labels, n).tolist()) for n in lengths}
+    return sorted(z for z in patterns if repeats or not has_repeat(z))
 
 
 def mixed_case(seed, lengths, features="all", orders="conjoined", **options):
@@ -112,10 +112,10 @@ def test_segment_features_equal_the_definition(case):
     batch, asked = to_segment_batch(case), all_segments(case)
     sequence, u, v = np.array(asked, dtype=np.int64).reshape(-1, 3).T
     first = batch.offsets[sequence]
-    found = segment_features(batch, first + u, first + v).toarray()
+    actual = segment_features(batch, first + u, first + v).toarray()
     values = [sequence.values for sequence in case.sequences]
     expected = [[values[n](f, u, v) for f in range(batch.n_features)] for n, u, v in asked]
-    close(found, np.reshape(expected, found.shape), atol=1e-14)
+    close(actual, np.reshape(expected, actual.shape), atol=1e-14)
 
 
 def test_channels_by_hand():
@@ -157,46 +157,48 @@ def test_every_answer_equals_enumeration(kind, data):
 
 
 def check_marginals(case, model, batch, asked, tags):
-    known = [(len(rows), so.distribution(case.model, s)) for rows, s in zip(case.rows, case.sequences, strict=True)]
+    distributions = [
+        (len(rows), so.distribution(case.model, s)) for rows, s in zip(case.rows, case.sequences, strict=True)
+    ]
     n_labels = case.model.n_labels
     marginals = model.marginals(batch)
     assert marginals.shape == (batch.n_tokens, n_labels)
-    close(marginals.tolist(), flat(so.token_marginals(p, n_labels, length) for length, p in known))
+    close(marginals.tolist(), flat(so.token_marginals(p, n_labels, length) for length, p in distributions))
     of_patterns = model.pattern_marginals(batch, asked)
     assert of_patterns.shape == (batch.n_tokens, len(asked))
-    close(of_patterns.tolist(), flat(so.pattern_marginals(p, length, asked) for length, p in known))
+    close(of_patterns.tolist(), flat(so.pattern_marginals(p, length, asked) for length, p in distributions))
     of_tags = model.tag_marginals(batch, tags)
     assert of_tags.shape == (batch.n_tokens, len(tags))
     expected = []
-    for length, p in known:
+    for length, p in distributions:
         positions = [(y, lambda u, v, c=c, n=length: channel_tokens(c, u, v, n)) for y, c in tags]
         expected += so.position_marginals(p, length, positions)
     # a channel of several tokens of one segment never counts a token twice, but two segments may have a border at one
     close(of_tags.tolist(), expected)
     for threshold in 1e-6, 0.3:
-        check_segment_marginals(case, model, batch, known, threshold)
+        check_segment_marginals(case, model, batch, distributions, threshold)
 
 
-def check_segment_marginals(case, model, batch, known, threshold):
+def check_segment_marginals(case, model, batch, distributions, threshold):
     segments, probability = model.segment_marginals(batch, threshold)
-    found = from_segments(segments, batch.offsets)
-    assert found == [tuple(sorted(part)) for part in found], "sorted by start, stop, label"
+    returned = from_segments(segments, batch.offsets)
+    assert returned == [tuple(sorted(part)) for part in returned], "sorted by start, stop, label"
     assert probability.shape == (len(segments.start),)
     parts = np.split(probability, segments.offsets[1:-1])
-    for n, ((_, p), asked, there) in enumerate(zip(known, found, parts, strict=True)):
+    for n, ((_, p), asked, probabilities) in enumerate(zip(distributions, returned, parts, strict=True)):
         expected = so.segment_marginals(p)
-        close(there, [expected[segment] for segment in asked])
+        close(probabilities, [expected[segment] for segment in asked])
         left_out = {s: x for s, x in expected.items() if x > threshold + 1e-9 and s not in asked}
         assert not left_out, f"sequence {n}, threshold {threshold}: these segments are missing: {left_out}"
-        assert (there >= threshold).all()
+        assert (probabilities >= threshold).all()
 
 
 def check_best(case, model, batch):
     decoded = model.decode(batch)
     best = [so.best_segmentations(case.model, sequence) for sequence in case.sequences]
-    for n, (found, (top, ties)) in enumerate(zip(from_segments(decoded, batch.offsets), best, strict=True)):
-        score = so.score(case.model, case.sequences[n], found)
-        assert found in ties, f"sequence {n}: {found} scores {score}, but {sorted(ties)} score {top}"
+    for n, (segmentation, (top, ties)) in enumerate(zip(from_segments(decoded, batch.offsets), best, strict=True)):
+        score = so.score(case.model, case.sequences[n], segmentation)
+        assert segmentation in ties, f"sequence {n}: {segmentation} scores {score}, but {sorted(ties)} score {top}"
     close(model.log_score(batch, decoded), [score for score, _ in best])
 
 
@@ -212,9 +214,9 @@ def test_objective_and_gradient_equal_enumeration(case, sequence_weight, unsuppo
     layout, objective = objective_of(case, weight, unsupported=unsupported, fit_intercept=fit_intercept)
     pairs = set(case.model.features) if unsupported else supported_pairs(case, weight)
     biases = {z for z in case.model.patterns if fit_intercept or len(z) > 1}
-    there = spread(layout, np.ones(layout.n_weights))
-    assert there[0].keys() == biases
-    assert there[1].keys() == pairs
+    weighted = spread(layout, np.ones(layout.n_weights))
+    assert weighted[0].keys() == biases
+    assert weighted[1].keys() == pairs
     orders = spread(layout, layout.order_of_weight + 1.0)
     assert orders == ({z: len(z) for z in biases}, {(f, z): len(z) for f, z in pairs})
     w = to_weights(case, layout)
@@ -228,14 +230,14 @@ def test_objective_and_gradient_equal_enumeration(case, sequence_weight, unsuppo
 
 def supported_pairs(case, weight):
     """Return the pairs that training data holds: feature in a segment that ends the pattern, even if values cancel."""
-    found = set()
+    supported = set()
     for sequence, segmentation, c in zip(case.sequences, case.segmentations, weight, strict=True):
         for i, (u, v, _) in enumerate(segmentation):
             ending = so.patterns_ending(segmentation, i)
             for f, z in case.model.features:
                 if c > 0 and z in ending and sequence.values.is_supported(f, u, v):
-                    found.add((f, z))
-    return found
+                    supported.add((f, z))
+    return supported
 
 
 def check_objective(case, model, layout, objective, w, weight):
@@ -249,10 +251,10 @@ def check_objective(case, model, layout, objective, w, weight):
     assert value == pytest.approx(expected, rel=1e-10, abs=1e-10 * max(scale, 1.0))
     assert objective.value(w) == pytest.approx(value, rel=1e-12, abs=1e-12 * max(scale, 1.0))
     per_sequence = [so.gradient(model, s, gold) for s, gold, _ in data]
-    for part, found in enumerate(spread(layout, gradient)):
+    for part, derivatives in enumerate(spread(layout, gradient)):
         for key in model[part + 3]:
             exact = math.fsum(c * g[part][key] for c, g in zip(weight, per_sequence, strict=True))
-            assert found.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10), f"derivative of {key}"
+            assert derivatives.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10), f"derivative of {key}"
 
 
 @every_feature
@@ -335,9 +337,9 @@ def same_answers(model, batch, other, other_batch, order=slice(None), atol=1e-10
     """Check that two models say the same of sequences that ``order`` puts into one another's places."""
     close(other.log_partition(other_batch), model.log_partition(batch)[order], atol=atol)
     expected = np.split(model.marginals(batch), batch.offsets[1:-1])
-    found = np.split(other.marginals(other_batch), other_batch.offsets[1:-1])
+    marginals = np.split(other.marginals(other_batch), other_batch.offsets[1:-1])
     for one, two in zip(np.arange(len(batch))[order], range(len(other_batch)), strict=True):
-        close(found[two], expected[one], atol=atol)
+        close(marginals[two], expected[one], atol=atol)
     scores = model.log_score(batch, model.decode(batch))
     close(other.log_score(other_batch, other.decode(other_batch)), scores[order], atol=atol)
 
@@ -434,13 +436,13 @@ def test_reversing_sequences_patterns_and_channels_keeps_log_z(repeats):
     model, batch = to_segment_model(case)
     other, turned_batch = to_segment_model(turned)
     close(other.log_partition(turned_batch), model.log_partition(batch))
-    there = np.split(model.marginals(batch), batch.offsets[1:-1])
-    back = np.split(other.marginals(turned_batch), batch.offsets[1:-1])
-    for one, two in zip(there, back, strict=True):
+    forward = np.split(model.marginals(batch), batch.offsets[1:-1])
+    backward = np.split(other.marginals(turned_batch), batch.offsets[1:-1])
+    for one, two in zip(forward, backward, strict=True):
         close(two[::-1], one)
     asked = [z for z in case.model.patterns if len(z) > 1]
-    found = other.pattern_marginals(turned_batch, [z[::-1] for z in asked]).sum(axis=0)
-    close(found, model.pattern_marginals(batch, asked).sum(axis=0))
+    of_patterns = other.pattern_marginals(turned_batch, [z[::-1] for z in asked]).sum(axis=0)
+    close(of_patterns, model.pattern_marginals(batch, asked).sum(axis=0))
 
 
 @pytest.mark.parametrize("shift", [0.7, -900.0, 900.0])
@@ -481,8 +483,8 @@ def test_every_n_jobs_gives_the_same_bits(features, orders):
                 objective.value(model.weights),
             ]
         )
-    for others in answers[1:]:
-        for one, two in zip(answers[0], others, strict=True):
+    for answers_of_threads in answers[1:]:
+        for one, two in zip(answers[0], answers_of_threads, strict=True):
             np.testing.assert_array_equal(two, one)
 
 
@@ -502,8 +504,8 @@ def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
         moved = other.weights(layout.pattern_coef(w), layout.coef(w))
         expected_value, expected_gradient = same.value_gradient(moved)
         assert value == pytest.approx(expected_value, rel=1e-12)
-        for found, expected in zip(spread(layout, gradient), spread(other, expected_gradient), strict=True):
-            assert found == pytest.approx(expected, rel=1e-9, abs=1e-11)
+        for derivatives, expected in zip(spread(layout, gradient), spread(other, expected_gradient), strict=True):
+            assert derivatives == pytest.approx(expected, rel=1e-9, abs=1e-11)
 
 
 def test_rare_pairs_have_no_weight():
@@ -533,13 +535,13 @@ def test_splitting_the_data_adds_the_objectives():
     layout, objective = objective_of(case)
     w = np.random.default_rng(3).normal(size=layout.n_weights)
     value, gradient = objective.value_gradient(w)
-    batch, found = to_segment_batch(case), []
+    batch, results = to_segment_batch(case), []
     for part in (slice(0, 2), slice(2, None)):
-        piece = batch[part]
-        segments = to_segments(case.segmentations[part], piece.offsets)
-        found.append(NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, piece, segments)).value_gradient(w))
-    assert value == pytest.approx(sum(v for v, _ in found), rel=1e-12)
-    close(gradient, sum(g for _, g in found))
+        part_batch = batch[part]
+        segments = to_segments(case.segmentations[part], part_batch.offsets)
+        results.append(NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, part_batch, segments)).value_gradient(w))
+    assert value == pytest.approx(sum(v for v, _ in results), rel=1e-12)
+    close(gradient, sum(g for _, g in results))
 
 
 # ----------------------------------------------------------------------------------------------------- special models
@@ -576,9 +578,11 @@ def test_segments_of_length_one_are_the_chain(feature_orders, scale, forbidden):
         )
         expected, expected_gradient = objective.value_gradient(chain.weights)
         assert value == pytest.approx(expected, rel=1e-10)
-        for found, other in zip(spread(model.layout, gradient), spread(chain.layout, expected_gradient), strict=True):
-            keys = found.keys() | other.keys()
-            close([found.get(k, 0.0) for k in keys], [other.get(k, 0.0) for k in keys])
+        for derivatives, other in zip(
+            spread(model.layout, gradient), spread(chain.layout, expected_gradient), strict=True
+        ):
+            keys = derivatives.keys() | other.keys()
+            close([derivatives.get(k, 0.0) for k in keys], [other.get(k, 0.0) for k in keys])
 
 
 def tag_crf(case, memory):
@@ -762,8 +766,8 @@ def test_tag_features_equal_their_expansion_into_segment_features(orders, repeat
         NegativeLogLikelihood().bind(Problem(SEGMENTS, model.layout, batch, segments)).value_gradient(model.weights)
     )
     _, expected = NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, other_batch, segments)).value_gradient(weights)
-    for found, part in zip(spread(model.layout, gradient), spread(layout, expected), strict=True):
-        assert found == pytest.approx(part, rel=1e-9, abs=1e-10)
+    for derivatives, part in zip(spread(model.layout, gradient), spread(layout, expected), strict=True):
+        assert derivatives == pytest.approx(part, rel=1e-9, abs=1e-10)
 
 
 def test_features_that_are_there_twice():
@@ -1001,7 +1005,7 @@ def check_against_recursion(case, atol=1e-8):
     best = model.log_score(batch, model.decode(batch))
     segments, probability = model.segment_marginals(batch, 1e-6)
     parts = np.split(probability, segments.offsets[1:-1])
-    found = from_segments(segments, batch.offsets)
+    asked = from_segments(segments, batch.offsets)
     for n, sequence in enumerate(case.sequences):
         if not sequence.length:
             continue
@@ -1009,9 +1013,9 @@ def check_against_recursion(case, atol=1e-8):
         close(log_z[n], expected.log_partition)
         close(best[n], expected.best_score)
         np.testing.assert_allclose(marginals[n], expected.marginals, atol=atol)
-        there = [expected.segments[u, v - u - 1, y] for u, v, y in found[n]]
-        np.testing.assert_allclose(parts[n], there, atol=atol)
-        assert abs(len(there) - (expected.segments >= 1e-6).sum()) <= 0.01 * len(there)
+        probabilities = [expected.segments[u, v - u - 1, y] for u, v, y in asked[n]]
+        np.testing.assert_allclose(parts[n], probabilities, atol=atol)
+        assert abs(len(probabilities) - (expected.segments >= 1e-6).sum()) <= 0.01 * len(probabilities)
     return model, batch
 
 

@@ -169,11 +169,11 @@ def test_every_weight_moves_the_value_as_the_gradient_says():
     layout, matching = prepare(case, unsupported=False)
     w, step = some_weights(layout), 1e-5
     gradient = matching.value_gradient(w)[1]
-    found = [
+    differences = [
         (matching.value_gradient(w + unit)[0] - matching.value_gradient(w - unit)[0]) / (2 * step)
         for unit in step * np.eye(len(w))
     ]
-    assert np.linalg.norm(gradient - found) < 1e-7 * np.linalg.norm(gradient)
+    assert np.linalg.norm(gradient - differences) < 1e-7 * np.linalg.norm(gradient)
 
 
 def test_sequences_that_need_log_space(monkeypatch):
@@ -210,10 +210,10 @@ def test_segments_of_one_token_equal_the_chain():
     w = some_weights(chain_layout)
     coefficients = chain_layout.pattern_coef(w), chain_layout.coef(w)
     expected = chain.value_gradient(w)
-    found = matching.value_gradient(layout.weights(*coefficients))
-    assert found[0] == pytest.approx(expected[0], rel=1e-12)
+    actual = matching.value_gradient(layout.weights(*coefficients))
+    assert actual[0] == pytest.approx(expected[0], rel=1e-12)
     gradient = layout.weights(chain_layout.pattern_coef(expected[1]), chain_layout.coef(expected[1]))
-    np.testing.assert_allclose(found[1], gradient, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(actual[1], gradient, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("features", ["plain", "all"])
@@ -222,9 +222,9 @@ def test_any_number_of_threads_gives_the_same_bits(features):
     w = some_weights(layout)
     value, gradient = matching.value_gradient(w, 1)
     for n_jobs in (2, 3):
-        found = matching.value_gradient(w, n_jobs)
-        assert found[0] == value
-        np.testing.assert_array_equal(found[1], gradient)
+        actual = matching.value_gradient(w, n_jobs)
+        assert actual[0] == value
+        np.testing.assert_array_equal(actual[1], gradient)
 
 
 def test_sequences_alone():
@@ -233,9 +233,9 @@ def test_sequences_alone():
     w = some_weights(layout)
     value, gradient = matching.value_gradient(w)
     schedule = replace(SegmentPlan.default_schedule, lone_size=0)
-    found = prepare(case, schedule=schedule)[1].value_gradient(w)
-    assert found[0] == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-11)
+    actual = prepare(case, schedule=schedule)[1].value_gradient(w)
+    assert actual[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(actual[1], gradient, rtol=1e-9, atol=1e-11)
 
 
 def test_no_data():
@@ -253,9 +253,9 @@ def test_memory_does_not_grow_with_the_data():
         matching.value_gradient(w)
         tracemalloc.start()
         matching.value_gradient(w)
-        found = tracemalloc.get_traced_memory()[1]
+        n_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return found
+        return n_bytes
 
     few, many = peak(60), peak(360)
     assert many - few < 8 * 300 * 20  # less than one number per token

@@ -19,19 +19,19 @@ def free(n_labels, longest=INF, repeats=True, patterns=None, features=None):
 def test_free_segmentations_are_counted_by_a_power(n_labels, length):
     """The first token has n_labels choices; each further one goes on, or begins a segment of any label."""
     expected = n_labels * (n_labels + 1) ** (length - 1) if length else 1
-    found = list(so.segmentations(free(n_labels), length))
-    assert len(found) == len(set(found)) == expected
-    assert all(so.is_allowed(free(n_labels), length, s) for s in found)
+    segmentations = list(so.segmentations(free(n_labels), length))
+    assert len(segmentations) == len(set(segmentations)) == expected
+    assert all(so.is_allowed(free(n_labels), length, s) for s in segmentations)
     assert so.log_partition(free(n_labels), so.Sequence(length, {})) == pytest.approx(math.log(expected), abs=1e-14)
 
 
 @pytest.mark.parametrize(("n_labels", "length"), [(1, 3), (2, 5), (3, 4)])
 def test_runs_are_the_labellings(n_labels, length):
     """Without repeats every labelling of the tokens is one segmentation, and every segmentation is one labelling."""
-    found = list(so.segmentations(free(n_labels, repeats=False), length))
-    labellings = {tuple(y for u, v, y in s for _ in range(u, v)) for s in found}
+    segmentations = list(so.segmentations(free(n_labels, repeats=False), length))
+    labellings = {tuple(y for u, v, y in s for _ in range(u, v)) for s in segmentations}
     assert labellings == set(oracle.labellings(n_labels, length))
-    assert len(found) == n_labels**length
+    assert len(segmentations) == n_labels**length
 
 
 def test_segments_of_one_label_up_to_two_are_fibonacci_numbers():
@@ -85,8 +85,8 @@ def test_one_token_is_logistic_regression():
     sequence = so.Sequence(1, {("a", 0, 1): 1.5})
     total = math.exp(0.5) + math.exp(3) + 1
     assert so.log_partition(model, sequence) == pytest.approx(math.log(total), rel=1e-14)
-    found = so.token_marginals(so.distribution(model, sequence), 3, 1)
-    assert found[0] == pytest.approx([math.exp(0.5) / total, math.exp(3) / total, 1 / total], rel=1e-14)
+    marginals = so.token_marginals(so.distribution(model, sequence), 3, 1)
+    assert marginals[0] == pytest.approx([math.exp(0.5) / total, math.exp(3) / total, 1 / total], rel=1e-14)
 
 
 def test_one_label_splits_by_independent_coins():

@@ -126,8 +126,8 @@ def values_of(batch, first, length):
     return lambda feature, u, v: table[u, v][feature]
 
 
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+def close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-10)
 
 
 @settings(max_examples=25)
@@ -180,10 +180,10 @@ def check_training(case):
     data = list(zip(case.sequences, case.segmentations, strict=True))
     assert value == pytest.approx(math.fsum(so.negative_log_likelihood(case.model, *one) for one in data), abs=1e-9)
     exact = [so.gradient(case.model, *one) for one in data]
-    for part, found in enumerate(spread(case.layout, gradient)):
+    for part, derivatives in enumerate(spread(case.layout, gradient)):
         for key in [case.model.patterns, case.model.features][part]:
             if part or key in spread(case.layout, w)[0]:
-                assert found.get(key, 0.0) == pytest.approx(math.fsum(g[part][key] for g in exact), abs=1e-9)
+                assert derivatives.get(key, 0.0) == pytest.approx(math.fsum(g[part][key] for g in exact), abs=1e-9)
     by_sequence = np.zeros(len(w))
     for n in range(len(data)):
         touched = problem.minibatches.weights(np.array([n]))
@@ -195,8 +195,8 @@ def check_training(case):
     change = objective.value_gradient(w + step * direction)[1] - objective.value_gradient(w - step * direction)[1]
     np.testing.assert_allclose(slope, change / (2 * step), rtol=1e-5, atol=1e-7)
     hinge = Hinge().bind(problem)
-    found = hinge.oracle(w).argmax(np.arange(len(data)))
-    hinges = math.fsum(violation.cost - violation.difference @ w[violation.indices] for violation in found)
+    argmaxes = hinge.oracle(w).argmax(np.arange(len(data)))
+    hinges = math.fsum(argmax.cost - argmax.difference @ w[argmax.indices] for argmax in argmaxes)
     assert hinge.value(w) == pytest.approx(hinges, abs=1e-9)
     matching, pace = problem.matching.value_gradient(w)
     ahead, behind = (problem.matching.value_gradient(w + sign * step * direction)[0] for sign in (1, -1))

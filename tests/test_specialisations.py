@@ -18,8 +18,9 @@ MOST = {"toys": 50, "extremes": 67}  # of all kernels together
 @pytest.mark.slow  # compiles everything
 @pytest.mark.needs_jit
 def test_compiled_versions():
-    here = os.environ | {"PYTHONPATH": str(Path(sklearn_hocrf.__file__).parents[1])}  # the package that is tested here
-    run = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=True, env=here)
+    package = Path(sklearn_hocrf.__file__).parents[1]  # that of these tests, whichever is installed
+    environment = os.environ | {"PYTHONPATH": str(package)}
+    run = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=True, env=environment)
     toys, other_sizes, extremes = json.loads(run.stdout)
     assert len(toys) > 20  # of all kinds, else there is nothing to bound
     assert other_sizes == toys

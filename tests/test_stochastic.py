@@ -138,12 +138,12 @@ def test_tables_of_frequent_features_are_not_needed():
     assert_minibatches(objective, w, 2)
 
 
-def wide_objective(n_others):
+def wide_objective(n_untouched):
     """Return an objective of 40 short sequences, with so many attributes that only the last sequence has."""
     rng = np.random.default_rng(0)
-    rows = [np.append(rng.choice(50, 5, replace=False), []) for _ in range(400)] + [50 + np.arange(n_others)]
+    rows = [np.append(rng.choice(50, 5, replace=False), []) for _ in range(400)] + [50 + np.arange(n_untouched)]
     indptr = np.cumsum([0, *map(len, rows)])
-    batch = SequenceBatch(np.append(np.arange(0, 401, 10), 401), indptr, np.concatenate(rows), None, 50 + n_others)
+    batch = SequenceBatch(np.append(np.arange(0, 401, 10), 401), indptr, np.concatenate(rows), None, 50 + n_untouched)
     codes = rng.integers(0, 5, 401).astype(np.int32)
     layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 5, 1), unsupported=True)
     return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, codes))
@@ -162,7 +162,7 @@ def step_of(objective, sequences):
 
 def test_a_step_costs_what_it_touches():
     sequences, counts, seconds = np.arange(8), [], []
-    steps = [step_of(wide_objective(n_others), sequences) for n_others in (10, 200_000)]
+    steps = [step_of(wide_objective(n_untouched), sequences) for n_untouched in (10, 200_000)]
     results = [step() for step in steps]
     for touched, _ in results:
         counts.append(len(touched))

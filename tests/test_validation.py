@@ -55,13 +55,13 @@ def check_training_data(estimator, X, y, sample_weight=None):
     return with_targets(read_training_sequences(estimator, X, sample_weight), y)
 
 
-def check_more_data(estimator, X, y, known):
-    return with_targets(read_more_sequences(estimator, X), y, np.array(known))
+def check_more_data(estimator, X, y, fixed):
+    return with_targets(read_more_sequences(estimator, X), y, np.array(fixed))
 
 
-def with_targets(sequences, y, known=None):
+def with_targets(sequences, y, fixed=None):
     lengths, name = sequences.batch.lengths, "HighOrderStub"
-    return sequences.with_targets(read_token_targets(y, lengths, sequences.form, name, sequences.is_used, known))
+    return sequences.with_targets(read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed))
 
 
 def stacked(X, y=Y):

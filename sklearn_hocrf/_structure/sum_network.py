@@ -58,10 +58,10 @@ def build_sum_network(automaton: PatternAutomaton) -> SumNetwork:
     >>> network.n_additions  # alpha() + alpha(1) for the arc (, 1), alpha() + (alpha(0) + alpha(1)) for (, 0)
     3
     """
-    return _finish(automaton.n_states, *_raw_network(automaton))
+    return _finish(automaton.n_states, *_edges_and_nodes(automaton))
 
 
-def _raw_network(automaton):
+def _edges_and_nodes(automaton):
     """Return the sums as pairs (node, term), the number of nodes, and the node of each arc."""
     n_labels = automaton.n_labels
     fail = automaton.fail.astype(np.int64)

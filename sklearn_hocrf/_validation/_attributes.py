@@ -81,8 +81,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     ----------
     X : iterable of sequences
     vocabulary : Vocabulary
-        With ``grow=True`` it is filled with the names of X, numbered as they come; the batch is then raw (features
-        may repeat within a token) and goes to :func:`sort_vocabulary`. Otherwise unknown names are left out.
+        With ``grow=True`` it is filled with the names of X, numbered as they come. Features may then
+        repeat within a token, and the batch goes to :func:`sort_vocabulary`. Otherwise unknown names are left out.
     grow : bool
 
     Raises
@@ -120,7 +120,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     if grow:
         vocabulary.update(names)
         vocabulary.complete = tuple(sorted(complete or ()))
-    return _batch(lengths, widths, ids, odd, odd_values, vocabulary, raw=grow)
+    return _batch(lengths, widths, ids, odd, odd_values, vocabulary, is_sorted=not grow)
 
 
 def read_known_attributes(X, vocabulary) -> SequenceBatch:
@@ -241,13 +241,13 @@ def _finite(value, key, n, t):
     return amount
 
 
-def _batch(lengths, widths, ids, odd, odd_values, vocabulary, *, raw):
+def _batch(lengths, widths, ids, odd, odd_values, vocabulary, *, is_sorted):
     values = None
     if odd:
         values = np.ones(len(ids))
         values[odd] = odd_values
     offsets, indptr, ids = offsets_of(lengths), offsets_of(widths), np.array(ids, dtype=np.int32)
-    if raw:
+    if not is_sorted:
         return SequenceBatch(offsets, indptr, ids, values, len(vocabulary))
     return _canonical(offsets, indptr, ids, values, len(vocabulary), None)
 
@@ -264,7 +264,7 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
-    """Number the attributes of a raw batch by their sorted names.
+    """Number the attributes of a batch with a grown vocabulary by their sorted names.
 
     Attributes that are nowhere in the batch (or 0 everywhere) are left out.
     """

@@ -136,10 +136,10 @@ def train(references, features, model, encoding="runs"):
     seconds = time.perf_counter() - start
     y_pred = model.predict(features.transform(references.X_test))
     # a tag I that opens a segment begins one, as in conlleval
-    found, truth = (extract_segments(labels, encoding=encoding, strict=False) for labels in (y_pred, y_test))
-    f1 = segment_f1_score(truth, found, encoding="segments")
+    predicted, truth = (extract_segments(labels, encoding=encoding, strict=False) for labels in (y_pred, y_test))
+    f1 = segment_f1_score(truth, predicted, encoding="segments")
     accuracy = token_accuracy_score(references.y_test, [[tag.split("-")[-1] for tag in tags] for tags in y_pred])
-    return Fitted(model, found, 100 * f1, 100 * accuracy, seconds)
+    return Fitted(model, predicted, 100 * f1, 100 * accuracy, seconds)
 
 
 def train_published(references, orders, **params):

@@ -189,8 +189,8 @@ def train(sentences, tag_set, segment_set, **params):
         warnings.simplefilter("ignore", UserWarning)  # not converged; a few sentences may have no AABB
         model.fit(features.fit_transform(sentences.X, sentences.y), sentences.y)
     seconds = time.perf_counter() - start
-    found = model.predict(features.transform(sentences.X_test))
-    return Fitted(model, found, 100 * segment_f1_score(sentences.y_test, found, encoding="segments"), seconds)
+    predicted = model.predict(features.transform(sentences.X_test))
+    return Fitted(model, predicted, 100 * segment_f1_score(sentences.y_test, predicted, encoding="segments"), seconds)
 
 
 def train_all(sentences, tag_sets, **params):

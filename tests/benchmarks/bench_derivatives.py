@@ -72,8 +72,8 @@ class Derivative:
         """Raise unless the derivatives equal differences of expected counts."""
         plan, model = self.problem.plan, self.problem.model
         ahead, behind = (model(self.w + d * self.direction).expectations(plan).counts for d in (step, -step))
-        found = self.time_dual()
-        np.testing.assert_allclose(found, (ahead - behind) / (2 * step), atol=1e-6 * np.abs(found).max())
+        exact = self.time_dual()
+        np.testing.assert_allclose(exact, (ahead - behind) / (2 * step), atol=1e-6 * np.abs(exact).max())
 
 
 def measure(name, case, n_rounds):

@@ -152,7 +152,7 @@ def compare_threads(words, max_order, n_rounds):
     print_table(["n_jobs", "gradient", "times faster than 1"], rows)
 
 
-def train(train_words, test_words, max_order, known):
+def train(train_words, test_words, max_order, published):
     settings = [(order, True, True) for order in range(1, max_order + 1)]
     settings += [(1, True, False), (1, False, True), (1, False, False)]
     rows = []
@@ -162,19 +162,19 @@ def train(train_words, test_words, max_order, known):
         start = time.perf_counter()
         crf = case.time_fit()
         seconds = time.perf_counter() - start
-        optimum, accuracy = known.get(setting, (None, None))
-        found = crf.objective_history_[-1], crf.score(*test_words)
+        optimum, accuracy = published.get(setting, (None, None))
+        reached = crf.objective_history_[-1], crf.score(*test_words)
         rows.append(
             (
                 setting[0],
                 *("yes" if flag else "no" for flag in setting[1:]),
                 len(crf.patterns_),
                 crf.automaton_.n_states,
-                f"{found[0]:.3f}",
-                "" if optimum is None else f"{found[0] - optimum:+.3f}",
+                f"{reached[0]:.3f}",
+                "" if optimum is None else f"{reached[0] - optimum:+.3f}",
                 f"{crf.optimality_gap_:.1e}",
-                f"{found[1]:.4f}",
-                "" if accuracy is None else f"{found[1] - accuracy:+.4f}",
+                f"{reached[1]:.4f}",
+                "" if accuracy is None else f"{reached[1] - accuracy:+.4f}",
                 crf.n_iter_,
                 f"{seconds:.1f}",
             )

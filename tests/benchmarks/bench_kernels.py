@@ -65,19 +65,19 @@ class Calls(NamedTuple):
 def calls_of_kernels(task):
     """Return the calls of each kernel while ``task()`` runs, by name, and the seconds of the task as a whole."""
     task()  # compiles what it needs, so that it is watched
-    found = {}
+    calls_by_name = {}
 
     def note(name, kernel, arguments):
         start = clock()
         result = kernel(*arguments)
-        found.setdefault(name, []).append((clock() - start, sum(map(_size, arguments))))
+        calls_by_name.setdefault(name, []).append((clock() - start, sum(map(_size, arguments))))
         return result
 
     with watched(note):
         start = clock()
         task()
         whole = clock() - start
-    totals = {name: np.array(calls) for name, calls in found.items()}
+    totals = {name: np.array(calls) for name, calls in calls_by_name.items()}
     calls = {name: Calls(len(table), table[:, 0].sum(), table[:, 1].mean()) for name, table in totals.items()}
     return calls, whole
 
@@ -139,12 +139,12 @@ class Pass:
 def print_calls(title, rounds):
     """Print a line for each kernel, and one for all that is done outside of them, from several passes."""
     whole = 1e3 * np.array([seconds for _, seconds in rounds])
-    lines, others = [], whole.copy()
+    lines, outside = [], whole.copy()
     for name, (number, _, n_bytes) in rounds[0][0].items():
         spent = 1e3 * np.array([calls[name].seconds for calls, _ in rounds])
-        others -= spent
+        outside -= spent
         lines.append((name, number, with_spread(spent, ".1f"), _share(spent, whole), f"{n_bytes / 1024:.0f}"))
-    lines.append(("outside of kernels", "", with_spread(others, ".1f"), _share(others, whole), ""))
+    lines.append(("outside of kernels", "", with_spread(outside, ".1f"), _share(outside, whole), ""))
     lines.append(("all", "", with_spread(whole, ".1f"), "", ""))
     print(f"\n{title}")
     print_table(["", "calls", "ms", "share", "KiB"], lines)

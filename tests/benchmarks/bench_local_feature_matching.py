@@ -162,8 +162,8 @@ def select(X, numbers):
 
 def errors(model, X, y, outside):
     """Return the percentages of wrong tokens: of all of them, and of those whose label is not O."""
-    found, truth = np.concatenate(model.predict(X)), np.concatenate(y)
-    wrong, inside = found != truth, truth != outside
+    predicted, truth = np.concatenate(model.predict(X)), np.concatenate(y)
+    wrong, inside = predicted != truth, truth != outside
     return 100 * wrong.mean(), 100 * wrong[inside].mean()
 
 

@@ -121,19 +121,19 @@ def train(dialogues, features, model):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(features.fit_transform(dialogues.X), dialogues.y)
     seconds = time.perf_counter() - start
-    found = decode_punctuation(model.predict(features.transform(dialogues.X_test)))
+    predicted = decode_punctuation(model.predict(features.transform(dialogues.X_test)))
     truth = decode_punctuation(dialogues.y_test)
-    f1 = [*token_f1_score(truth, found, labels=MARKS, average=None, zero_division=0)]
-    f1.append(token_f1_score(truth, found, labels=MARKS, average="micro", zero_division=0))
-    return Fitted(model, found, [100 * value for value in f1], seconds)
+    f1 = [*token_f1_score(truth, predicted, labels=MARKS, average=None, zero_division=0)]
+    f1.append(token_f1_score(truth, predicted, labels=MARKS, average="micro", zero_division=0))
+    return Fitted(model, predicted, [100 * value for value in f1], seconds)
 
 
 def print_models(fitted):
     heads = ["", "weights", "patterns", "states", "objective", "difference", "gap", "iterations", "seconds"]
     rows = []
     for name, (model, _, _, seconds) in fitted.items():
-        objective, known = model.objective_history_[-1], OBJECTIVE.get(name)
-        difference = "" if known is None else f"{objective - known:+.2f}"
+        objective, reference = model.objective_history_[-1], OBJECTIVE.get(name)
+        difference = "" if reference is None else f"{objective - reference:+.2f}"
         sizes = n_weights(model), len(model.patterns_), model.automaton_.n_states
         gap = f"{model.optimality_gap_:.1e}"
         rows.append((name, *sizes, f"{objective:.2f}", difference, gap, model.n_iter_, f"{seconds:.1f}"))

@@ -60,8 +60,8 @@ def cut(y, longest):
         segments.append([])
         for label, run in groupby(labels):
             start, stop = stop, stop + len(list(run))
-            pieces = range(start, stop, longest)
-            segments[-1] += [(piece, min(piece + longest, stop), label) for piece in pieces]
+            firsts = range(start, stop, longest)
+            segments[-1] += [(first, min(first + longest, stop), label) for first in firsts]
     return segments
 
 
@@ -180,23 +180,23 @@ def print_measured(title, pool, cases, names, options):
         pool.apply(measure, (case, True, 1))  # compiles kernels that are in no cache: that takes memory
     rows, first = [], {}
     for case, name in zip(cases, names, strict=True):
-        found = pool.apply(measure, (case, options.quick, options.rounds))
-        if found is None:
+        measured = pool.apply(measure, (case, options.quick, options.rounds))
+        if measured is None:
             print(f"\n{title}: skipped, the data is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")
             return
-        one = first.setdefault(case.model, found)
+        one = first.setdefault(case.model, measured)
         rows.append(
             (
                 name,
-                found.n_weights,
-                found.n_states,
-                f"{found.gradient:.4f}",
-                f"{found.gradient / one.gradient:.2f}",
-                f"{found.features:.2f}",
-                f"{found.fit:.1f}",
-                found.n_iter,
-                f"{found.peak:.0f}",
-                f"{found.peak / one.peak:.2f}",
+                measured.n_weights,
+                measured.n_states,
+                f"{measured.gradient:.4f}",
+                f"{measured.gradient / one.gradient:.2f}",
+                f"{measured.features:.2f}",
+                f"{measured.fit:.1f}",
+                measured.n_iter,
+                f"{measured.peak:.0f}",
+                f"{measured.peak / one.peak:.2f}",
             )
         )
     print(f"\n{title}")

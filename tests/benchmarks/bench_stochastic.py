@@ -128,14 +128,14 @@ def compare(objective, penalty, names, max_iter):
     )
 
 
-def wide_objective(n_others, n_sequences=64):
+def wide_objective(n_untouched, n_sequences=64):
     """Return an objective of sequences of 20 tokens with 20 attributes each, and one token with many others."""
     rng = np.random.default_rng(0)
     n_tokens = 20 * n_sequences
-    rows = [*rng.integers(0, 2000, (n_tokens, 20)), 2000 + np.arange(n_others)]
+    rows = [*rng.integers(0, 2000, (n_tokens, 20)), 2000 + np.arange(n_untouched)]
     offsets = np.append(np.arange(0, n_tokens + 1, 20), n_tokens + 1)
     indptr = np.cumsum([0, *map(len, rows)])
-    batch = SequenceBatch(offsets, indptr, np.concatenate(rows), None, 2000 + n_others)
+    batch = SequenceBatch(offsets, indptr, np.concatenate(rows), None, 2000 + n_untouched)
     codes = rng.integers(0, 10, n_tokens + 1).astype(np.int32)
     layout = build_layout(batch, codes, observed_patterns(codes, offsets, 10, 1), unsupported=True)
     return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, codes))
@@ -148,14 +148,14 @@ class Step:
     param_names = ["attributes that the step does not touch"]
     solvers = {"sgd": SGD, "adagrad": AdaGrad}
 
-    def setup(self, n_others, solver="sgd", objective=None):
-        self.objective = wide_objective(n_others) if objective is None else objective
+    def setup(self, n_untouched, solver="sgd", objective=None):
+        self.objective = wide_objective(n_untouched) if objective is None else objective
         self.solver, n_weights = self.solvers[solver](step_size=0.1), self.objective.n_weights
         self.penalty = L2(np.full(n_weights, 1.0))
         self.state = self.solver._first_state(np.zeros(n_weights), 0.1, np.random.RandomState(0))
         self.inner = []
 
-    def time_step(self, n_others=None):
+    def time_step(self, n_untouched=None):
         """Take some steps; the seconds of each are appended to ``inner``: an epoch has costs of its own."""
         source, chosen = self.objective.problem.minibatches, np.arange(8)
 
@@ -184,12 +184,12 @@ class Timed:
 def compare_steps(n_rounds):
     """Print the time of a step against the number of weights."""
     rows = []
-    for n_others in Step.params:
-        objective = wide_objective(n_others)
+    for n_untouched in Step.params:
+        objective = wide_objective(n_untouched)
         row = [f"{objective.n_weights:,}"]
         for solver in Step.solvers:
             step = Step()
-            step.setup(n_others, solver, objective)
+            step.setup(n_untouched, solver, objective)
             take_turns([step.time_step], n_rounds, clock)
             row.append(with_spread(np.array(step.inner[20:]) * 1e6, ".0f"))
         rows.append((row[0], f"{len(objective.problem.minibatches.weights(np.arange(8))):,}", *row[1:]))

@@ -184,9 +184,9 @@ class Run:
 
 def compare_trainings(task, module, run):
     """Yield rows of the trainings of order 1."""
-    with Process() as here, Process() as there:
-        one, two = (here.keep(module.Fit, program, **run.sizes) for program in module.Fit.params[:2])
-        peer = there.keep(module.Fit, module.Fit.params[2], **run.sizes)
+    with Process() as own_process, Process() as peer_process:
+        one, two = (own_process.keep(module.Fit, program, **run.sizes) for program in module.Fit.params[:2])
+        peer = peer_process.keep(module.Fit, module.Fit.params[2], **run.sizes)
         rounds = [[case.call("time_fit") for case in (one, two, peer)] for _ in range(run.n_rounds)]
 
     def row(what, figure, column=0):
@@ -295,8 +295,8 @@ def tagging(run):
 
 
 def features(run):
-    with Process() as here, Process() as there:
-        ours, peer = here.keep(bench_features.Extractor), there.keep(bench_features.DictPerToken)
+    with Process() as own_process, Process() as peer_process:
+        ours, peer = own_process.keep(bench_features.Extractor), peer_process.keep(bench_features.DictPerToken)
         pairs = [
             (ours.seconds("time_fit_transform"), peer.seconds("time_dicts_and_crfsuite")) for _ in range(run.n_rounds)
         ]

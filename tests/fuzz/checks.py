@@ -53,10 +53,10 @@ def require(condition, message, *details):
         raise Finding(": ".join([message, *(f"{detail!r:.300}" for detail in details)]))
 
 
-def require_close(found, expected, message, atol=1e-8, rtol=1e-7):
-    found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
-    fits = found.shape == expected.shape and np.allclose(found, expected, rtol=rtol, atol=atol)
-    require(fits, message, found.tolist(), expected.tolist())
+def require_close(actual, expected, message, atol=1e-8, rtol=1e-7):
+    actual, expected = np.asarray(actual, dtype=float), np.asarray(expected, dtype=float)
+    fits = actual.shape == expected.shape and np.allclose(actual, expected, rtol=rtol, atol=atol)
+    require(fits, message, actual.tolist(), expected.tolist())
 
 
 def refusal(error, place=False):
@@ -534,8 +534,8 @@ def check_segments(case):
     model = model_of(estimator, reading.labels, training)
     require(estimator.segment_labels_.tolist() == reading.labels, "segment_labels_", estimator.segment_labels_)
     longest = dict(zip(reading.labels, reading.longest, strict=True))
-    found = estimator.max_segment_length_
-    require(all(min(found[k], 10) == min(longest[k], 10) for k in longest), "max_segment_length_", found, longest)
+    limits = estimator.max_segment_length_
+    require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "max_segment_length_", limits, longest)
     q = p | {"class_weight": by_code(p["class_weight"], reading.number)}
     check_optimum(estimator, model, training, q, by_code(p["patterns"], reading.number), converged)
     parts = test_parts(case.test_parts, reading, case.encoding)
@@ -581,8 +581,8 @@ def test_parts(parts, reading, encoding):
     answer = []
     for s in parts:
         coded = [(length, i % len(reading.labels)) for length, i in s]
-        pieces = [[(1, y)] * n if y == outside else [(n, y)] for n, y in coded]
-        flat = read_parts([part for piece in pieces for part in piece], encoding)
+        expansions = [[(1, y)] * n if y == outside else [(n, y)] for n, y in coded]
+        flat = read_parts([part for expansion in expansions for part in expansion], encoding)
         if encoding == "runs" and reading.repeats:
             flat = [(1, y) for n, y in flat for _ in range(n)]
         answer.append(flat)
@@ -833,16 +833,16 @@ def check_extractor(case):
     require(len(set(names)) == len(names), "two features of one name", Counter(names).most_common(1))
     counts = Counter(name for s in expected for token in s for name in token)
     always = {"bias", "__BOS__", "__EOS__"}
-    known = [name for name, count in counts.items() if count >= case.min_count or name in always]
+    kept = [name for name, count in counts.items() if count >= case.min_count or name in always]
     for batch, attributes in zip(batches, (expected, expected, new), strict=True):
         tokens = [token for s in attributes for token in s]
         require(batch.lengths.tolist() == list(map(len, attributes)), "lengths", batch.lengths.tolist())
-        columns = Counter(tuple(token.get(name, 0.0) for token in tokens) for name in known if tokens)
-        found = batch.tocsr()
+        columns = Counter(tuple(token.get(name, 0.0) for token in tokens) for name in kept if tokens)
+        matrix = batch.tocsr()
         if case.n_features is not None:
-            require_close(np.asarray(found.sum(axis=1)).ravel(), [sum(t.values()) for t in tokens], "hashed values")
+            require_close(np.asarray(matrix.sum(axis=1)).ravel(), [sum(t.values()) for t in tokens], "hashed values")
             continue
-        table = Counter(map(tuple, found.toarray().T.tolist())) if tokens else Counter()
+        table = Counter(map(tuple, matrix.toarray().T.tolist())) if tokens else Counter()
         zero = (0.0,) * len(tokens)
         for counted in columns, table:
             counted.pop(zero, None)  # a feature that no token has may be there or not
@@ -944,9 +944,9 @@ def check_against_lbfgs(case, X, y, estimator):
         warnings.simplefilter("always")
         other = type(estimator)(**p).fit(X, y, sample_weight=case.weight)
     if not caught:
-        best, found = other.objective_history_[-1], estimator.objective_history_[-1]
+        best, value = other.objective_history_[-1], estimator.objective_history_[-1]
         slack = 0.02 * abs(best) + 0.02 if case.parameters["solver"] in ("sgd", "adagrad") else 1e-3
-        require(found <= best + slack, "far above the optimum, and no warning", found, best)
+        require(value <= best + slack, "far above the optimum, and no warning", value, best)
 
 
 # --- streams --------------------------------------------------------------------------------------------------------
@@ -1057,8 +1057,8 @@ def check_routes(case):
         return "right, with a lost field"
     if any(case.test):  # some routes have nothing to make of no token at all
         X_test, _ = ROUTES[case.route](case.test, names, new())
-        found, expected = other.predict(X_test), first.predict(case.test)
-        require(found == expected or not exact, "other predictions", found, expected)
+        predicted, expected = other.predict(X_test), first.predict(case.test)
+        require(predicted == expected or not exact, "other predictions", predicted, expected)
         both = zip(other.predict_proba(X_test), first.predict_proba(case.test), strict=True)
         for a, b in both:
             require_close(a, b, "other marginals")
@@ -1083,13 +1083,13 @@ def check_columns(case):
     fits = case.fitted == case.asked if has_names else len(case.fitted) == len(case.asked)
     try:
         with Unchanged(X_asked):
-            found = estimator.predict_marginals(X_asked)
+            marginals = estimator.predict_marginals(X_asked)
     except DOCUMENTED as error:
         require(not fits, "good columns were refused", str(error))
         return refusal(error)
     require(fits, "other columns than in fit were accepted", case.fitted, case.asked)
     plain_answers = estimator.predict_marginals(columns_of(case.form, asked, case.fitted))
-    require(same(found, plain_answers), "other answers for the same columns")
+    require(same(marginals, plain_answers), "other answers for the same columns")
     return RIGHT
 
 
@@ -1215,13 +1215,13 @@ def check_file(case):
         content = written_file(case)
         path.write_bytes(content)
         try:
-            found = READERS[case.reader](path, **case.options)
+            contents = READERS[case.reader](path, **case.options)
         except DOCUMENTED as error:
             require(case.edits or not readable(case), "a good file was refused", type(error).__name__, str(error))
             require("file.txt" in str(error), "a message that does not name the file", str(error))
             return refusal(error)
         require(path.read_bytes() == content, "a reader changed the file")
-    X, y = found
+    X, y = contents
     require(len(X) == len(y) > 0, "other numbers of sequences", len(X), len(y))
     if case.options.get("encoding") != "segments" or case.reader != "chinese":
         require(all(len(a) == len(b) for a, b in zip(X, y, strict=True)), "sequences and labels differ in length", X, y)
@@ -1329,14 +1329,14 @@ def check_scores(case):
     with Unchanged(*y):
         options = {"encoding": case.encoding, "zero_division": 0.0}
         try:
-            found = [
+            scores = [
                 metrics.segment_precision_score(*y, **options),
                 metrics.segment_recall_score(*y, **options),
             ]
         except DOCUMENTED as error:
             require(not any(map(len, case.true)), "good labels were refused", str(error))
             return refusal(error)
-    require_close(found, expected, "precision and recall of segments")
+    require_close(scores, expected, "precision and recall of segments")
     return RIGHT
 
 

@@ -94,8 +94,11 @@ def length_value(name, length):
 def log_odds_value(name, text, strings, smoothing):
     """Return a feature of LogOddsSegments; ``strings`` are the (text, label or None) of all strings of training."""
     kind, _, label = name.partition("=")
-    occurrences = [found for string, found in strings if string == text]
-    w = sum(found is not None and (not label or str(found) == label) for found in occurrences)
+    occurrences = [label_of_segment for string, label_of_segment in strings if string == text]
+    w = sum(
+        label_of_segment is not None and (not label or str(label_of_segment) == label)
+        for label_of_segment in occurrences
+    )
     n = len(occurrences) - w
     if kind == "log_odds":
         return math.log((w + smoothing) / (n + smoothing))
@@ -107,11 +110,11 @@ def log_odds_value(name, text, strings, smoothing):
 
 def spans(parts):
     """Return (start, stop, label) of segments given as (length, label)."""
-    found, start = [], 0
+    segments, start = [], 0
     for length, label in parts:
-        found.append((start, start + length, label))
+        segments.append((start, start + length, label))
         start += length
-    return found
+    return segments
 
 
 def runs(labels):
@@ -127,11 +130,11 @@ def runs(labels):
 
 def tags(parts, encoding):
     """Return the tags of (length, label) segments; "O" is one token, and the label "_" has bare tags."""
-    found = []
+    written = []
     for length, label in parts:
         prefixes = tags_of_segment(length, encoding)
-        found += ["O"] * length if label == "O" else [p if label == "_" else f"{p}-{label}" for p in prefixes]
-    return found
+        written += ["O"] * length if label == "O" else [p if label == "_" else f"{p}-{label}" for p in prefixes]
+    return written
 
 
 def segments_of_tags(labels, encoding):

@@ -77,15 +77,15 @@ class Worker:
         try:
             outcome = judge(name, case)
         except Exception as error:
-            found = signature(error)
+            finding = signature(error)
             if self.shrinking is None:
-                self.note(f"FINDING {found}")
-                if found in self.known:
+                self.note(f"FINDING {finding}")
+                if finding in self.known:
                     return
-                self.shrinking = [found, time.monotonic() + SHRINK, text, error]
-            elif found == self.shrinking[0] and len(text) < len(self.shrinking[2]):
+                self.shrinking = [finding, time.monotonic() + SHRINK, text, error]
+            elif finding == self.shrinking[0] and len(text) < len(self.shrinking[2]):
                 self.shrinking[2:] = text, error
-            elif found != self.shrinking[0]:
+            elif finding != self.shrinking[0]:
                 return
             if time.monotonic() > self.shrinking[1]:
                 raise Enough from None
@@ -129,10 +129,10 @@ class Worker:
             if self.shrinking is None:
                 raise
         if self.shrinking is not None:
-            found, _, text, error = self.shrinking
-            self.known.add(found)
+            finding, _, text, error = self.shrinking
+            self.known.add(finding)
             details = "".join(traceback.format_exception(error))
-            self.journal.write(json.dumps(["new finding", [name, found, text, details[-4000:]]]) + "\n")
+            self.journal.write(json.dumps(["new finding", [name, finding, text, details[-4000:]]]) + "\n")
             self.shrinking = None
 
 
@@ -175,25 +175,25 @@ class Tally:
                 self.counts.setdefault(name, Counter())[outcome] += 1
         journal.unlink(missing_ok=True)
 
-    def add_finding(self, name, found, text, details):
+    def add_finding(self, name, finding, text, details):
         """Write the program that shows a finding again."""
-        if found in self.findings:
+        if finding in self.findings:
             return
         number = len(list(self.output.glob("*.py"))) + 1
         path = self.output / f"finding_{number:03d}_{name}.py"
         comment = "\n".join(f"# {line}".rstrip() for line in details.splitlines())
-        path.write_text(f"# {found}\nNAME = {name!r}\nCASE = {text!r}\n\n{comment}\n")
-        self.findings[found] = path
-        print(f"FINDING {found}\n        {path}", flush=True)
+        path.write_text(f"# {finding}\nNAME = {name!r}\nCASE = {text!r}\n\n{comment}\n")
+        self.findings[finding] = path
+        print(f"FINDING {finding}\n        {path}", flush=True)
 
     def died(self, folder, status, stderr):
         """Note that a worker ended by a crash or a hang."""
         name, text = json.loads((folder / "current").read_text())
         kind = "hang" if "Timeout" in stderr else f"crash with exit status {status}"
         frames = [line.strip() for line in stderr.splitlines() if "sklearn_hocrf" in line]
-        found = f"{kind} in {frames[0][-90:] if frames else '?'}"
-        self.counts.setdefault(name, Counter())[f"FINDING {found}"] += 1
-        self.add_finding(name, found, text, stderr[-4000:])
+        finding = f"{kind} in {frames[0][-90:] if frames else '?'}"
+        self.counts.setdefault(name, Counter())[f"FINDING {finding}"] += 1
+        self.add_finding(name, finding, text, stderr[-4000:])
 
     def table(self):
         """Return the counts as text."""
@@ -269,11 +269,11 @@ def again(path):
     from fuzz.checks import judge
     from fuzz.strategies import CASES
 
-    found = {}
-    exec(Path(path).read_text(), found)
-    case = eval(found["CASE"], {**CASES, "nan": nan, "inf": inf})
+    saved = {}
+    exec(Path(path).read_text(), saved)
+    case = eval(saved["CASE"], {**CASES, "nan": nan, "inf": inf})
     print(case)
-    print(judge(found["NAME"], case))
+    print(judge(saved["NAME"], case))
 
 
 def main():

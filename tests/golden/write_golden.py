@@ -75,7 +75,7 @@ def main():
     )
 
 
-def write(name, model, rows, patterns, **known):
+def write(name, model, rows, patterns, **figures):
     """Write one golden file: the model, the digits known from elsewhere, and the enumerated quantities."""
     labels = [(y,) for y in range(model.n_labels)]
     best, paths = oracle.best_paths(model, rows)
@@ -85,7 +85,7 @@ def write(name, model, rows, patterns, **known):
         "features": [[f, list(z), w] for (f, z), w in model.features.items()],
         "rows": rows,
         "asked": [list(z) for z in patterns],
-        **known,
+        **figures,
         "log_partition": oracle.log_partition(model, rows),
         "marginals": oracle.pattern_marginals(model, rows, labels + patterns),
         "best_score": best,
