@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
-from ._estimator.docstrings import share_docstring
 from ._estimator.parameters import resolve_feature_orders
 from ._inference.families import CHAIN
 from ._objectives import Objective

@@ -26,8 +26,8 @@ from ._data.encodings import (
 )
 from ._data.labels import sorted_labels
 from ._data.segments import NO_LIMIT, Segments
+from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
-from ._estimator.docstrings import share_docstring
 from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_max_segment_length, resolve_feature_orders
 from ._inference.families import SEGMENTS
 from ._objectives import Objective

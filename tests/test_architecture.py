@@ -35,17 +35,18 @@ MAY_IMPORT = {
     "_version": set(),
     "_persistence": {"_version"},
     "_settings": set(),
+    "_docstrings": set(),
     "_penalties": {"_settings"},
     "_solvers": {"_kernels", "_settings"},  # convex combinations of vectors, which are no more of a CRF than BLAS
     "_validation": CORE,
     "feature_extraction": CORE | {"_validation", "_persistence"},  # some extractors learn from y, too
-    "metrics": CORE | {"_validation"},
+    "metrics": CORE | {"_validation", "_docstrings"},
     "datasets": CORE | {"_validation"},
     "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings"},
     "training": LEARNING,
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
-    "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
-    "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
+    "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
+    "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "__init__": TOOLS | ESTIMATORS | {"_version", "training"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }

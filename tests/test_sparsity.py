@@ -362,11 +362,11 @@ def test_own_solvers_need_no_settings(estimator):
             return LBFGS(max_iter=0).solve(*args)
 
     class Limited(Stuck):
-        max_iter = 5
+        max_iter = 0
 
-    with pytest.warns(ConvergenceWarning, match=r"Increase max_iter \(now 0\)"):
-        estimator(solver=Stuck()).fit(X, Y)
     with pytest.warns(ConvergenceWarning, match=r"no closer to the optimum: increase tol, scale"):
+        estimator(solver=Stuck()).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match=r"Increase max_iter \(now 0\)"):
         estimator(solver=Limited()).fit(X, Y)
 
 

@@ -81,8 +81,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     ----------
     X : iterable of sequences
     vocabulary : Vocabulary
-        With ``grow=True`` it is filled with the names of X, numbered as they come. Features may then
-        repeat within a token, and the batch goes to :func:`sort_vocabulary`. Otherwise unknown names are left out.
+        With ``grow=True`` it is filled with the names of X, numbered as they come. Features may then repeat within a
+        token, and the batch goes to :func:`sort_vocabulary`. Otherwise unknown names are left out.
     grow : bool
 
     Raises

@@ -7,9 +7,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from .._docstrings import share_docstring
 from ._counts import Counts, count_segments, count_tokens
 from ._reading import LabelSequences
-from ._token_scores import PrecisionRecallF1, all_scores
+from ._segment_scores import segment_precision_score
+from ._token_scores import PrecisionRecallF1, all_scores, token_precision_score
 
 __all__ = ["segment_classification_report", "token_classification_report"]
 
@@ -17,6 +19,7 @@ AVERAGES = ("micro", "macro", "weighted")
 COLUMNS = ("precision", "recall", "f1-score", "support")
 
 
+@share_docstring(token_precision_score)
 def token_classification_report(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -32,18 +35,12 @@ def token_classification_report(
 
     Parameters
     ----------
-    y_true, y_pred : list of sequences
-        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
-    labels, ignore : list of labels
-        The labels to score (None: all labels in the data), and the labels not to score.
+    y_true, y_pred, labels, ignore : as in :func:`token_precision_score`
     digits : int, default=2
         Number of decimals of the text.
     output_dict : bool, default=False
         Whether to return a dict instead of text, with values that are not rounded.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0.
-    sample_weight : array-like of shape (n_sequences,), default=None
-        One weight per sequence, for all of its tokens.
+    zero_division, sample_weight : as in :func:`token_precision_score`
 
     Returns
     -------
@@ -79,6 +76,8 @@ def token_classification_report(
     return _report(by_label, averages, all_scored, digits, output_dict)
 
 
+@share_docstring(token_classification_report)
+@share_docstring(segment_precision_score)
 def segment_classification_report(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -96,22 +95,9 @@ def segment_classification_report(
 
     Parameters
     ----------
-    y_true, y_pred : list of sequences
-        Token labels, or with ``encoding="segments"`` lists of (start, stop, label).
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels encode segments, see :func:`extract_segments`.
-    strict : bool, default=False
-        Treatment of tags that break the rules, see :func:`extract_segments`.
-    labels, ignore : list of labels
-        The labels of segments to score (None: all that occur), and labels not to score.
-    digits : int, default=2
-        Number of decimals of the text.
-    output_dict : bool, default=False
-        Whether to return a dict instead of text, with values that are not rounded.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0.
-    sample_weight : array-like of shape (n_sequences,), default=None
-        One weight per sequence, for all of its segments.
+    y_true, y_pred, encoding, strict, labels, ignore : as in :func:`segment_precision_score`
+    digits, output_dict : as in :func:`token_classification_report`
+    zero_division, sample_weight : as in :func:`segment_precision_score`
 
     Returns
     -------

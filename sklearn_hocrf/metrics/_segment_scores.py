@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._docstrings import share_docstring
 from ._counts import count_segments
 from ._reading import LabelSequences
 from ._token_scores import PrecisionRecallF1, all_scores, one_score
@@ -137,6 +138,7 @@ def segment_precision_score(
     return one_score(counts, "precision", average, zero_division, sample_weight, "segments")
 
 
+@share_docstring(segment_precision_score)
 def segment_recall_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -153,22 +155,8 @@ def segment_recall_score(
 
     Parameters
     ----------
-    y_true, y_pred : list of sequences
-        Token labels, or, with ``encoding="segments"``, lists of (start, stop, label).
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
-        for tags such as "B-PER" choose "bio" or "bioes".
-    strict : bool, default=False
-        Treatment of tags that break the rules, see :func:`extract_segments`.
-    labels, ignore : list of labels
-        The labels to score (None: all labels in the data), and the labels not to score. They are labels of segments,
-        such as "PER", not tags.
-    average : {"micro", "macro", "weighted"} or None, default="micro"
-        As for :func:`segment_precision_recall_f1`.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0.
-    sample_weight : array-like of shape (n_sequences,), default=None
-        One weight per sequence, for all of its segments.
+    y_true, y_pred, encoding, strict, labels, ignore : as in :func:`segment_precision_score`
+    average, zero_division, sample_weight : as in :func:`segment_precision_score`
 
     Returns
     -------
@@ -193,6 +181,7 @@ def segment_recall_score(
     return one_score(counts, "recall", average, zero_division, sample_weight, "segments")
 
 
+@share_docstring(segment_precision_score)
 def segment_f1_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -209,22 +198,8 @@ def segment_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred : list of sequences
-        Token labels, or, with ``encoding="segments"``, lists of (start, stop, label).
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
-        for tags such as "B-PER" choose "bio" or "bioes".
-    strict : bool, default=False
-        Treatment of tags that break the rules, see :func:`extract_segments`.
-    labels, ignore : list of labels
-        The labels to score (None: all labels in the data), and the labels not to score. They are labels of segments,
-        such as "PER", not tags.
-    average : {"micro", "macro", "weighted"} or None, default="micro"
-        As for :func:`segment_precision_recall_f1`.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0.
-    sample_weight : array-like of shape (n_sequences,), default=None
-        One weight per sequence, for all of its segments.
+    y_true, y_pred, encoding, strict, labels, ignore : as in :func:`segment_precision_score`
+    average, zero_division, sample_weight : as in :func:`segment_precision_score`
 
     Returns
     -------

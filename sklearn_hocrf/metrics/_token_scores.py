@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._docstrings import share_docstring
 from ._counts import (
     Counts,
     check_average,
@@ -256,6 +257,7 @@ def token_precision_score(
     return one_score(counts, "precision", average, zero_division, sample_weight, "tokens")
 
 
+@share_docstring(token_precision_score)
 def token_recall_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -270,16 +272,7 @@ def token_recall_score(
 
     Parameters
     ----------
-    y_true, y_pred : list of sequences
-        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
-    labels, ignore : list of labels
-        The labels to score (None: all labels in the data), and the labels not to score.
-    average : {"macro", "micro", "weighted"} or None, default="macro"
-        As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0.
-    sample_weight : array-like of shape (n_sequences,), default=None
-        One weight per sequence, for all of its tokens.
+    y_true, y_pred, labels, ignore, average, zero_division, sample_weight : as in :func:`token_precision_score`
 
     Returns
     -------
@@ -300,6 +293,7 @@ def token_recall_score(
     return one_score(counts, "recall", average, zero_division, sample_weight, "tokens")
 
 
+@share_docstring(token_precision_score)
 def token_f1_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -314,16 +308,7 @@ def token_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred : list of sequences
-        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
-    labels, ignore : list of labels
-        The labels to score (None: all labels in the data), and the labels not to score.
-    average : {"macro", "micro", "weighted"} or None, default="macro"
-        As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0.
-    sample_weight : array-like of shape (n_sequences,), default=None
-        One weight per sequence, for all of its tokens.
+    y_true, y_pred, labels, ignore, average, zero_division, sample_weight : as in :func:`token_precision_score`
 
     Returns
     -------
