@@ -47,7 +47,8 @@ MAY_IMPORT = {
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
-    "__init__": TOOLS | ESTIMATORS | {"_version", "training"},
+    "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator"},
+    "__init__": TOOLS | ESTIMATORS | {"_version", "training", "model_selection"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
 
@@ -59,8 +60,9 @@ OWNERS = {
     "scipy.linalg": {"_solvers"},
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
+    "matplotlib": {"model_selection"},  # of the extra "plot": imported when something is drawn
 }
-SKLEARN = TOOLS | ESTIMATORS | {"_validation"}
+SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
     "_solvers": {"sklearn.utils.check_random_state"},

@@ -15,10 +15,12 @@ from .._validation._sklearn import HasMethods, Interval, StrOptions
 from .fitting import OBJECTIVES, SOLVERS, has_l1
 
 __all__ = [
+    "GROUP_KEYS",
     "PARAMETER_CONSTRAINTS",
     "check_max_segment_length",
     "check_parameters",
     "check_patterns",
+    "is_group_key",
     "resolve_feature_orders",
     "with_lists",
     "with_mappings",
@@ -47,6 +49,7 @@ PARAMETER_CONSTRAINTS: dict[str, list] = {
 }
 
 
+GROUP_KEYS = '("features", k), ("patterns", k), "prefix", ("prefix", k) with an integer k >= 0, and None for the rest'
 _BY_GROUP = ("sigma_reg", "l1_reg")  # parameters that may be mappings of groups of weights
 
 
@@ -103,10 +106,9 @@ def _check_reg(name, reg, check) -> None:
     if not reg:
         raise ValueError(f"{name} is an empty mapping: it needs a value for each group of weights")
     for key, value in reg.items():
-        if not _is_group(key) or not isinstance(value, Real):
+        if not is_group_key(key) or not isinstance(value, Real):
             raise ValueError(
-                f'{name} maps groups of weights to numbers: ("features", k), ("patterns", k), "prefix", ("prefix", k) '
-                f"with an integer k >= 0, and None for the rest; got {short(key)}: {short(value, 20)}"
+                f"{name} maps groups of weights to numbers: {GROUP_KEYS}; got {short(key)}: {short(value, 20)}"
             )
         try:
             check(value)
@@ -114,7 +116,7 @@ def _check_reg(name, reg, check) -> None:
             raise ValueError(f"{name}, key {short(key, 40)}: {error}") from None
 
 
-def _is_group(key) -> bool:
+def is_group_key(key: Any) -> bool:
     """Tell whether a key is as :mod:`sklearn_hocrf._structure.weight_groups` has them."""
     is_pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and _is_order(key[1])
     return key is None or isinstance(key, str) or is_pair

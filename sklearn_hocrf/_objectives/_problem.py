@@ -101,6 +101,10 @@ class Problem:
         """Return the same data under another layout."""
         return self._with(layout, self.batch, self.truth, self.sequence_weight)
 
+    def on(self, batch: SequenceBatch, truth: Any, sequence_weight: np.ndarray | None = None) -> Problem:
+        """Return other data under the same layout."""
+        return self._with(self.layout, batch, truth, sequence_weight)
+
     def _with(self, layout, batch, truth, weight):
         options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "schedule": self.schedule}
         return type(self)(self.family, layout, batch, truth, **options)

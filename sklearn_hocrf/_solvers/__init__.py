@@ -6,6 +6,7 @@ work that they exist.
 """
 
 from ._blas import one_blas_thread
+from ._box import minimize_in_box
 from ._common import Progress, Solver, SolverReport, check_needs, check_report
 from ._frank_wolfe import FrankWolfe
 from ._lbfgs import LBFGS
@@ -27,6 +28,7 @@ __all__ = [
     "SolverReport",
     "check_needs",
     "check_report",
+    "minimize_in_box",
     "one_blas_thread",
     "shortest_subgradient",
 ]

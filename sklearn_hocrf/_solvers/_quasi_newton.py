@@ -41,6 +41,11 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     pair_bytes = 1 << 27  # and are kept as long as they fit in this memory
     c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
+    def memory(self, n_weights: int) -> LBFGSMemory:
+        """Return an empty memory of the curvature of functions of so many weights."""
+        n_pairs = np.clip(self.pair_bytes // (16 * max(n_weights, 1)), *self.pairs)
+        return LBFGSMemory(int(n_pairs), n_weights)
+
     @abstractmethod
     def _function(self, objective, penalty, n_weights) -> Callable:
         """Return a function that makes a :class:`Point` of weights."""
@@ -49,8 +54,16 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     def _search(self, attempt, point, curvature, penalty) -> Point | None:
         """Return a better point, or None; ``attempt`` makes a point of weights, or None where numbers overflow."""
 
-    def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
+    def solve(self, objective: Any, penalty: Any, w0: np.ndarray, curvature: LBFGSMemory | None = None) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
+
+        Parameters
+        ----------
+        objective, penalty : object
+        w0 : ndarray of shape (K,)
+        curvature : LBFGSMemory or None
+            What is known of the sum's curvature near ``w0``, as from the training of a similar sum; it goes on
+            learning. None stands for nothing.
 
         Raises
         ------
@@ -73,8 +86,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
                 refusal = error
                 return None
 
-        n_pairs = np.clip(self.pair_bytes // (16 * max(len(w0), 1)), *self.pairs)
-        curvature = LBFGSMemory(int(n_pairs), len(w0))
+        curvature = self.memory(len(w0)) if curvature is None else curvature
         point = evaluate(np.array(w0, dtype=np.float64))
         history, message = [point.value], "no iteration is allowed"
         while True:
@@ -128,6 +140,17 @@ class LBFGSMemory:
         self._products[row] = step @ change
         is_convex = self._products[row] > np.finfo(float).eps * np.linalg.norm(step) * np.linalg.norm(change)
         self._rows = [*kept, row] if is_convex else kept
+
+    def shift(self, diagonal):
+        """Take in that a diagonal matrix, of shape (n_weights,), is added to the Hessian."""
+        kept = []
+        for row in self._rows:
+            step, change = self._steps[row], self._changes[row]
+            change += diagonal * step
+            self._products[row] = step @ change
+            if self._products[row] > np.finfo(float).eps * np.linalg.norm(step) * np.linalg.norm(change):
+                kept.append(row)
+        self._rows = kept
 
     def solve(self, gradient, fixed=()):
         """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the vector.

@@ -1,0 +1,156 @@
+"""The held-out likelihood of one fold, and its gradient by the penalties.
+
+With ``f`` the negative log-likelihood of the training part, ``L`` that of the held-out part, and a precision
+``lambda_g = sigma_g**-2`` for the weights ``w_g`` of each group,
+
+    w(lambda) = argmin f(w) + sum_g lambda_g |w_g|**2 / 2
+    dL / d log sigma_g = 2 lambda_g <v_g, w_g>,     (Hessian of f + Lambda) v = gradient of L at w(lambda)
+
+(Foo, Do and Ng, "Efficient multiple hyperparameter learning for log-linear models", NIPS 2007). Both the weights and v
+are found to a tolerance only (Pedregosa, "Hyperparameter optimization with approximate gradient", ICML 2016), and start
+from those of the step before. What L-BFGS learns of the curvature is kept from step to step, corrected for the change
+of the penalties, and preconditions the conjugate gradients: this halves the passes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from .._objectives import NegativeLogLikelihood, Problem, Tied
+from .._penalties import L2
+from .._solvers import LBFGS
+from .._structure.tied_weights import tie_weights
+
+__all__ = ["Fold", "FoldStep"]
+
+RESIDUAL = 0.03  # of the linear system, relative to its right side
+MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system
+
+
+class FoldStep(NamedTuple):
+    """What one choice of penalties gives on one fold.   G groups."""
+
+    score: float  # mean log-likelihood of the held-out tokens, in nats
+    gradient: np.ndarray  # (G,)   of the score, by log sigma
+    accuracy: float  # share of the held-out tokens that are predicted correctly
+    n_passes: int  # over the training part
+    seconds: float
+    converged: bool
+
+
+class Fold:
+    """A training part and a held-out part of the data, under the layout of the training part.
+
+    Parameters
+    ----------
+    training, held_out : Problem
+        The two parts, under one layout.
+    objective : Objective
+        The criterion of training, unbound: convex, with ``hessp``.
+    groups : ndarray of shape (n_weights,), int
+        Group of each weight.
+    n_groups : int
+        Number of groups G; a fold need not have weights of all of them.
+    accuracy : callable
+        Gives the accuracy on the held-out part for weights.
+    max_iter : int
+        Most iterations of a training.
+    """
+
+    def __init__(
+        self,
+        training: Problem,
+        held_out: Problem,
+        objective: Any,
+        groups: np.ndarray,
+        n_groups: int,
+        accuracy: Callable[[np.ndarray], float],
+        max_iter: int,
+    ) -> None:
+        # weights that no training can tell apart are one variable, as in fit
+        self._ties = tie_weights(training.layout, training.batch, groups)
+        bound = Tied(objective.bind(training.under(self._ties.layout)), self._ties)
+        self._training = _Counted(bound)
+        self._held_out = NegativeLogLikelihood().bind(held_out)
+        self._n_tokens = float(held_out.sequence_weight @ held_out.batch.lengths)
+        n_variables = len(self._ties.root)
+        self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups
+        self._group[self._ties.place] = groups
+        self._accuracy, self._max_iter = accuracy, max_iter
+        self._u, self._v = np.zeros(n_variables), np.zeros(n_variables)
+        self._curvature, self._precision = LBFGS().memory(n_variables), np.zeros(n_variables)
+
+    def step(self, log_sigma: np.ndarray, tol: float, residual: float = RESIDUAL) -> FoldStep:
+        """Return score and gradient at some penalties.
+
+        Parameters
+        ----------
+        log_sigma : ndarray of shape (G,)
+            Logarithm of the standard deviation of each group of weights.
+        tol : float
+            Tolerance of training, as the solvers have it.
+        residual : float
+            Norm of the residual of the linear system, relative to its right side. It takes the greater part of the
+            error of the gradient.
+        """
+        begun, passes = time.perf_counter(), self._training.n_passes
+        precision = np.exp(-2.0 * log_sigma)[self._group]
+        self._curvature.shift(precision - self._precision)
+        self._precision = precision
+        solver = LBFGS(tol=tol, max_iter=self._max_iter)
+        report = solver.solve(self._training, L2(precision), self._u, self._curvature)
+        self._u = u = report.w
+        weights = self._ties.widen(u)
+        loss, slope = self._held_out.value_gradient(weights)
+        slope = self._ties.narrow(slope)  # the transpose of widen, too
+
+        def product(direction):
+            return self._training.hessp(u, direction) + precision * direction
+
+        hessian, inverse = (_operator(len(u), times) for times in (product, self._curvature.solve))
+        self._v, _ = cg(hessian, slope, x0=self._v, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)
+        # what is left to go in training, to first order: scores of different tolerances can be compared
+        loss -= float(self._v @ (self._training.gradient(u) + precision * u))
+        gradient = 2.0 * np.bincount(self._group, weights=precision * self._v * u, minlength=self._n_groups)
+        return FoldStep(
+            -loss / self._n_tokens,
+            -gradient / self._n_tokens,
+            self._accuracy(weights),
+            self._training.n_passes - passes,
+            time.perf_counter() - begun,
+            report.converged,
+        )
+
+
+def _operator(size, times):
+    return LinearOperator((size, size), matvec=times, dtype=np.float64)
+
+
+class _Counted:
+    """An objective that counts the passes over its data, and knows the last gradient."""
+
+    is_convex = True
+
+    def __init__(self, objective):
+        self._objective, self._newest = objective, None
+        self.n_passes = 0
+
+    def value_gradient(self, u):
+        self.n_passes += 1
+        value, gradient = self._objective.value_gradient(u)
+        self._newest = u.copy(), gradient.copy()
+        return value, gradient
+
+    def gradient(self, u):
+        if self._newest is None or not np.array_equal(self._newest[0], u):
+            self.value_gradient(u)
+        return self._newest[1]
+
+    def hessp(self, u, v):
+        self.n_passes += 1
+        return self._objective.hessp(u, v)

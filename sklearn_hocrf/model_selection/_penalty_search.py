@@ -1,0 +1,459 @@
+"""Search for penalties by cross-validation."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.parallel import Parallel, delayed
+
+from .._estimator.base import BaseSequenceLabeler
+from .._persistence import VersionMixin
+from .._settings import check
+from .._solvers import minimize_in_box, one_blas_thread
+from .._validation import check_sequence_weight, warn_user
+from .._validation._sklearn import Interval, fit_context
+from ._fold import FoldStep
+from ._groups import WeightGroups, check_keys, check_searchable, column_name
+from ._splits import Split, make_fold, split_data, training_data
+
+__all__ = ["PenaltySearchCV"]
+
+LOOSEST = 1e-2  # tolerance of training in the first step
+SHRINKING = 0.7  # factor of the tolerance from step to step, down to ``tol``
+
+
+class _Step(NamedTuple):
+    """One choice of penalties.   F folds, G groups."""
+
+    order: int
+    sigma: dict  # by group
+    folds: list[FoldStep]
+
+    @property
+    def score(self) -> float:
+        return float(np.mean([fold.score for fold in self.folds]))
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """By log sigma; shape (G,)."""
+        return np.mean([fold.gradient for fold in self.folds], axis=0)
+
+    def plain(self) -> list:
+        """Return lists and arrays alone, without the dict: files of skops take no tuples as keys."""
+        return [self.order, list(self.sigma), list(self.sigma.values()), [list(fold) for fold in self.folds]]
+
+    @classmethod
+    def of_plain(cls, plain: list) -> Self:
+        """Return the step for what :meth:`plain` returns."""
+        order, keys, values, folds = plain
+        return cls(order, dict(zip(keys, values, strict=True)), [FoldStep(*fold) for fold in folds])
+
+
+class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
+    """Learn one ``sigma_reg`` for each group of weights by cross-validation, along exact gradients.
+
+    The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
+    the gradient, which takes one linear system a fold for all groups together [1]_, so that many groups cost little
+    more than one. A grid over as many would be out of reach.
+
+    Each fold has the model that ``fit`` on its training part makes: a label pattern that this part lacks has no weight.
+    The labels, and the longest segments of each label, are those of all data, so that held-out likelihoods are finite.
+
+    Parameters
+    ----------
+    estimator : HighOrderCRF, HighOrderSemiCRF or Pipeline
+        The model, or a pipeline that ends in one; the other steps are fitted on each training part anew. Its
+        ``sigma_reg`` is the start of the search.
+    cv : int, cross-validation generator or iterable, default=5
+        As in :class:`~sklearn.model_selection.GridSearchCV`; an int k stands for ``KFold(k)``. The folds say what is
+        new at prediction: penalties that are right for known words, say, need not be so for new ones.
+    penalty_groups : "order" or list of keys, default="order"
+        Groups of weights with a ``sigma_reg`` of their own. "order": the features and the patterns' own weights, by the
+        order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see :class:`~sklearn_hocrf.HighOrderCRF`,
+        which cover all weights.
+    orders : list of int, default=None
+        Values of ``max_order`` to try, each from the penalties that were the best for the one before. None stands for
+        that of the estimator.
+    bounds : tuple of float, default=(0.01, 100)
+        Least and greatest ``sigma_reg``.
+    max_steps : int, default=20
+        Greatest number of penalties tried, for each order.
+    tol : float, default=1e-3
+        The search stops when a step gains less than about this share of the score. It is also the tolerance of training
+        in the last steps; the first ones train less precisely.
+    refit : bool, default=True
+        Whether to fit the estimator with the best penalties to all data.
+    n_jobs : int or None, default=None
+        Folds that are worked on at a time, each in a thread. Results do not depend on it.
+    verbose : int, default=0
+        Whether to write a line to stderr after each step.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The estimator with the best parameters, fitted to all data; only with ``refit``.
+    best_params_ : dict
+        The best parameters by the names that GridSearchCV would have for them: ``sigma_reg``, a mapping, and
+        ``max_order`` if there are ``orders``; in a pipeline with the name of the last step in front.
+    best_score_ : float
+        Mean over the folds of the log-likelihood per held-out token, in nats.
+    best_index_ : int
+        The step with the best score, which need not be the last one.
+    cv_results_ : dict of arrays of shape (n_steps,)
+        As in GridSearchCV: ``params``, ``param_sigma_reg``, ``split0_test_score`` ..., ``mean_test_score``,
+        ``std_test_score``, ``rank_test_score``. Moreover ``max_order``; ``sigma_<group>`` and ``gradient_<group>``, the
+        derivative of the mean score by log sigma, for each group (``sigma_features_0``, ``sigma_patterns_1``, ...; nan
+        where an order lacks the group); ``token_accuracy``, the mean over the folds; ``n_passes``, over training parts,
+        and ``seconds``, each in total.
+    n_splits_ : int
+        Number of folds.
+    refit_time_ : float
+        Seconds for fitting the best estimator; only with ``refit``.
+
+    See Also
+    --------
+    PenaltySearchDisplay : Plots penalties and score by step.
+
+    Notes
+    -----
+    Predictions and all other methods of the estimator are available, as those of ``best_estimator_``: ``predict``,
+    ``predict_marginals``, ``score`` (the token accuracy), ``log_likelihood`` and so on. In a pipeline, this holds for
+    methods that :class:`~sklearn.pipeline.Pipeline` does not have, too: X then goes through its other steps first.
+
+    Weights of a fold are trained by L-BFGS, whatever ``solver`` says, and start from those of the step before. They are
+    found to a tolerance only, which shrinks from step to step; scores are corrected for that to first order, so that
+    those of different steps can be compared. What the search cannot do is refused: an L1 penalty, a ``penalty`` object,
+    infinite ``sigma_reg``, criteria without Hessian products, stochastic solvers and patterns chosen by training.
+
+    References
+    ----------
+    .. [1] Foo, Do and Ng, "Efficient multiple hyperparameter learning for log-linear models", NIPS 2007.
+    .. [2] Pedregosa, "Hyperparameter optimization with approximate gradient", ICML 2016.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.datasets import make_digit_words
+    >>> from sklearn_hocrf.model_selection import PenaltySearchCV
+    >>> X, X_test, y, y_test = make_digit_words(random_state=0)
+    >>> search = PenaltySearchCV(HighOrderCRF(max_order=2), cv=3, max_steps=5).fit(X, y)
+    >>> for group, sigma in search.best_params_["sigma_reg"].items():
+    ...     print(group, round(sigma, 1))
+    ('features', 0) 0.5
+    ('patterns', 0) 1.0
+    ('patterns', 1) 1.1
+    ('patterns', 2) 7.5
+    >>> search.score(X_test, y_test) > HighOrderCRF(max_order=2).fit(X, y).score(X_test, y_test)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [BaseSequenceLabeler, Pipeline],
+        "cv": ["cv_object"],
+        "penalty_groups": [str, list, tuple],
+        "orders": ["array-like", None],
+        "bounds": [tuple, list],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "refit": ["boolean"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        cv: Any = 5,
+        penalty_groups: Any = "order",
+        orders: Sequence[int] | None = None,
+        bounds: tuple[float, float] = (0.01, 100.0),
+        max_steps: int = 20,
+        tol: float = 1e-3,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.penalty_groups = penalty_groups
+        self.orders = orders
+        self.bounds = bounds
+        self.max_steps = max_steps
+        self.tol = tol
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # --- fit ----------------------------------------------------------------------------------------------------------
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the penalties, and fit the estimator with the best ones to all data.
+
+        Parameters
+        ----------
+        X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
+            Or what the first step of a pipeline takes.
+        groups : array-like of shape (n_sequences,), default=None
+            Groups of sequences, for splitters such as :class:`~sklearn.model_selection.GroupKFold`. They have nothing
+            to do with ``penalty_groups``.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence, in training and in the score.
+
+        Returns
+        -------
+        self : object
+            The fitted search.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For invalid parameters and data, and for models whose penalties cannot be learned in this way; before any
+            work.
+
+        Warns
+        -----
+        UserWarning
+            If the best ``sigma_reg`` of a group lies at a bound.
+        sklearn.exceptions.ConvergenceWarning
+            If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
+        """
+        self._check_parameters()
+        X, y, groups = indexable(X, y, groups)
+        weight = check_sequence_weight(sample_weight, len(y))
+        splits = list(check_cv(self.cv, y).split(X, y, groups))
+        whole = training_data(self.estimator, X, y, weight)
+        parts = [split_data(self.estimator, X, y, weight, *split) for split in splits]
+        steps: list[_Step] = []
+        for order in self._orders():
+            with one_blas_thread():
+                steps += self._search(order, whole, parts, start=_best(steps).sigma if steps else {})
+        self.__dict__.update(_attributes_of(steps, self._prefix, self.orders is not None))
+        self._warn_of_steps(steps)
+        if self.refit:
+            begun = time.perf_counter()
+            options = {} if sample_weight is None else {f"{self._prefix}sample_weight": sample_weight}
+            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_).fit(X, y, **options)
+            self.refit_time_ = time.perf_counter() - begun
+        return self
+
+    def _check_parameters(self) -> None:
+        bounds = np.asarray(self.bounds, dtype=object)
+        valid = bounds.shape == (2,) and all(isinstance(bound, Real) for bound in bounds)
+        check(valid and 0 < bounds[0] < bounds[1] < np.inf, "bounds", "two numbers 0 < low < high < inf", self.bounds)
+        orders = [] if self.orders is None else list(self.orders)
+        valid = all(isinstance(order, Integral) and not isinstance(order, bool) and order >= 0 for order in orders)
+        check(
+            valid and (self.orders is None or len(orders) > 0), "orders", "None or a list of integers >= 0", self.orders
+        )
+        if not isinstance(self._final, BaseSequenceLabeler):
+            raise TypeError(
+                "estimator must be a HighOrderCRF or HighOrderSemiCRF, or a Pipeline that ends in one, but it ends "
+                f"in {self._final!r}"
+            )
+        check_keys(self.penalty_groups)
+        check_searchable(self._final)
+
+    @property
+    def _final(self) -> Any:
+        """The model, without what comes before it in a pipeline."""
+        return self.estimator.steps[-1][1] if isinstance(self.estimator, Pipeline) else self.estimator
+
+    @property
+    def _prefix(self) -> str:
+        """What comes before names of the model's parameters."""
+        return f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
+
+    def _orders(self) -> list[int]:
+        return [self._final.max_order] if self.orders is None else [int(order) for order in self.orders]
+
+    def _search(self, order, whole, parts: list[Split], start: dict) -> list[_Step]:
+        """Return the steps for one order; ``start`` has the penalties of groups of the order before."""
+        final = clone(self._final).set_params(max_order=order)
+        groups = WeightGroups.of(final, whole, self.penalty_groups)
+        folds = [make_fold(final, part, whole.targets, groups) for part in parts]
+        steps: list[_Step] = []
+
+        def evaluate(log_sigma):
+            tol = max(self.tol, LOOSEST * SHRINKING ** len(steps))
+            with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:  # folds keep what they have learned
+                answers = parallel(delayed(fold.step)(log_sigma, tol) for fold in folds)
+            values = np.clip(np.exp(log_sigma), *self.bounds)  # exp rounds
+            sigma = dict(zip(groups.keys, values.tolist(), strict=True))
+            steps.append(_Step(order, sigma, list(answers)))
+            if self.verbose:
+                self._write(steps)
+            return -steps[-1].score, -steps[-1].gradient
+
+        log_bounds = tuple(np.log(np.asarray(self.bounds, dtype=np.float64)))
+        log_start = np.clip(np.log(groups.start(final, whole, start)), *log_bounds)
+        minimize_in_box(evaluate, log_start, log_bounds, max_evaluations=self.max_steps, tol=self.tol)
+        return steps
+
+    def _write(self, steps: list[_Step]) -> None:
+        step = steps[-1]
+        sigma = ", ".join(f"{column_name(key)} {value:.3g}" for key, value in step.sigma.items())
+        sys.stderr.write(
+            f"PenaltySearchCV: order {step.order}, step {len(steps)}, score {step.score:.6f}, sigma: {sigma}\n"
+        )
+
+    def _warn_of_steps(self, steps: list[_Step]) -> None:
+        for key, sigma in steps[self.best_index_].sigma.items():
+            if np.isclose(sigma, self.bounds, rtol=1e-6).any():
+                warn_user(
+                    f"the best sigma_reg of {key!r} lies at a bound, {sigma:.4g}: the score may grow beyond it. Widen "
+                    f"bounds={self.bounds!r}, or take it that the group needs no penalty, or no weights"
+                )
+        unfinished = sum(not fold.converged for step in steps for fold in step.folds)
+        if unfinished:
+            warn_user(
+                f"the weights of a fold did not converge in {unfinished} of {len(steps) * self.n_splits_} trainings: "
+                f"scores and gradients are less exact: increase max_iter (now {self._final.max_iter})",
+                ConvergenceWarning,
+            )
+
+    # --- state: parameters, steps and the best estimator; the rest is made of these -----------------------------------
+
+    def __getstate__(self) -> dict:
+        state = super().__getstate__()
+        if "_steps" not in state:
+            return state
+        made = _attributes_of(self._steps, self._prefix, self.orders is not None)
+        state = {name: value for name, value in state.items() if name not in made}
+        return {**state, "_steps": [step.plain() for step in self._steps]}
+
+    def __setstate__(self, state: dict) -> None:
+        state = dict(state)
+        plain = state.pop("_steps", None)
+        super().__setstate__(state)
+        if plain is not None:
+            steps = [_Step.of_plain(step) for step in plain]
+            self.__dict__.update(_attributes_of(steps, self._prefix, self.orders is not None))
+
+    # --- what the best estimator can do -------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the best estimator, or of the model at its end."""
+        if name.startswith("_") or name.endswith("_") or name == "partial_fit" or "estimator" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        best = self.__dict__.get("best_estimator_")
+        whole = self.estimator if best is None else best
+        final = whole.steps[-1][1] if isinstance(whole, Pipeline) else whole
+        if not callable(getattr(type(final), name, None)) and not callable(getattr(final, name, None)):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        method = getattr(final, name)  # an AttributeError of its own where this model does not have it
+        if best is None:
+            return self._not_fitted(name)
+        if hasattr(whole, name):
+            return getattr(whole, name)
+
+        def with_transformed(X, *args, **options):
+            return method(whole[:-1].transform(X), *args, **options)
+
+        return with_transformed
+
+    def _not_fitted(self, name: str) -> Callable:
+        def refuse(*_, **__):
+            if self.__sklearn_is_fitted__():
+                raise AttributeError(f"{name} needs a best estimator, which refit=False does not fit")
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                f"using {name}."
+            )
+
+        return refuse
+
+    def predict(self, X: Any) -> Any:
+        """Return the predictions of the best estimator for X."""
+        return self.__getattr__("predict")(X)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the token accuracy of the best estimator.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in :meth:`~sklearn_hocrf.HighOrderCRF.score`
+
+        Returns
+        -------
+        accuracy : float
+        """
+        return self.__getattr__("score")(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Classes of the best estimator."""
+        return self.best_estimator_.classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features that the best estimator has seen."""
+        return self.best_estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the features that the best estimator has seen."""
+        return self.best_estimator_.feature_names_in_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_params_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type, tags.classifier_tags = inner.estimator_type, inner.classifier_tags
+        tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
+        return tags
+
+
+def _best(steps: list[_Step]) -> _Step:
+    """Return the step with the best score, the first of several."""
+    return max(steps, key=lambda step: step.score)
+
+
+def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
+    """Return the attributes of a search that follow from its steps."""
+    params = []
+    for step in steps:
+        order = {f"{prefix}max_order": step.order} if with_orders else {}
+        params.append({**order, f"{prefix}sigma_reg": step.sigma})
+    results: dict[str, Any] = {"params": params}
+    for name in params[0]:
+        column = np.ma.masked_all(len(steps), dtype=object)
+        column[:] = [given[name] for given in params]
+        results[f"param_{name}"] = column
+    scores = np.array([[fold.score for fold in step.folds] for step in steps])
+    results.update({f"split{number}_test_score": column for number, column in enumerate(scores.T)})
+    mean = scores.mean(axis=1)
+    ranks = 1 + (mean > mean[:, None]).sum(axis=1).astype(np.int32)
+    results.update(mean_test_score=mean, std_test_score=scores.std(axis=1), rank_test_score=ranks)
+    results["max_order"] = np.array([step.order for step in steps])
+    for key in dict.fromkeys(key for step in steps for key in step.sigma):
+        slopes = [dict(zip(step.sigma, step.gradient, strict=True)) for step in steps]
+        name = column_name(key)
+        results[f"sigma_{name}"] = np.array([step.sigma.get(key, np.nan) for step in steps])
+        results[f"gradient_{name}"] = np.array([slope.get(key, np.nan) for slope in slopes])
+    results["token_accuracy"] = np.array([np.mean([fold.accuracy for fold in step.folds]) for step in steps])
+    results["n_passes"] = np.array([sum(fold.n_passes for fold in step.folds) for step in steps])
+    results["seconds"] = np.array([sum(fold.seconds for fold in step.folds) for step in steps])
+    best = int(mean.argmax())
+    return {
+        "_steps": steps,
+        "cv_results_": results,
+        "n_splits_": scores.shape[1],
+        "multimetric_": False,
+        "best_index_": best,
+        "best_score_": float(mean[best]),
+        "best_params_": params[best],
+    }

@@ -1,0 +1,89 @@
+"""From the data of a search to its folds: transformers are fitted, and models laid out, on training parts alone."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from .._objectives import Problem
+from .._solvers import SolverReport
+from .._validation import TrainingData, read_sequences, read_training_sequences
+from .._validation._sklearn import safe_indexing
+from ._fold import Fold
+from ._groups import WeightGroups
+
+__all__ = ["Split", "make_fold", "split_data", "training_data"]
+
+
+class Split(NamedTuple):
+    """Both parts of the data, as the model at the end of a pipeline takes them."""
+
+    X: Any
+    y: Any
+    weight: np.ndarray | None
+    X_test: Any
+    y_test: Any
+    weight_test: np.ndarray | None
+
+
+def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, train: Any, test: Any) -> Split:
+    """Return both parts of the data; ``train`` and ``test`` are numbers of sequences."""
+    if weight is not None:  # what weighs nothing may have labels that are in no training part
+        test = np.asarray(test)[weight[test] > 0]
+    if not len(test):
+        raise ValueError("a held-out part has no sequences of positive weight: choose another cv")
+    (X_train, y_train), (X_test, y_test) = ((safe_indexing(X, i), safe_indexing(y, i)) for i in (train, test))
+    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+        head = clone(estimator[:-1])
+        X_train, X_test = head.fit_transform(X_train, y_train), head.transform(X_test)
+    weights = (None, None) if weight is None else (weight[train], weight[test])
+    return Split(X_train, y_train, weights[0], X_test, y_test, weights[1])
+
+
+def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> TrainingData:
+    """Return all data, as the model at the end of a pipeline reads them in fit."""
+    final = estimator
+    if isinstance(estimator, Pipeline):
+        final = estimator.steps[-1][1]
+        X = clone(estimator[:-1]).fit_transform(X, y) if len(estimator.steps) > 1 else X
+    return _read(final, X, y, weight)
+
+
+def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) -> Fold:
+    """Return the fold of a model.
+
+    Parameters
+    ----------
+    estimator : BaseSequenceLabeler
+        The model, not fitted.
+    split : Split
+    targets : TokenTargets or SegmentTargets
+        Those of all data: their labels, and highest lengths of segments, hold for the fold.
+    groups : WeightGroups
+    """
+    fitted = clone(estimator)
+    data = _read(fitted, split.X, split.y, split.weight, targets)
+    layout = fitted._build_layout(data)
+    training: Problem = fitted._pose_problem(layout, data)
+    # the held-out part is read as by a fitted estimator; its weights do not matter
+    nothing = SolverReport(np.zeros(layout.n_weights), 0, np.zeros(1), np.nan, np.inf, False, "")
+    fitted._keep(fitted._learned(data, layout, nothing.w, nothing))
+    batch, form = read_sequences(fitted, split.X_test)
+    truth = fitted._read_truth(split.y_test, batch, form, unknown="raise")
+    held_out = training.on(batch, truth, split.weight_test)
+    weight = np.repeat(held_out.sequence_weight, batch.lengths)
+
+    def accuracy(w):
+        decoded = held_out.model(w).decode(batch, fitted.n_jobs)
+        return float(np.average(fitted._are_right(decoded, truth), weights=weight))
+
+    of_weights = groups.of_weights(layout, data.features.names)
+    return Fold(training, held_out, fitted._choose_objective(), of_weights, len(groups.keys), accuracy, fitted.max_iter)
+
+
+def _read(estimator, X, y, weight, fixed=None) -> TrainingData:
+    sequences = read_training_sequences(estimator, X, weight)
+    return sequences.with_targets(estimator._read_training_targets(y, sequences, fixed))

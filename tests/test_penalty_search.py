@@ -1,0 +1,434 @@
+"""The search for penalties: its value and gradient against plain cross-validation, and its place among searches."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
+from sklearn_hocrf.model_selection._groups import WeightGroups
+from sklearn_hocrf.model_selection._splits import make_fold, split_data, training_data
+
+EXACT = 1e-10
+
+
+def sequences(seed=0, n=18, labels="abc"):
+    """Return words and labels that depend on the word and on the two labels before; every label in every sequence."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        length = int(rng.integers(4, 9))
+        codes = list(rng.permutation(len(labels)))
+        while len(codes) < length:
+            codes.append(int(codes[-2] if rng.random() < 0.7 else rng.integers(len(labels))))
+        X.append([{"w": f"w{c if rng.random() < 0.6 else rng.integers(9)}", "x": f"x{rng.integers(3)}"} for c in codes])
+        y.append([labels[c] for c in codes])
+    return X, y
+
+
+X, Y = sequences()
+CHAIN = HighOrderCRF(2, tol=EXACT, max_iter=5000)
+SEGMENTS = HighOrderSemiCRF(1, max_segment_length=5, tol=EXACT, max_iter=5000)
+MODELS = {
+    "chain": CHAIN,
+    "features of order 1": clone(CHAIN).set_params(feature_order=1),
+    "unsupported": clone(CHAIN).set_params(unsupported=True, fit_intercept=False),
+    "class_weight": clone(CHAIN).set_params(class_weight={"a": 2.0, "b": 0.5, "c": 1.0}),
+    "segments": SEGMENTS,
+    "repeated segments": clone(SEGMENTS).set_params(max_segment_length=1, max_order=2),
+}
+
+
+def folds_of(estimator, splits, keys="order", weight=None, X=X, y=Y):
+    whole = training_data(estimator, X, y, weight)
+    final = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    groups = WeightGroups.of(final, whole, keys)
+    parts = [split_data(estimator, X, y, weight, *split) for split in splits]
+    return groups, [make_fold(final, part, whole.targets, groups) for part in parts]
+
+
+def take(sequence, chosen):
+    return [sequence[i] for i in chosen]
+
+
+def cross_validated(estimator, groups, log_sigma, splits, weight=None, X=X, y=Y):
+    """Return the score of each fold by fits of the estimator, as a user would compute it."""
+    sigma = dict(zip(groups.keys, np.exp(log_sigma).tolist(), strict=True))
+    last = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    scores = []
+    for train, test in splits:
+        model = clone(estimator).set_params(**{f"{last}sigma_reg": sigma})
+        options = {} if weight is None else {f"{last}sample_weight": weight[train]}
+        model.fit(take(X, train), take(y, train), **options)
+        inputs, final = take(X, test), model
+        if last:
+            inputs, final = model[:-1].transform(inputs), model[-1]
+        log_likelihood, lengths = final.log_likelihood(inputs, take(y, test)), np.array([len(y[i]) for i in test])
+        of_sequence = np.ones(len(test)) if weight is None else weight[test]
+        scores.append(of_sequence @ log_likelihood / (of_sequence @ lengths))
+    return np.array(scores)
+
+
+# --- value and gradient -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_score_is_that_of_cross_validation(name):
+    estimator, splits = MODELS[name], list(KFold(3).split(X))
+    groups, folds = folds_of(estimator, splits)
+    rng = np.random.default_rng(1)
+    for log_sigma in rng.normal(0.3, 0.7, (2, len(groups.keys))):  # the second from the weights of the first
+        scores = [fold.step(log_sigma, EXACT).score for fold in folds]
+        np.testing.assert_allclose(scores, cross_validated(estimator, groups, log_sigma, splits), rtol=0, atol=1e-6)
+
+
+def test_score_with_sample_weight():
+    weight = np.random.default_rng(2).integers(0, 4, len(X)).astype(float)
+    splits = list(KFold(3).split(X))
+    groups, folds = folds_of(CHAIN, splits, weight=weight)
+    log_sigma = np.linspace(-0.5, 0.5, len(groups.keys))
+    scores = [fold.step(log_sigma, EXACT).score for fold in folds]
+    np.testing.assert_allclose(scores, cross_validated(CHAIN, groups, log_sigma, splits, weight), rtol=0, atol=1e-6)
+
+
+def test_score_of_a_pipeline_whose_extractors_see_training_parts_alone():
+    words = [[token["w"] for token in sequence] for sequence in X]
+    estimator = make_pipeline(SequenceFeatureExtractor(min_count=2), clone(CHAIN).set_params(max_order=1))
+    splits = list(KFold(3).split(words))
+    groups, folds = folds_of(estimator, splits, X=words)
+    log_sigma = np.array([0.2, -0.3, 0.4])
+    assert len(groups.keys) == 3
+    scores = [fold.step(log_sigma, EXACT).score for fold in folds]
+    expected = cross_validated(estimator, groups, log_sigma, splits, X=words)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradient_is_that_of_the_score(name):
+    groups, folds = folds_of(MODELS[name], list(KFold(3).split(X)))
+    rng = np.random.default_rng(3)
+    log_sigma, gradient, differences = rng.normal(0.2, 0.5, len(groups.keys)), 0.0, np.zeros(len(groups.keys))
+    for fold in folds:
+        gradient = gradient + exact_gradient(fold, log_sigma)
+        for number, step in enumerate(1e-4 * np.eye(len(groups.keys))):
+            up, down = (fold.step(log_sigma + sign * step, EXACT).score for sign in (1, -1))
+            differences[number] += (up - down) / 2e-4
+    assert np.linalg.norm(gradient - differences) <= 1e-4 * np.linalg.norm(differences)
+
+
+def exact_gradient(fold, log_sigma):
+    """Return the gradient where both training and the linear system are brought to an end."""
+    for _ in range(5):  # the system goes on from its last solution
+        gradient = fold.step(log_sigma, EXACT, residual=1e-8).gradient
+    return gradient
+
+
+@pytest.mark.parametrize("name", ["chain", "segments"])
+def test_error_of_gradients_that_the_search_follows(name):
+    """Trained to the tolerance of their step, from the weights of the step before, as in the search."""
+    splits = list(KFold(3).split(X))
+    search = PenaltySearchCV(MODELS[name], cv=splits, max_steps=6, refit=False).fit(X, Y)
+    groups, folds = folds_of(MODELS[name], splits)
+    for params, *gradient in zip(
+        search.cv_results_["params"],
+        *(search.cv_results_[f"gradient_{kind}_{order}"] for kind, order in groups.keys),
+        strict=True,
+    ):
+        log_sigma = np.log([params["sigma_reg"][key] for key in groups.keys])
+        exact = np.mean([exact_gradient(fold, log_sigma) for fold in folds], axis=0)
+        scale = np.linalg.norm(exact)
+        assert np.linalg.norm(gradient - exact) <= 0.1 * scale
+
+
+def test_scores_of_loose_tolerances_are_corrected():
+    splits = list(KFold(3).split(X))
+    groups, folds = folds_of(CHAIN, splits)
+    _, exact_folds = folds_of(CHAIN, splits)
+    log_sigma = np.full(len(groups.keys), 0.5)
+    errors = []
+    for fold, exact in zip(folds, exact_folds, strict=True):
+        score, truth = fold.step(log_sigma, 3e-2).score, exact.step(log_sigma, EXACT).score
+        uncorrected = -fold._held_out.value(fold._ties.widen(fold._u)) / fold._n_tokens
+        errors.append((score - truth, uncorrected - truth))
+    corrected, uncorrected = np.abs(errors).mean(axis=0)
+    assert corrected < 0.1 * uncorrected
+
+
+def test_folds_have_the_patterns_of_their_training_parts():
+    labels = [["a", "b"], ["a", "b"], ["b", "a"], ["a", "b"]]
+    inputs = [[["u"], ["v"]]] * 4
+    splits = [([0, 1, 3], [2]), ([0, 1, 2], [3])]
+    groups, folds = folds_of(HighOrderCRF(), splits, X=inputs, y=labels)
+    log_sigma = np.zeros(len(groups.keys))
+    expected = cross_validated(clone(CHAIN).set_params(max_order=1), groups, log_sigma, splits, X=inputs, y=labels)
+    np.testing.assert_allclose([fold.step(log_sigma, EXACT).score for fold in folds], expected, atol=1e-8)
+
+
+def test_labels_and_lengths_of_held_out_parts_are_known():
+    """A label, and a long segment, that only one fold has: its held-out likelihood is finite."""
+    inputs, labels = sequences(5, 6)
+    inputs.append([{"w": "w1"}] * 7)
+    labels.append(["d"] * 7)
+    splits = [(np.arange(6), np.array([6])), (np.arange(1, 7), np.array([0]))]
+    for model in HighOrderCRF(), HighOrderSemiCRF():
+        search = PenaltySearchCV(model, cv=splits, max_steps=3).fit(inputs, labels)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+# --- the search -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def search():
+    return PenaltySearchCV(HighOrderCRF(2), cv=KFold(3, shuffle=True, random_state=0)).fit(X, Y)
+
+
+def test_results(search):
+    results, n_steps = search.cv_results_, len(search.cv_results_["params"])
+    assert all(len(column) == n_steps for column in results.values())
+    splits = np.array([results[f"split{i}_test_score"] for i in range(3)])
+    np.testing.assert_allclose(results["mean_test_score"], splits.mean(axis=0))
+    np.testing.assert_allclose(results["std_test_score"], splits.std(axis=0))
+    assert search.best_index_ == results["mean_test_score"].argmax()
+    assert results["rank_test_score"][search.best_index_] == 1
+    assert search.best_score_ == results["mean_test_score"][search.best_index_] > results["mean_test_score"][0]
+    assert search.best_params_ is results["params"][search.best_index_]
+    assert list(search.best_params_["sigma_reg"]) == [("features", 0), *(("patterns", k) for k in range(3))]
+    assert search.best_params_["sigma_reg"][("patterns", 2)] == results["sigma_patterns_2"][search.best_index_]
+    assert search.best_estimator_.sigma_reg == search.best_params_["sigma_reg"]
+    assert (results["n_passes"] > 0).all()
+    assert (results["seconds"] > 0).all()
+    assert ((results["token_accuracy"] > 0) & (results["token_accuracy"] <= 1)).all()
+    assert search.n_splits_ == 3
+
+
+def test_it_ends_near_a_stationary_point(search):
+    """A finer search gains little, and where sigmas lie inside their bounds the gradient is small."""
+    fine = PenaltySearchCV(HighOrderCRF(2), cv=search.cv, tol=1e-6, max_steps=200, refit=False).fit(X, Y)
+    assert -1e-6 <= fine.best_score_ - search.best_score_ <= 5e-3
+    inside = [key for key, sigma in fine.best_params_["sigma_reg"].items() if 0.011 < sigma < 99]
+    slopes = [fine.cv_results_[f"gradient_{kind}_{order}"][fine.best_index_] for kind, order in inside]
+    assert np.abs(slopes).max(initial=0.0) < 2e-3
+
+
+def test_best_step_need_not_be_the_last():
+    search = PenaltySearchCV(HighOrderCRF(1), cv=3, max_steps=2, refit=False)
+    search.fit(X, Y)
+    steps = search.cv_results_["mean_test_score"]
+    assert search.best_index_ == int(np.argmax(steps))
+
+
+def test_threads_do_not_change_bits(search):
+    two = clone(search).set_params(n_jobs=2).fit(X, Y)
+    for name, column in search.cv_results_.items():
+        if name.endswith("_score") or name.startswith(("sigma", "gradient", "n_passes")):
+            np.testing.assert_array_equal(column, two.cv_results_[name])
+    np.testing.assert_array_equal(search.best_estimator_.pattern_coef_, two.best_estimator_.pattern_coef_)
+
+
+def test_orders():
+    search = PenaltySearchCV(HighOrderCRF(), cv=3, orders=[0, 1, 2], max_steps=4).fit(X, Y)
+    results = search.cv_results_
+    assert sorted(set(results["max_order"].tolist())) == [0, 1, 2]
+    assert search.best_params_["max_order"] == results["max_order"][search.best_index_]
+    assert search.best_estimator_.max_order == search.best_params_["max_order"]
+    assert np.isnan(results["sigma_patterns_2"][results["max_order"] < 2]).all()
+    first = [int(np.flatnonzero(results["max_order"] == order)[0]) for order in range(3)]
+    for order in 1, 2:  # from the best penalties of the order before; new groups from those of the order below
+        before = [step for step in range(first[order - 1], first[order])]
+        best = before[int(np.argmax(results["mean_test_score"][before]))]
+        for group in ("features_0", "patterns_0"):
+            np.testing.assert_allclose(results[f"sigma_{group}"][first[order]], results[f"sigma_{group}"][best])
+        start, below = (results[f"sigma_patterns_{k}"] for k in (order, order - 1))
+        np.testing.assert_allclose(start[first[order]], below[best])
+
+
+def test_groups_by_prefix_and_start():
+    start = {("w", 0): 0.5, "x": 2.0, None: 1.5}
+    search = PenaltySearchCV(
+        HighOrderCRF(1, sigma_reg=start), cv=3, penalty_groups=[("w", 0), "x", None], max_steps=3
+    ).fit(X, Y)
+    np.testing.assert_allclose(list(search.cv_results_["params"][0]["sigma_reg"].values()), [0.5, 2.0, 1.5])
+    assert {"sigma_w_0", "sigma_x", "sigma_rest"} <= set(search.cv_results_)
+    one = PenaltySearchCV(HighOrderCRF(1), cv=3, penalty_groups=[None], max_steps=3).fit(X, Y)
+    assert list(one.best_params_["sigma_reg"]) == [None]
+
+
+def test_groups_of_the_splitter():
+    groups = np.arange(len(X)) % 4
+    search = PenaltySearchCV(HighOrderCRF(), cv=GroupKFold(4), max_steps=1, refit=False).fit(X, Y, groups=groups)
+    given = PenaltySearchCV(HighOrderCRF(), cv=PredefinedSplit(groups), max_steps=1, refit=False).fit(X, Y)
+    ours, theirs = (sorted(s.cv_results_[f"split{i}_test_score"][0] for i in range(4)) for s in (search, given))
+    np.testing.assert_allclose(ours, theirs)
+
+
+def test_bounds_are_kept_and_warned_about():
+    with pytest.warns(UserWarning, match=r"sigma_reg of .* lies at a bound"):
+        search = PenaltySearchCV(HighOrderCRF(1), cv=3, bounds=(0.9, 1.1)).fit(X, Y)
+    sigmas = np.array([list(params["sigma_reg"].values()) for params in search.cv_results_["params"]])
+    assert ((sigmas >= 0.9) & (sigmas <= 1.1)).all()
+
+
+def test_trainings_that_do_not_converge_are_warned_about():
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        PenaltySearchCV(HighOrderCRF(1, max_iter=2), cv=3, max_steps=2, refit=False).fit(X, Y)
+
+
+# --- among scikit-learn's tools ---------------------------------------------------------------------------------------
+
+
+def test_it_passes_on_what_the_model_can_do(search):
+    best = search.best_estimator_
+    assert search.predict(X[:2]) == best.predict(X[:2])
+    assert search.score(X, Y) == best.score(X, Y)
+    np.testing.assert_array_equal(search.classes_, best.classes_)
+    np.testing.assert_array_equal(search.log_likelihood(X, Y), best.log_likelihood(X, Y))
+    np.testing.assert_array_equal(search.predict_marginals(X[:1])[0], best.predict_marginals(X[:1])[0])
+    assert not hasattr(search, "segment_marginals")
+    assert not hasattr(search, "partial_fit")
+    assert not hasattr(search, "nothing")
+    assert hasattr(PenaltySearchCV(HighOrderSemiCRF()), "segment_marginals")
+    with pytest.raises(NotFittedError):
+        PenaltySearchCV(HighOrderCRF()).predict(X)
+    with pytest.raises(NotFittedError):
+        PenaltySearchCV(HighOrderCRF()).log_likelihood(X, Y)
+
+
+def test_clone_and_pickle(search):
+    assert not hasattr(clone(search), "best_params_")
+    restored = pickle.loads(pickle.dumps(search))
+    assert vars(restored).keys() == vars(search).keys()
+    assert restored.predict(X) == search.predict(X)
+    assert restored.best_params_ == search.best_params_
+    for name, column in search.cv_results_.items():
+        np.testing.assert_array_equal(column, restored.cv_results_[name])
+
+
+def test_files_of_skops(search):
+    skops = pytest.importorskip("skops.io", reason="skops is absent")
+    data = skops.dumps(search)
+    restored = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    assert restored.best_params_ == search.best_params_
+    assert restored.predict(X) == search.predict(X)
+
+
+def test_pipelines_around_and_inside():
+    words = [[token["w"] for token in sequence] for sequence in X]
+    inside = PenaltySearchCV(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()), cv=3, max_steps=2)
+    inside.fit(words, Y)
+    assert set(inside.best_params_) == {"highordercrf__sigma_reg"}
+    assert inside.best_estimator_.predict(words) == inside.predict(words)
+    batch = inside.best_estimator_[:-1].transform(words)
+    expected = inside.best_estimator_[-1].log_likelihood(batch, Y)
+    np.testing.assert_array_equal(inside.log_likelihood(words, Y), expected)
+    around = make_pipeline(SequenceFeatureExtractor(), PenaltySearchCV(HighOrderCRF(), cv=3, max_steps=2)).fit(words, Y)
+    assert around.predict(words) == around[-1].predict(batch)
+    scores = cross_val_score(clone(around), words, Y, cv=2)
+    assert ((scores > 0) & (scores <= 1)).all()
+
+
+def test_segment_features_in_a_pipeline():
+    words = [[token["w"] for token in sequence] for sequence in X]
+    search = PenaltySearchCV(
+        make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF()), cv=3, max_steps=3
+    ).fit(words, Y)
+    assert len(search.segment_marginals(words)) == len(words)
+    assert search.predict_segments(words)[0][0][0] == 0
+
+
+def test_without_refit():
+    search = PenaltySearchCV(HighOrderCRF(), cv=3, max_steps=1, refit=False).fit(X, Y)
+    assert not hasattr(search, "best_estimator_")
+    with pytest.raises(AttributeError, match="refit"):
+        search.predict(X)
+    HighOrderCRF(**search.best_params_).fit(X, Y)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+class Own:
+    def value(self, w):
+        return 0.0
+
+    def gap(self, gradient_norm):
+        return np.inf
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"l1_reg": 0.1}, "l1_reg"),
+        ({"penalty": Own()}, "penalty"),
+        ({"sigma_reg": np.inf}, "sigma_reg"),
+        ({"sigma_reg": {("features", 0): np.inf, None: 1.0}}, "sigma_reg"),
+        ({"objective": "hinge"}, "objective"),
+        ({"objective": "local_feature_matching"}, "objective"),
+        ({"solver": "sgd"}, "solver"),
+    ],
+)
+def test_refused_models(parameters, reason):
+    with pytest.raises(ValueError, match=f"cannot learn the penalties.*{reason}"):
+        PenaltySearchCV(HighOrderCRF(**parameters), cv=3).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"estimator": "crf"}, "estimator"),
+        ({"estimator": Pipeline([("a", "passthrough"), ("b", "passthrough")])}, "HighOrderCRF"),
+        ({"bounds": (1.0, 0.5)}, "bounds"),
+        ({"bounds": (0.0, 1.0)}, "bounds"),
+        ({"bounds": (1.0,)}, "bounds"),
+        ({"orders": []}, "orders"),
+        ({"orders": [1, -1]}, "orders"),
+        ({"penalty_groups": "orders"}, "penalty_groups"),
+        ({"penalty_groups": []}, "penalty_groups"),
+        ({"penalty_groups": [("features", 0)]}, "patterns"),
+        ({"penalty_groups": [None, None]}, "penalty_groups"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"tol": 0}, "tol"),
+    ],
+)
+def test_refused_parameters(parameters, message):
+    search = PenaltySearchCV(**{"estimator": HighOrderCRF(), "cv": 3, **parameters})
+    with pytest.raises((ValueError, TypeError), match=message):
+        search.fit(X, Y)
+    assert not hasattr(search, "best_params_")
+
+
+def test_bad_data_is_named():
+    with pytest.raises(ValueError, match="sequence 1"):
+        PenaltySearchCV(HighOrderCRF(), cv=2).fit(X[:4], [Y[0], Y[1][:-1], Y[2], Y[3]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=1).fit(X[:4], Y[:4])
+
+
+# --- picture ----------------------------------------------------------------------------------------------------------
+
+
+def test_display(search):
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is absent")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    display = PenaltySearchDisplay.from_search(search)
+    above, below = display.axes_
+    lines = {line.get_label(): line.get_ydata() for line in above.get_lines()}
+    for name in "features_0", "patterns_0", "patterns_1", "patterns_2":
+        np.testing.assert_array_equal(lines[name], search.cv_results_[f"sigma_{name}"])
+    np.testing.assert_array_equal(below.get_lines()[0].get_ydata(), search.cv_results_["mean_test_score"])
+    assert above.get_yscale() == "log"
+    figure, axes = plt.subplots(1, 2)
+    assert PenaltySearchDisplay.from_search(search, axes=axes).figure_ is figure
+    plt.close("all")
+    with pytest.raises(NotFittedError):
+        PenaltySearchDisplay.from_search(PenaltySearchCV(HighOrderCRF()))
