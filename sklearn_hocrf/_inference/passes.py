@@ -104,7 +104,9 @@ class BasePass(metaclass=ABCMeta):
         self.pair_weights, self.dense_weights = (model.pair_weights, model.pair_weights), model.dense_table
         if direction is not None:
             self.weighted_arcs = weighted_arcs(self.layout, model.weights, direction.weights)
-            arc_score = freeze(self.weighted_arcs.arc_score + 1j * self.weighted_arcs.arc_slope, np.complex128)
+            arc_score = freeze(
+                self.weighted_arcs.arc_score + 1j * self.weighted_arcs.arc_score_derivative, np.complex128
+            )
             self.log_weighted_arcs = self.weighted_arcs._replace(arc_score=arc_score)
             self.pair_weights = model.pair_weights, direction.pair_weights
             dense = np.concatenate([model.dense_table, direction.dense_table], axis=1)

@@ -52,7 +52,7 @@ class SegmentPlan(Plan):
             gradient[self.length_pairs] += self.length_matrix.T @ lengths
 
 
-class _SegmentTables(BasePass):
+class _SegmentBasePass(BasePass):
     """The tables of a tile, and how they are filled with scores; for both kinds of passes."""
 
     def __init__(self, *args, **options):
@@ -85,7 +85,7 @@ class _SegmentTables(BasePass):
     def _forward_tables(self, tile):
         """Return the tables of begin, span_begin and alpha."""
         begin = self._table("begin", tile, self.layout.automaton.n_states)
-        return begin, self._table("whole", tile, self.plan.n_spans), self._alpha(tile)
+        return begin, self._table("span_begin", tile, self.plan.n_spans), self._alpha(tile)
 
     def _reach_tables(self, tile):
         reach = self._table("reach", tile, self.layout.automaton.n_states)
@@ -100,7 +100,7 @@ class _SegmentTables(BasePass):
         return self.workspace("scratch", size, self._columns(tile))
 
 
-class SegmentPass(_SegmentTables, MarginalPass):
+class SegmentPass(_SegmentBasePass, MarginalPass):
     """Forward and backward passes of one chunk; a task is one tile."""
 
     def _score(self, tile):
@@ -133,9 +133,9 @@ class SegmentPass(_SegmentTables, MarginalPass):
         scores, cells = self._score(tile)
         n_rows, log_total = int(tile.rows[-1]), self._scales(tile)[0]
         arrays = scores, cells, self._varying_scores(tile, scores), *self._forward_tables(tile), log_total
-        scores, cells, varying_log, begin, whole, alpha, log_total = map(self._in_log_space, arrays)
-        begin, whole = begin.reshape(n_rows, -1), whole.reshape(n_rows, self.plan.n_spans)
-        tables = cells, varying_log, begin, whole, alpha.reshape(n_rows + 1, -1), log_total[:, 0]
+        scores, cells, varying_log, begin, span_begin, alpha, log_total = map(self._in_log_space, arrays)
+        begin, span_begin = begin.reshape(n_rows, -1), span_begin.reshape(n_rows, self.plan.n_spans)
+        tables = cells, varying_log, begin, span_begin, alpha.reshape(n_rows + 1, -1), log_total[:, 0]
         self.log_z[sequence] = segment_log.forward_log(self.log_weighted_arcs, self.index, *tables).real
         refuse_impossible([sequence], self.log_z[[sequence]])
         return tile, scores, *tables
@@ -166,7 +166,7 @@ class SegmentPass(_SegmentTables, MarginalPass):
         return self._total("lengths", self.plan.n_counted_lengths)
 
 
-class SegmentDecodePass(_SegmentTables, DecodePass):
+class SegmentDecodePass(_SegmentBasePass, DecodePass):
     """Viterbi segmentation of one chunk; a task is one tile."""
 
     def run(self, task):

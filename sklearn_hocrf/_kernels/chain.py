@@ -140,7 +140,11 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
                     continue
                 total = add(
                     total,
-                    fill_dual(constant, weighted_arcs.arc_slope[weighted_arcs.varying_arc[varying_number]], lane_kind),
+                    fill_dual(
+                        constant,
+                        weighted_arcs.arc_score_derivative[weighted_arcs.varying_arc[varying_number]],
+                        lane_kind,
+                    ),
                 )
                 margin = smallest(add(total, fill(-LOWEST_LOG, lane_kind)), margin)
                 margin = smallest(add(multiply(minus, total), fill(-LOWEST_LOG, lane_kind)), margin)
@@ -191,7 +195,9 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                 if plain:
                     for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                         value = load(values, weighted_arcs.arc_value[arc], lane_kind)
-                        weight = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.weight_slope[arc], lane_kind)
+                        weight = fill_dual(
+                            weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
+                        )
                         weighted = multiply_add(weight, value, weighted)
                         mass = add(mass, value)
                 else:
@@ -204,7 +210,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                             weight = load(varying, row * n_varying + varying_number, lane_kind)
                         else:
                             weight = fill_dual(
-                                weighted_arcs.arc_weight[arc], weighted_arcs.weight_slope[arc], lane_kind
+                                weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
                             )
                         weighted = multiply_add(weight, value, weighted)
                         mass = add(mass, value)
@@ -289,7 +295,9 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
                     varying_number = weighted_arcs.arc_varying[arc]
                     value = load(values, weighted_arcs.arc_value[arc], lane_kind)
                     if varying_number < 0:
-                        constant = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.weight_slope[arc], lane_kind)
+                        constant = fill_dual(
+                            weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
+                        )
                         adjoint = multiply(constant, flow)
                     else:
                         # a factor may be huge; where nothing uses the arc, the product may be infinite

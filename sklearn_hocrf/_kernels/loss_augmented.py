@@ -146,14 +146,14 @@ def _note(weight, value, totals, noted, indices, n_noted):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _note_token(entries, starts, columns, changes, totals, noted, indices, n_noted):
     """Note the pairs of a token's features, each as often as its column is in ``changes`` (C,)."""
-    first_entry, singles, ranges, stop_entry, places, others, values = entries
+    first_entry, singles, ranges, stop_entry, places, stop_pairs, values = entries
     for entry in range(first_entry, stop_entry):
         pair = np.int64(places[entry])
-        last_pair = pair + 1 if entry < ranges else np.int64(others[entry])
+        stop_pair = pair + 1 if entry < ranges else np.int64(stop_pairs[entry])
         if entry < singles:  # a row of the dense table
-            pair, last_pair = starts[pair], starts[pair + 1]
+            pair, stop_pair = starts[pair], starts[pair + 1]
         value = values[entry] if len(values) else 1.0
-        for weight in range(pair, last_pair):
+        for weight in range(pair, stop_pair):
             change = changes[columns[weight]]
             if change != 0.0:
                 n_noted = _note(weight, value * change, totals, noted, indices, n_noted)

@@ -112,7 +112,11 @@ def forward(
                     continue
                 total = add(
                     total,
-                    fill_dual(constant, weighted_arcs.arc_slope[weighted_arcs.varying_arc[varying_number]], lane_kind),
+                    fill_dual(
+                        constant,
+                        weighted_arcs.arc_score_derivative[weighted_arcs.varying_arc[varying_number]],
+                        lane_kind,
+                    ),
                 )
                 margin = smallest(add(total, fill(-LOWEST_LOG, lane_kind)), margin)
                 margin = smallest(add(multiply(minus, total), highest_varying), margin)
@@ -131,7 +135,9 @@ def forward(
                     if varying_number >= 0:
                         weighted = multiply(load(varying, row * n_varying + varying_number, lane_kind), value)
                     else:
-                        fixed = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.weight_slope[arc], lane_kind)
+                        fixed = fill_dual(
+                            weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
+                        )
                         weighted = multiply(fixed, value)
                     if number >= 0:
                         store(span_begin, row * n_spans + number, weighted)
@@ -354,7 +360,9 @@ def backward(
                     if varying_number >= 0:
                         adjoint = multiply(load(varying, row * n_varying + varying_number, lane_kind), adjoint)
                     else:
-                        fixed = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.weight_slope[arc], lane_kind)
+                        fixed = fill_dual(
+                            weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
+                        )
                         adjoint = multiply(fixed, adjoint)
                     value = load(values, weighted_arcs.arc_value[arc], lane_kind)
                     adjoint = where_positive(value, adjoint, zero)

@@ -93,9 +93,9 @@ class ArcStructure(NamedTuple):
 #     arc_score (A,) float64               constant part: the biases of all suffix patterns; -inf if forbidden
 #     arc_weight (A,) float64              exp(arc_score - log_shift)
 #     log_shift float                      highest arc score
-#     arc_slope (A,) float64    along a direction of the weights, for kernels on dual numbers
-#     weight_slope (A,) float64
-_SCORES = ("arc_score", "arc_weight", "log_shift", "arc_slope", "weight_slope")
+#     arc_score_derivative (A,) float64    along a direction of the weights, for kernels on dual numbers
+#     arc_weight_derivative (A,) float64
+_SCORES = ("arc_score", "arc_weight", "log_shift", "arc_score_derivative", "arc_weight_derivative")
 WeightedArcs = namedtuple("WeightedArcs", (*ArcStructure._fields, *_SCORES))  # type: ignore[misc]
 
 
