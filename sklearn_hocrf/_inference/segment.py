@@ -7,6 +7,7 @@ length, and its number is the score, and then the probability, of the candidate 
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 
 import numpy as np
 
@@ -95,9 +96,17 @@ class _SegmentBasePass(BasePass):
         """Return what the kernels work with at one position."""
         network, automaton = self.layout.network, self.layout.automaton
         n_longest = int(self.index.longest.max())
-        n_values, n_adjoints = automaton.n_states + len(network.starts), automaton.n_arcs + len(network.back_starts)
-        size = n_values + n_adjoints + self.plan.n_varying + automaton.n_states + (self.plan.n_spans + 2) * n_longest
-        return self.workspace("scratch", size, self._columns(tile))
+        sizes = (
+            automaton.n_states + len(network.starts) - 1,
+            automaton.n_arcs + len(network.back_starts) - 1,
+            self.plan.n_varying,
+            automaton.n_states,
+            n_longest + 1,
+            self.plan.n_spans * n_longest,
+        )
+        memory = self.workspace("scratch", sum(sizes), self._columns(tile))
+        stops = accumulate(sizes)
+        return segment.SegmentScratch(*(memory[stop - size : stop] for size, stop in zip(sizes, stops, strict=True)))
 
 
 class SegmentPass(_SegmentBasePass, MarginalPass):
@@ -112,42 +121,51 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
     def _scales(self, tile):
         return self._table("log_total", tile, 1), self._table("inverse", tile, 1)
 
+    def _tile_tables(self, tile):
+        scored = self.scores(tile), self.cells(tile), self._varying(tile)
+        forward = *self._forward_tables(tile), *self._scales(tile)
+        return segment.SegmentTables(*scored, *forward, *self._reach_tables(tile))
+
     def _forward(self, task, log_z, suspect):
         (tile,) = task.tiles
-        arrays = *self._score(tile), self._varying(tile), *self._forward_tables(tile), *self._scales(tile)
-        structure = self.weighted_arcs, self.index, tile, self._scratch(tile)
-        segment.forward(self._lane_kind(tile), *structure, *arrays, log_z, suspect)
+        self._score(tile)
+        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), self._tile_tables(tile)
+        segment.forward(self._lane_kind(tile), *structure, log_z, suspect)
         return []
 
     def _backward(self, task, checkpoints, alive, weight):
         (tile,) = task.tiles
-        structure = self.weighted_arcs, self.index, tile, self._scratch(tile)
-        scored = self.scores(tile), self.cells(tile), self._varying(tile)
-        arrays = *self._forward_tables(tile), self._scales(tile)[1], self._with_derivatives(weight)
-        arcs = self._arcs(self._columns(tile))
-        segment.backward(self._lane_kind(tile), *structure, *scored, *arrays, *self._reach_tables(tile), arcs)
+        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), self._tile_tables(tile)
+        lane_weight, arcs = self._with_derivatives(weight), self._arcs(self._columns(tile))
+        segment.backward(self._lane_kind(tile), *structure, lane_weight, arcs)
         self.receiver.receive(self, tile, weight)
 
     def _forward_log(self, sequence):
         (tile,) = self.plan.alone(sequence).tiles
         scores, cells = self._score(tile)
         n_rows, log_total = int(tile.rows[-1]), self._scales(tile)[0]
-        arrays = scores, cells, self._varying_scores(tile, scores), *self._forward_tables(tile), log_total
-        scores, cells, varying_log, begin, span_begin, alpha, log_total = map(self._in_log_space, arrays)
-        begin, span_begin = begin.reshape(n_rows, -1), span_begin.reshape(n_rows, self.plan.n_spans)
-        tables = cells, varying_log, begin, span_begin, alpha.reshape(n_rows + 1, -1), log_total[:, 0]
-        self.log_z[sequence] = segment_log.forward_log(self.log_weighted_arcs, self.index, *tables).real
+        scored = map(self._in_log_space, (scores, cells, self._varying_scores(tile, scores)))
+        begin, span_begin, alpha, log_total, reach, span_reach = map(
+            self._in_log_space, (*self._forward_tables(tile), log_total, *self._reach_tables(tile))
+        )
+        tables = segment_log.SegmentLogTables(
+            *scored,
+            begin.reshape(n_rows, -1),
+            span_begin.reshape(n_rows, self.plan.n_spans),
+            alpha.reshape(n_rows + 1, -1),
+            log_total[:, 0],
+            reach.reshape(n_rows, -1),
+            span_reach.reshape(n_rows, self.plan.n_spans),
+        )
+        self.log_z[sequence] = segment_log.forward_log(self.log_weighted_arcs, self.index, tables).real
         refuse_impossible([sequence], self.log_z[[sequence]])
-        return tile, scores, *tables
+        return tile, tables
 
     def _backward_log(self, sequence):
-        tile, *tables = self._forward_log(sequence)
+        tile, tables = self._forward_log(sequence)
         weight = self._weight(np.array([[sequence]]))
-        reach, span_reach = map(self._in_log_space, self._reach_tables(tile))
-        n_rows = int(tile.rows[-1])
-        reaches = reach.reshape(n_rows, -1), span_reach.reshape(n_rows, self.plan.n_spans)
         arcs = self._in_log_space(self._arcs(self.n_parts))
-        segment_log.backward_log(self.log_weighted_arcs, self.index, *tables, weight[0, 0], *reaches, arcs)
+        segment_log.backward_log(self.log_weighted_arcs, self.index, tables, weight[0, 0], arcs)
         self.receiver.receive(self, tile, weight)
 
     def column_marginals(self, tile, weight):

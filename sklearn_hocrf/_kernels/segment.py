@@ -25,6 +25,8 @@ Shapes: B blocks, W lanes, R rows (tokens of all blocks), C score columns, E cel
 D longest segment. Row r + b of alpha is the border in front of row r, of block b.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ._jit import njit
@@ -53,30 +55,48 @@ LOWEST_SPAN = -180.0  # the same for the varying part of span arcs
 HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together they lift no score that is cut off at LOWEST_LOG above TINY
 
 
+class SegmentTables(NamedTuple):
+    """The tables of a tile."""
+
+    scores: np.ndarray  # (R * C, W)   of tokens
+    cells: np.ndarray  # (R * E, W)   log scores, then x, then probabilities of segments
+    varying: np.ndarray  # (R * Q, W)   weights of the varying arcs
+    begin: np.ndarray  # (R * P, W)
+    span_begin: np.ndarray  # (R * H, W)
+    alpha: np.ndarray  # ((R + B) * P, W)
+    log_total: np.ndarray  # (R, W)   logarithm of the scale of each row
+    inverse: np.ndarray  # (R, W)   1 / total of the alpha of each row
+    reach: np.ndarray  # (R * P, W)   overwritten by the backward pass
+    span_reach: np.ndarray  # (R * H, W)   overwritten by the backward pass
+
+
+class SegmentScratch(NamedTuple):
+    """Memory that kernels overwrite.   I and J nodes of the sum network and of its transpose."""
+
+    values: np.ndarray  # (P + I, W)
+    adjoints: np.ndarray  # (A + J + P, W)
+    varying: np.ndarray  # (Q, W)
+    states: np.ndarray  # (P, W)
+    between: np.ndarray  # (D + 1, W)
+    sums: np.ndarray  # (H * D, W)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward(
-    lane_kind, weighted_arcs, index, tile, scratch, scores, table, varying, begin, span_begin, alpha, log_total,
-    inverse, log_z, suspect,
-):  # fmt: skip
+def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, log_z, suspect):
     """Run the scaled forward pass.
 
-    scratch : (enough, W)   overwritten        scores : (R * C, W)   of tokens
-    table : (R * E, W)   cells of labels: log scores in, x out; the others stay log scores
-    varying : (R * Q, W)   out: weights of the varying arcs
-    begin : (R * P, W), span_begin : (R * H, W), alpha : ((R + B) * P, W)   out
-    log_total, inverse : (R, W)   out: logarithm of the scale of each row, and 1 / total of its alpha
+    scratch : ``SegmentScratch``
+    tables : ``SegmentTables``   scores in; cells of labels: log scores in, x out, the others stay log scores;
+        varying, begin, span_begin, alpha, log_total and inverse out
     log_z, suspect : (B, W)   out: log Z, and 1 where a lane is to be done again
     """
+    scores, table, varying, begin, span_begin, alpha, log_total, inverse, _, _ = tables
     n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
     n_labels, n_cells = weighted_arcs.n_labels, index.first_cell[-1]
     n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
     n_longest = index.longest.max()
-    n_values = n_states + len(weighted_arcs.starts) - 1
-    values = scratch[:n_values]
-    varying_log = scratch[n_values : n_values + n_varying]
-    last_begin = scratch[n_values + n_varying : n_values + n_varying + n_states]
-    between = scratch[n_values + n_varying + n_states : n_values + n_varying + n_states + n_longest + 1]
-    sums = scratch[n_values + n_varying + n_states + n_longest + 1 :]
+    values, varying_log, last_begin, between = scratch.values, scratch.varying, scratch.states, scratch.between
+    sums = scratch.sums
     marks = np.zeros((4, scores.shape[1]))  # alive, totals, lows, shifts
     zero, infinite, minus = fill(0.0, lane_kind), fill(np.inf, lane_kind), fill(-1.0, lane_kind)
     lowest_safe, highest_varying = fill(LOWEST_LOG, lane_kind), fill(HIGHEST_VARYING, lane_kind)
@@ -250,30 +270,28 @@ def _own_and_suffix(lane_kind, own_table, own, has_own, suffix_table, suffix, ha
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward(
-    lane_kind, weighted_arcs, index, tile, scratch, scores, table, varying, begin, span_begin, alpha, inverse,
-    weight, reach, span_reach, counts,
-):  # fmt: skip
-    """Run the scaled backward pass and turn ``table`` into probabilities of segments, in place.
+def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, counts):
+    """Run the scaled backward pass and turn the table of cells into probabilities of segments, in place.
 
-    scratch : (enough, W)   overwritten
-    scores : (R * C, W)   out: P(pattern starts here) in the columns of the varying arcs
-    table : (R * E, W)   from ``forward``; out: P(segment) for labels, P(segment and pattern) for longer patterns
-    varying, begin, span_begin, alpha, inverse   from ``forward``
+    scratch : ``SegmentScratch``
+    tables : ``SegmentTables``   from ``forward``. Out: P(pattern starts with the token) in those columns of the scores
+        that move varying arcs; P(segment) in the cells of labels, P(segment and pattern) in those of longer patterns
     weight : (B, W)   by which each lane counts in ``counts``
-    reach : (R * P, W), span_reach : (R * H, W)   overwritten
     counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
     """
+    scores, table, varying, begin, span_begin, alpha, _, inverse, reach, span_reach = tables
     n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
     n_arcs, n_cells = len(weighted_arcs.arc_varying), index.first_cell[-1]
     n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
     n_longest = index.longest.max()
-    n_values, n_adjoints = n_states + len(weighted_arcs.starts) - 1, n_arcs + len(weighted_arcs.back_starts) - 1
-    values, adjoints = scratch[:n_values], scratch[n_values : n_values + n_adjoints]
-    used_varying = scratch[n_values + n_adjoints : n_values + n_adjoints + n_varying]
-    ends = scratch[n_values + n_adjoints + n_varying : n_values + n_adjoints + n_varying + n_states]
-    sums = scratch[n_values + n_adjoints + n_varying + n_states :]
-    first_beta = n_adjoints - n_states
+    values, adjoints, used_varying, ends, sums = (
+        scratch.values,
+        scratch.adjoints,
+        scratch.varying,
+        scratch.states,
+        scratch.sums,
+    )
+    first_beta = len(adjoints) - n_states
     zero, lowest_span, highest_span = (
         fill(0.0, lane_kind),
         fill(LOWEST_SPAN, lane_kind),
@@ -389,16 +407,15 @@ def backward(
 def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_log, beta, reach, span_reach):
     """Fill ``beta`` ((R + B) * P, W): the best score of the segments from each border on, 0 at a lane's end.
 
-    scratch : (enough, W)   overwritten        table : (R * E, W)   log scores
+    scratch : ``SegmentScratch``        table : (R * E, W)   log scores
     varying_log : (R * Q, W)   from ``token_scores.varying_scores``
     reach : (R * P, W), span_reach : (R * H, W)   overwritten
     """
     n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
     n_arcs, n_cells = len(weighted_arcs.arc_varying), index.first_cell[-1]
     n_longest = index.longest.max()
-    n_adjoints = n_arcs + len(weighted_arcs.back_starts) - 1
-    adjoints, sums = scratch[:n_adjoints], scratch[n_adjoints:]
-    first_beta = n_adjoints - n_states
+    adjoints, sums = scratch.adjoints, scratch.sums
+    first_beta = len(adjoints) - n_states
     never = fill(-np.inf, lane_kind)
     for block in range(len(tile.length)):
         first_row = tile.rows[block]

@@ -4,9 +4,9 @@ Same recursions and the same sum network, in the semiring (logaddexp, +) of equa
 is -inf. Rows of alpha are normalised to a total of 1 here, too: numbers that grew with the length would lose their last
 digits. Shapes as in ``segment``; tables have one lane, arrays of this file have none. Complex tables
 give derivatives, as in ``chain_log``.
-
-    table : (R * E, 1)   log scores        varying_log : (R * Q, 1)   from ``token_scores.varying_scores``
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,27 @@ from ._network import arc_log, log_add, log_sum, sum_adjoints_log, sum_network_l
 NETWORK_SOURCE = "6ce609e65b95010a"
 
 
+class SegmentLogTables(NamedTuple):
+    """The tables of a sequence of T tokens."""
+
+    scores: np.ndarray  # (T * C, 1)   of tokens
+    cells: np.ndarray  # (T * E, 1)   log scores, then probabilities of segments
+    varying: np.ndarray  # (T * Q, 1)   log scores of the varying arcs
+    begin: np.ndarray  # (T, P)
+    span_begin: np.ndarray  # (T, H)
+    alpha: np.ndarray  # (T + 1, P)
+    log_total: np.ndarray  # (T,)   logarithm of the scale of each row
+    reach: np.ndarray  # (T, P)   overwritten by the backward pass
+    span_reach: np.ndarray  # (T, H)   overwritten by the backward pass
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward_log(weighted_arcs, index, table, varying_log, begin, span_begin, alpha, log_total):
+def forward_log(weighted_arcs, index, tables):
     """Return log Z of a sequence of T tokens.
 
-    begin : (T, P), span_begin : (T, H), alpha : (T + 1, P), log_total : (T,)   out
+    tables : ``SegmentLogTables``   cells and varying in; begin, span_begin, alpha and log_total out
     """
+    _, table, varying_log, begin, span_begin, alpha, log_total, _, _ = tables
     n_states, n_spans, n_cells = len(weighted_arcs.fail), len(index.span_arc), index.first_cell[-1]
     n_tokens = len(begin)
     values = np.empty(n_states + len(weighted_arcs.starts) - 1, alpha.dtype)
@@ -70,27 +85,14 @@ def forward_log(weighted_arcs, index, table, varying_log, begin, span_begin, alp
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward_log(
-    weighted_arcs,
-    index,
-    scores,
-    table,
-    varying_log,
-    begin,
-    span_begin,
-    alpha,
-    log_total,
-    weight,
-    reach,
-    span_reach,
-    counts,
-):
-    """Turn ``table`` into probabilities of segments, in place, and add arc marginals, times ``weight``, to ``counts``.
+def backward_log(weighted_arcs, index, tables, weight, counts):
+    """Turn cells into probabilities of segments, in place, and add arc marginals, times ``weight``, to ``counts``.
 
-    scores : (T * C, 1)   out: P(pattern starts here) in the columns of the varying arcs
-    begin, span_begin, alpha, log_total   from ``forward_log``
-    reach : (T, P), span_reach : (T, H)   overwritten        counts : (A, W)   increased, in lane 0
+    tables : ``SegmentLogTables``   from ``forward_log``; out: P(pattern starts here) in the columns of scores of the
+        varying arcs, and P(segment), or P(segment and pattern), in all cells
+    counts : (A, W)   increased, in lane 0
     """
+    scores, table, varying_log, begin, span_begin, alpha, log_total, reach, span_reach = tables
     n_states, n_arcs, n_labels = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), weighted_arcs.n_labels
     n_spans, n_varying, n_cells = len(index.span_arc), len(weighted_arcs.varying_arc), index.first_cell[-1]
     n_tokens = len(begin)
