@@ -49,7 +49,7 @@ MODELS = {
 def folds_of(estimator, splits, keys="order", weight=None, X=X, y=Y):
     whole = training_data(estimator, X, y, weight)
     final = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    groups = WeightGroups.of(final, whole, keys)
+    groups = WeightGroups.of(final._build_layout(whole), whole, keys)
     parts = [split_data(estimator, X, y, weight, *split) for split in splits]
     return groups, [make_fold(final, part, whole.targets, groups) for part in parts]
 

@@ -24,13 +24,15 @@ class WeightGroups(NamedTuple):
     keys: list
 
     @classmethod
-    def of(cls, estimator: Any, data: TrainingData, given: Any) -> Self:
-        """Return the groups of the model that all data call for: those that have weights.
+    def of(cls, layout: WeightLayout, data: TrainingData, given: Any) -> Self:
+        """Return the groups that have weights.
 
         Parameters
         ----------
-        estimator : BaseSequenceLabeler
+        layout : WeightLayout
+            The weights of the model that all data call for.
         data : TrainingData
+            All data.
         given : "order" or sequence of keys
 
         Raises
@@ -38,7 +40,6 @@ class WeightGroups(NamedTuple):
         ValueError
             If some weight belongs to no group.
         """
-        layout = estimator._build_layout(data)
         if isinstance(given, str):
             orders = np.unique(layout.order_of_weight).tolist()
             keys = [(kind, order) for kind in ("features", "patterns") for order in orders]
@@ -53,28 +54,28 @@ class WeightGroups(NamedTuple):
         """Return the group of each weight of a layout; shape (n_weights,)."""
         return weight_groups(layout, names, self.keys)
 
-    def start(self, estimator: Any, data: TrainingData, earlier: dict) -> np.ndarray:
+    def start(self, sigma_reg: Any, layout: WeightLayout, data: TrainingData, earlier: dict) -> np.ndarray:
         """Return the ``sigma_reg`` to start from; shape (G,).
 
         Parameters
         ----------
-        estimator : BaseSequenceLabeler
-            Its ``sigma_reg`` is the start where there is no other: the geometric mean over the weights of a group.
-        data : TrainingData
+        sigma_reg : float, sequence or mapping
+            The start where there is no other: the geometric mean over the weights of a group.
+        layout, data
+            As for :meth:`of`.
         earlier : dict
             Penalties of groups of an order before. A group of a higher order starts from that of the order below.
         """
-        layout, names = estimator._build_layout(data), data.features.names
-        prior = Prior(estimator.sigma_reg, 0.0)
-        log_sigma = -0.5 * np.log(prior.penalty(layout, names, data.targets.labels).precisions(layout.n_weights))
+        names = data.features.names
+        penalty = Prior(sigma_reg, 0.0).penalty(layout, names, data.targets.labels)
+        log_sigma = -0.5 * np.log(penalty.precisions(layout.n_weights))
         group = self.of_weights(layout, names)
         sums = np.bincount(group, weights=log_sigma, minlength=len(self.keys))
         start = np.exp(sums / np.bincount(group, minlength=len(self.keys)))
         for number, key in enumerate(self.keys):
-            found = key
-            while found not in earlier and isinstance(found, tuple) and found[1] > 0:
-                found = found[0], found[1] - 1
-            start[number] = earlier.get(found, start[number])
+            while key not in earlier and isinstance(key, tuple) and key[1] > 0:
+                key = key[0], key[1] - 1
+            start[number] = earlier.get(key, start[number])
         return start
 
 

@@ -282,7 +282,9 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
     def _search(self, order, whole, parts: list[Split], start: dict) -> list[_Step]:
         """Return the steps for one order; ``start`` has the penalties of groups of the order before."""
         final = clone(self._final).set_params(max_order=order)
-        groups = WeightGroups.of(final, whole, self.penalty_groups)
+        layout = final._build_layout(whole)
+        groups = WeightGroups.of(layout, whole, self.penalty_groups)
+        sigma = groups.start(final.sigma_reg, layout, whole, start)
         folds = [make_fold(final, part, whole.targets, groups) for part in parts]
         steps: list[_Step] = []
 
@@ -298,7 +300,7 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
             return -steps[-1].score, -steps[-1].gradient
 
         log_bounds = tuple(np.log(np.asarray(self.bounds, dtype=np.float64)))
-        log_start = np.clip(np.log(groups.start(final, whole, start)), *log_bounds)
+        log_start = np.clip(np.log(sigma), *log_bounds)
         minimize_in_box(evaluate, log_start, log_bounds, max_evaluations=self.max_steps, tol=self.tol)
         return steps
 
