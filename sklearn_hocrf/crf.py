@@ -10,6 +10,7 @@ import numpy as np
 from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.parameters import resolve_feature_orders
+from ._estimator.pattern_search import PatternSearch
 from ._inference.families import CHAIN
 from ._objectives import Objective
 from ._structure.layout import WeightLayout, build_layout
@@ -34,12 +35,15 @@ class HighOrderCRF(BaseSequenceLabeler):
 
     Parameters
     ----------
-    max_order : int, default=1
-        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
+    max_order : int or None, default=1
+        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. None, which goes with
+        ``patterns="auto"`` alone, means no limit: the search finds the highest order that is of use.
     sigma_reg, l1_reg : as in :class:`BaseSequenceLabeler`
-    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
+    patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
-        a million). An iterable selects the given patterns and all single labels.
+        a million). An iterable selects the given patterns and all single labels. "auto" chooses among the observed
+        patterns by training: those that an L1 penalty keeps, which are then trained again without it. It stands for
+        :class:`~sklearn_hocrf.training.PatternSearch`, which has the settings.
     min_pattern_count, feature_order : as in :class:`BaseSequenceLabeler`
     min_feature_count : float, default=1
         (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
@@ -65,6 +69,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         The label patterns, by order. The single labels come first, in the order of ``classes_``.
     pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
     n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
+    pattern_search_history_ : as in :class:`BaseSequenceLabeler`
 
     See Also
     --------
@@ -109,11 +114,11 @@ class HighOrderCRF(BaseSequenceLabeler):
 
     def __init__(
         self,
-        max_order: int = 1,
+        max_order: int | None = 1,
         *,
         sigma_reg: float | Sequence[float] | Mapping[Any, float] = 1.0,
         l1_reg: float | Sequence[float] | Mapping[Any, float] = 0.0,
-        patterns: str | Iterable[tuple] = "observed",
+        patterns: str | Iterable[tuple] | PatternSearch = "observed",
         min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
         min_feature_count: float = 1,

@@ -29,6 +29,7 @@ from ._data.segments import NO_LIMIT, Segments
 from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_max_segment_length, resolve_feature_orders
+from ._estimator.pattern_search import PatternSearch
 from ._inference.families import SEGMENTS
 from ._objectives import Objective
 from ._structure.patterns import without_repeats
@@ -62,8 +63,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     Parameters
     ----------
-    max_order : int, default=1
+    max_order : int or None, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
+        None, which goes with ``patterns="auto"`` alone, means no limit: the search finds the highest order that is of
+        use.
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How segments are written in y, and in the output of :meth:`predict`:
 
@@ -87,10 +90,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "bio" and "bioes" always has length 1. If every maximum of "runs" is 1, given or from the data, each token is a
         segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`.
     sigma_reg, l1_reg : as in :class:`BaseSequenceLabeler`
-    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
+    patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
-        above a million). An iterable selects the given patterns and all single labels. With "runs", patterns with equal
-        neighbours are dropped, because they cannot occur.
+        above a million). An iterable selects the given patterns and all single labels. "auto" chooses among the
+        observed patterns by training: those that an L1 penalty keeps, which are then trained again without it. It
+        stands for :class:`~sklearn_hocrf.training.PatternSearch`, which has the settings. With "runs", patterns with
+        equal neighbours are dropped, because they cannot occur.
     min_pattern_count, feature_order : as in :class:`BaseSequenceLabeler`
     min_feature_count : float, default=1
         (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
@@ -123,6 +128,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
     n_iter_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
+    pattern_search_history_ : as in :class:`BaseSequenceLabeler`
 
     See Also
     --------
@@ -197,13 +203,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def __init__(
         self,
-        max_order: int = 1,
+        max_order: int | None = 1,
         *,
         encoding: str = "runs",
         max_segment_length: float | Mapping[Any, float] | None = None,
         sigma_reg: float | Sequence[float] | Mapping[Any, float] = 1.0,
         l1_reg: float | Sequence[float] | Mapping[Any, float] = 0.0,
-        patterns: str | Iterable[tuple] = "observed",
+        patterns: str | Iterable[tuple] | PatternSearch = "observed",
         min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
         min_feature_count: float = 1,

@@ -1,4 +1,4 @@
-"""Training criteria, penalties and solvers, for the parameters ``objective``, ``penalty`` and ``solver``.
+"""Training criteria, penalties, solvers, and the search for label patterns: settings of the estimators.
 
 The estimators accept names of criteria and solvers, or objects: instances of the classes in this module, or objects
 written by users.
@@ -11,10 +11,12 @@ written by users.
 * A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`. Its attribute
   ``needs`` names the methods of the objective and of the penalty that it calls; ``fit`` refuses combinations that lack
   them before any work.
+* :class:`PatternSearch` has the settings of the search behind ``patterns="auto"``.
 """
 
 from __future__ import annotations
 
+from ._estimator.pattern_search import PatternSearch
 from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem
 from ._penalties import L2, ElasticNet
 from ._solvers import (
@@ -42,6 +44,7 @@ __all__ = [
     "NewtonCG",
     "OWLQN",
     "Objective",
+    "PatternSearch",
     "Perceptron",
     "Problem",
     "Progress",

@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "metrics": CORE | {"_validation", "_docstrings"},
     "datasets": CORE | {"_validation"},
     "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings"},
-    "training": LEARNING,
+    "training": LEARNING | {"_estimator"},  # the settings of its search for patterns
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},

@@ -282,7 +282,7 @@ def keep_problem(model, X, y):
     """Return the training problem of a fitted model, by fitting a copy of it that has no time to move."""
     problems, other = [], clone(model).set_params(max_iter=1)
     build = other._build_problem
-    other._build_problem = lambda data: problems.append(build(data)) or problems[-1]
+    other._build_problem = lambda *data: problems.append(build(*data)) or problems[-1]
     with pytest.warns(ConvergenceWarning):
         other.fit(X, y)
     return problems[0]

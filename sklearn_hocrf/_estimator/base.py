@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -25,12 +25,14 @@ from .._inference.families import Family
 from .._objectives import Objective, Problem
 from .._persistence import VersionMixin
 from .._settings import capability
+from .._structure.patterns import given_patterns
 from .._validation import check_class_weight, check_sequence_weight, read_sequences, read_training_sequences
 from .._validation._sklearn import fit_context
 from .fitted import Fitted
-from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged, without_zeros
+from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged, warn_not_found, without_zeros
 from .parameters import PARAMETER_CONSTRAINTS, check_parameters, with_lists, with_mappings
 from .partial_fit import PartialFitMixin
+from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
 from .patterns import pattern_codes, pattern_labels, select_patterns
 
 __all__ = ["BaseSequenceLabeler"]
@@ -160,6 +162,13 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         inf if some sigma is inf. With ``l1_reg``, the shortest subgradient takes the place of the gradient. For "hinge"
         it is the duality gap. For "perceptron", which need not approach an optimum, and for "local_feature_matching",
         it is inf.
+    pattern_search_history_ : ndarray of shape (n_rounds,), structured
+        The search for label patterns, if ``patterns`` asks for one. A round trains the patterns that are in and looks
+        for others that should be. Its fields are ``n_in`` and ``n_out``, the numbers of patterns of two or more labels
+        that came in before the training and went out after it, ``n_patterns``, how many are left, ``objective``, the
+        minimised function with the L1 penalty of the search, ``largest_violation``, by how much the difference of
+        expected and observed count of a pattern that is out exceeds its L1 strength (0 if none does),
+        ``certificate``, whether all patterns were looked at, and ``n_passes`` over the data.
     """
 
     _parameter_constraints: dict = PARAMETER_CONSTRAINTS
@@ -266,19 +275,59 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         training = self._choose_training()
         sequences = read_training_sequences(self, X, sample_weight)
         data = sequences.with_targets(self._read_training_targets(y, sequences))
-        problem = self._build_problem(data)
         is_warm = self.warm_start and hasattr(self, "coef_")
-        start = self._last_weights(problem.layout, data) if is_warm else np.zeros(problem.layout.n_weights)
+        found = self._search_patterns(training, data, is_warm)  # None unless they are to be searched
+        problem = self._build_problem(data, found)
+        start = self._start(problem.layout, data, found, is_warm)
         penalty = self._choose_penalty(training.prior, problem.layout, data)
         stages = training.run(problem, penalty, start, is_warm)
         layout, weights = without_zeros(penalty, problem.layout, stages[-1].w)
-        self._keep(self._learned(data, layout, weights, stages[-1]))
+        self._keep(self._learned(data, layout, weights, stages[-1], search=found and found.history))
+        warn_not_found(type(self).__name__, training.solver, found)
         warn_not_converged(type(self).__name__, training.solver, stages)
         return self
 
-    def _build_problem(self, data) -> Problem:
+    def _search_patterns(self, training, data, is_warm) -> FoundPatterns | None:
+        """Return the label patterns that training chooses, and weights for them; None unless it is to choose."""
+        search = pattern_search(self.patterns)
+        if search is None:
+            return None
+        prior = training.prior if isinstance(training.prior, PatternPrior) else PatternPrior(training.prior, search)
+
+        def minimise(solver, problem, start):
+            penalty = prior.penalty(problem.layout, data.features.names, data.targets.labels)
+            return training._replace(solver=solver).run(problem, penalty, start, is_warm=True)[-1]
+
+        singles = given_patterns((), len(data.targets.labels))
+        problem = self._pose_problem(self._build_layout(data, patterns=singles), data)
+        task = SearchTask(
+            search,
+            problem,
+            training.objective,
+            minimise,
+            training.solver,
+            data.sequence_weight,
+            self.min_pattern_count,
+            np.inf if self.max_order is None else self.max_order,
+        )
+        if not is_warm:
+            return search_patterns(task, np.zeros(problem.n_weights), {})
+        known, own = set(data.targets.labels.tolist()), zip(self.patterns_, self.pattern_coef_.tolist(), strict=True)
+        last = {pattern: weight for pattern, weight in own if len(pattern) > 1 and known.issuperset(pattern)}
+        codes = pattern_codes(last, data.targets.labels)
+        start = self._last_weights(problem.layout, data)
+        return search_patterns(task, start, dict(zip(codes, last.values(), strict=True)))
+
+    def _build_problem(self, data, found=None) -> Problem:
         """Return validated training data under the layout of their weights."""
-        return self._pose_problem(self._build_layout(data), data)
+        patterns = None if found is None else found.layout.patterns
+        return self._pose_problem(self._build_layout(data, patterns=patterns), data)
+
+    def _start(self, layout, data, found, is_warm):
+        """Return the weights from which training starts."""
+        if found is not None:
+            return layout.weights(found.layout.pattern_coef(found.weights), found.layout.coef(found.weights))
+        return self._last_weights(layout, data) if is_warm else np.zeros(layout.n_weights)
 
     def _pose_problem(self, layout, data) -> Problem:
         """Return validated training data under a layout.
@@ -336,11 +385,14 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         columns = _matching(*_feature_keys(data.features, self._features))
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
-    def _learned(self, data, layout, weights, report, stream=None) -> Fitted:
+    def _learned(self, data, layout, weights, report, stream=None, search=None) -> Fitted:
         """Return the record of the fitted model."""
         # copies of mappings, which are the user's to change
         given = {name: getattr(self, name) for name in _CRITERION}
         trained_with = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
+        # an L1 penalty on patterns belongs to the criterion
+        prior = self._choose_prior()
+        trained_with["patterns"] = clone(prior.search) if isinstance(prior, PatternPrior) else "observed"
         learned = Fitted(
             layout,
             weights,
@@ -352,6 +404,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
             report.gap,
             trained_with,
             stream,
+            search,
         )
         return learned.checked(self._layout_class)
 
@@ -421,6 +474,15 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
                 "objective='likelihood'"
             )
         return True
+
+    @property
+    def pattern_search_history_(self):
+        """The rounds of the search for label patterns; there only if ``patterns="auto"`` asked for it."""
+        fitted = getattr(self, "_fitted", None)
+        if fitted is None or fitted.search is None:
+            name = type(self).__name__
+            raise AttributeError(f"{name} has no pattern_search_history_: its patterns have not been searched")
+        return fitted.search
 
     @property
     def automaton_(self):

@@ -11,6 +11,7 @@ from .._data.arrays import freeze
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._validation import FeatureSpace, SegmentTargets, TokenTargets
+from .pattern_search import HISTORY
 
 __all__ = ["Fitted"]
 
@@ -28,6 +29,7 @@ class Fitted(NamedTuple):
     gap: float
     trained_with: dict  # the parameters that say what was minimised
     stream: tuple | None = None  # of partial_fit: state of the solver, and its class
+    search: np.ndarray | None = None  # of HISTORY: the rounds of a search for patterns
 
     def checked(self, layout_class) -> Fitted:
         """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
@@ -61,6 +63,8 @@ class Fitted(NamedTuple):
         if not isinstance(self.trained_with, dict):
             raise ValueError(f"the parameters of training are a {type(self.trained_with).__name__}, not a dict")
         self._check_stream()
+        if self.search is not None and (not isinstance(self.search, np.ndarray) or self.search.dtype != HISTORY):
+            raise ValueError(f"the rounds of the search for patterns are a {type(self.search).__name__}")
         return self._replace(weights=weights)
 
     def _check_stream(self):

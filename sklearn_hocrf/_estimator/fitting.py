@@ -38,6 +38,7 @@ from .._structure.layout import WeightLayout
 from .._structure.tied_weights import tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
+from .pattern_search import FoundPatterns, PatternPrior, check_search, pattern_search
 
 __all__ = [
     "OBJECTIVES",
@@ -50,6 +51,7 @@ __all__ = [
     "choose_training",
     "has_l1",
     "warn_not_converged",
+    "warn_not_found",
     "without_zeros",
 ]
 
@@ -182,11 +184,12 @@ def choose_objective(objective: Any) -> Any:
     return OBJECTIVES[objective]() if isinstance(objective, str) else objective
 
 
-def choose_prior(parameters: Mapping[str, Any]) -> Prior | GivenPenalty:
+def choose_prior(parameters: Mapping[str, Any]) -> Prior | PatternPrior | GivenPenalty:
     """Return the prior of the parameters ``penalty``, ``sigma_reg`` and ``l1_reg``."""
     if parameters["penalty"] is not None:
         return GivenPenalty(parameters["penalty"])
-    return Prior(parameters["sigma_reg"], parameters["l1_reg"])
+    prior, search = Prior(parameters["sigma_reg"], parameters["l1_reg"]), pattern_search(parameters["patterns"])
+    return prior if search is None or search.relax else PatternPrior(prior, search)
 
 
 def _choose_solver(parameters, objective, prior, name) -> Any:
@@ -217,6 +220,7 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     objective, prior = choose_objective(parameters["objective"]), choose_prior(parameters)
     solver = _choose_solver(parameters, objective, prior, name)
     check_needs(solver, objective, prior.kind)
+    check_search(parameters, objective, solver)
     return Training(objective, prior, solver)
 
 
@@ -227,7 +231,7 @@ class Training(NamedTuple):
     """A criterion, a prior and a solver that are compatible."""
 
     objective: Any
-    prior: Prior | GivenPenalty
+    prior: Prior | PatternPrior | GivenPenalty
     solver: Any
 
     def run(self, problem: Problem, penalty: Any, start: np.ndarray, is_warm: bool) -> list[SolverReport]:
@@ -342,6 +346,32 @@ def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> No
         if not stage.converged:
             trained = name if stage is stages[-1] else f"{name}: training of the weights to start from"
             warn_user(_failure(trained, solver, stage), ConvergenceWarning)
+
+
+def warn_not_found(name: str, solver: Any, found: FoundPatterns | None) -> None:
+    """Warn of a search for label patterns that has ended before it found all.
+
+    Parameters
+    ----------
+    name : str
+        Name of the estimator.
+    solver : solver
+        The solver, for its settings.
+    found : FoundPatterns or None
+        None stands for no search.
+    """
+    if found is None:
+        return
+    trained = f"{name}: the search for label patterns"
+    if not found.report.converged:
+        warn_user(_failure(trained, solver, found.report), ConvergenceWarning)
+    elif not found.is_optimal:
+        largest = found.history["largest_violation"][-1]
+        warn_user(
+            f"{trained} has not ended after {len(found.history)} rounds: expected and observed counts of patterns that "
+            f"are out differ by up to {largest:.3g} more than l1_reg. Increase max_rounds, or l1_reg, of PatternSearch",
+            ConvergenceWarning,
+        )
 
 
 def _failure(trained: str, solver: Any, report: SolverReport) -> str:

@@ -13,6 +13,7 @@ from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
 from .._validation._sklearn import HasMethods, Interval, StrOptions
 from .fitting import OBJECTIVES, SOLVERS, has_l1
+from .pattern_search import PatternSearch, pattern_search
 
 __all__ = [
     "GROUP_KEYS",
@@ -27,10 +28,10 @@ __all__ = [
 ]
 
 PARAMETER_CONSTRAINTS: dict[str, list] = {
-    "max_order": [Interval(Integral, 0, None, closed="left")],
+    "max_order": [Interval(Integral, 0, None, closed="left"), None],
     "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like", Mapping],
     "l1_reg": [Interval(Real, 0, None, closed="left"), "array-like", Mapping],
-    "patterns": [Iterable],
+    "patterns": [Iterable, PatternSearch],
     "min_pattern_count": [Interval(Real, 0, None, closed="left")],
     "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
     "min_feature_count": [Interval(Real, 0, None, closed="left")],
@@ -85,9 +86,15 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     """
     if isinstance(parameters["max_order"], bool):
         raise ValueError(f"max_order must be an integer >= 0, got {parameters['max_order']!r}")
+    search = pattern_search(parameters["patterns"])
+    if parameters["max_order"] is None and search is None:
+        raise ValueError('max_order=None needs patterns="auto", which finds the highest order by itself')
     for name, check in (("sigma_reg", _check_sigma_reg), ("l1_reg", _check_l1_reg)):
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
+    if search is not None:
+        search.check()
+        _check_feature_order_of_search(search, parameters["feature_order"])
     for name in ("objective", "penalty", "solver"):
         if isinstance(parameters[name], type):
             raise ValueError(f"{name} is the class {parameters[name].__name__}: use an instance of it")
@@ -149,10 +156,23 @@ def _check_l1_reg(l1_reg) -> None:
 
 def check_patterns(patterns) -> None:
     """Check the form of the user's label patterns."""
-    if isinstance(patterns, str) and patterns not in ("observed", "all"):
-        raise ValueError(f'patterns must be "observed", "all" or an iterable of tuples of labels, got {patterns!r}')
+    if isinstance(patterns, str) and patterns not in ("observed", "all", "auto"):
+        raise ValueError(
+            f'patterns must be "observed", "all", "auto", a PatternSearch or an iterable of tuples of labels, got '
+            f"{patterns!r}"
+        )
     if isinstance(patterns, Iterator):  # a second fit would find it empty
         raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")
+
+
+def _check_feature_order_of_search(search, feature_order) -> None:
+    orders = feature_order.values() if isinstance(feature_order, dict) else [feature_order]
+    if not search.relax and any(np.any(order) for order in orders):
+        raise ValueError(
+            f"feature_order={short(feature_order)} and patterns={search!r} exclude each other: the search leaves out "
+            "the features of patterns of two or more labels, which come in when the patterns are trained again "
+            "(relax=True)"
+        )
 
 
 def _check_orders_of_prefixes(feature_order) -> None:
@@ -188,8 +208,8 @@ def resolve_feature_orders(feature_order, max_order, names):
     ----------
     feature_order : int or dict
         The parameter of the estimators.
-    max_order : int
-        Highest order of patterns.
+    max_order : int or None
+        Highest order of patterns; None means no limit.
     names : sequence of str, or None
         Names of the features, if they have any.
 
@@ -226,4 +246,4 @@ def resolve_feature_orders(feature_order, max_order, names):
 
 
 def _orders_up_to(order, max_order) -> tuple[int, ...]:
-    return tuple(range(min(order, max_order) + 1))
+    return tuple(range((order if max_order is None else min(order, max_order)) + 1))

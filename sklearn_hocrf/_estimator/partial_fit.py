@@ -15,6 +15,7 @@ from .._validation import read_more_sequences, read_training_sequences
 from .._validation._sklearn import fit_context
 from .fitting import OBJECTIVES, SOLVERS, warn_not_converged
 from .parameters import check_patterns
+from .pattern_search import pattern_search
 
 __all__ = ["PartialFitMixin"]
 
@@ -132,6 +133,10 @@ class PartialFitMixin:
 
     def _check_stream_parameters(self, patterns):
         check_patterns(patterns)
+        if pattern_search(patterns) is not None:
+            raise ValueError(
+                f"patterns={patterns!r} trains on all data again and again, which partial_fit does not have; use fit"
+            )
         if self.min_feature_count > 1 and not self.unsupported:
             raise ValueError(
                 f"min_feature_count={self.min_feature_count!r} counts in all training data, which partial_fit does not "

@@ -11,7 +11,7 @@ from .._data.labels import label_codes
 from .._structure.patterns import PatternTable, all_patterns, given_patterns, observed_patterns
 from .._validation import warn_user
 
-__all__ = ["pattern_codes", "pattern_labels", "select_patterns"]
+__all__ = ["pattern_codes", "pattern_labels", "select_patterns", "warn_of_size"]
 
 _MANY_LABELS = 1_000_000  # of all patterns together; warn if there are more
 _BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
@@ -22,8 +22,8 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
 
     Parameters
     ----------
-    patterns : {"observed", "all"} or iterable of tuples of labels
-        The parameter of the estimators.
+    patterns : {"observed", "all"}, iterable of tuples of labels, or PatternTable
+        The parameter of the estimators, or a table of the patterns.
     labels : ndarray of shape (L,)
         The labels.
     codes : ndarray of shape (N,)
@@ -47,15 +47,17 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
     UserWarning
         If the patterns are so many and long that they take much time or memory, before the work on them.
     """
+    if isinstance(patterns, PatternTable):
+        return patterns
     if isinstance(patterns, str) and patterns == "observed":
 
         def warn(n_patterns, longest):
-            _warn_of_size(n_patterns, longest, len(codes))
+            warn_of_size(n_patterns, longest, len(codes))
 
         return observed_patterns(codes, offsets, len(labels), max_order, min_count, sequence_weight, warn)
     if isinstance(patterns, str):
         table = all_patterns(len(labels), max_order)
-        _warn_of_size(*table.labels.shape, len(codes))
+        warn_of_size(*table.labels.shape, len(codes))
         return table
     given = list(patterns)
     codes_of_given = pattern_codes(given, labels)
@@ -65,10 +67,13 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
     return given_patterns(codes_of_given, len(labels))
 
 
-def _warn_of_size(n_patterns, longest, n_positions) -> None:
-    """Warn if label patterns are so many and long that their automaton takes much time and memory."""
+def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> bool:
+    """Warn if label patterns are so many and long that their automaton takes much time and memory.
+
+    Returns whether it has warned.
+    """
     if n_patterns * longest < _MANY_LABELS:
-        return
+        return False
     megabytes = n_patterns * (_BYTES_OF_ARC + _BYTES_OF_LABEL * longest) / 2**20
     seconds = n_patterns * n_positions * _SECONDS_OF_ARC
     warn_user(
@@ -77,6 +82,7 @@ def _warn_of_size(n_patterns, longest, n_positions) -> None:
         f"one to three) about {seconds:,.2g} s of processor time. A lower max_order, or a higher min_pattern_count, "
         "makes it smaller"
     )
+    return True
 
 
 def pattern_labels(patterns: PatternTable, labels: np.ndarray) -> list[tuple]:

@@ -28,6 +28,7 @@ class Family(NamedTuple):
     matching: type[Matching]
     minibatches: type[Minibatches]
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # that of some sequences, from that of a batch
+    label_sequences: Callable[[Any, SequenceBatch], tuple]  # label codes of a labelling, and offsets of the sequences
 
 
 def _codes_of(codes, batch, sequences) -> np.ndarray:
@@ -38,5 +39,13 @@ def _segments_of(segments, batch, sequences) -> Segments:
     return segments.of_sequences(sequences, batch.offsets)
 
 
-CHAIN = Family(ChainModel, ChainMargins, ChainMatching, ChainMinibatches, _codes_of)
-SEGMENTS = Family(SegmentModel, SegmentMargins, SegmentMatching, SegmentMinibatches, _segments_of)
+def _token_labels(codes, batch):
+    return codes, batch.offsets
+
+
+def _segment_labels(segments, batch):
+    return segments.codes, segments.offsets
+
+
+CHAIN = Family(ChainModel, ChainMargins, ChainMatching, ChainMinibatches, _codes_of, _token_labels)
+SEGMENTS = Family(SegmentModel, SegmentMargins, SegmentMatching, SegmentMinibatches, _segments_of, _segment_labels)

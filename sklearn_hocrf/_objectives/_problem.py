@@ -109,6 +109,11 @@ class Problem:
         options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "schedule": self.schedule}
         return type(self)(self.family, layout, batch, truth, **options)
 
+    @property
+    def label_sequences(self) -> tuple[np.ndarray, np.ndarray]:
+        """Label codes of all tokens or segments in order, and the offsets of the sequences among them."""
+        return self.family.label_sequences(self.truth, self.batch)
+
     def margins(self, cost: float) -> Margins:
         """Return an object that finds labellings of highest score plus ``cost`` times the number of wrong tokens."""
         return self.family.margins(self.family.model, self.plan, self.truth, cost)

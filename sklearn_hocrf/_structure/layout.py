@@ -115,9 +115,7 @@ class WeightLayout:
             raise ValueError("pairs need a feature and a pattern each, and patterns with a weight must ascend")
         pair_column = self._set_columns(pair_feature, pair_pattern)
         self._set_pairs(pair_feature, pair_column)
-        pattern_of_weight = np.concatenate([self.pair_pattern, self.bias_pattern])
-        self.order_of_weight = freeze(self.patterns.lengths[pattern_of_weight] - 1, np.int32)
-        self.n_weights = len(self.order_of_weight)
+        self._set_orders()
         self._set_arcs()
 
     def _set_columns(self, pair_feature, pair_pattern):
@@ -144,6 +142,11 @@ class WeightLayout:
         self.pair_pattern = freeze(self.column_pattern[pair_column], np.int32)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
         self.dense_cells = freeze(pair_rank[in_table], np.int64), freeze(pair_column[in_table], np.int64)
+
+    def _set_orders(self):
+        pattern_of_weight = np.concatenate([self.pair_pattern, self.bias_pattern])
+        self.order_of_weight = freeze(self.patterns.lengths[pattern_of_weight] - 1, np.int32)
+        self.n_weights = len(self.order_of_weight)
 
     def _set_arcs(self):
         """Find the columns that move the scores of arcs: those of patterns at the first token, position by position."""
@@ -189,6 +192,26 @@ class WeightLayout:
         """Return a layout with other arguments; patterns that stay the same are not compiled again."""
         compiled = None if "patterns" in changes else self.compiled
         return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
+
+    def with_biases(self, patterns: PatternTable, bias_pattern) -> Self:
+        """Return a layout of other patterns with weights of their own, and of the same pairs, all with single labels.
+
+        The tables of pairs are shared, and their weights keep their places.
+        """
+        if len(self.column_pattern) and self.column_pattern.max() >= self.patterns.n_labels:
+            raise ValueError("there are features of patterns of two or more labels")
+        layout = object.__new__(type(self))
+        layout.__dict__.update(self.__dict__)
+        layout.compiled = self._compile(patterns)
+        layout.bias_pattern = freeze_indices(
+            bias_pattern, len(patterns.lengths), "patterns that have a weight of their own"
+        )
+        layout._set_orders()
+        layout._set_arcs()
+        return layout
+
+    def _compile(self, patterns) -> CompiledPatterns:
+        return compile_patterns(patterns)
 
     def __reduce__(self):
         return type(self), tuple(self.arguments().values())

@@ -142,6 +142,9 @@ class SegmentLayout(WeightLayout):
         self.rules = rules
         _, self.length_blocks, self.longest, self.repeats = rules
 
+    def _compile(self, patterns):
+        return compile_patterns(patterns, self.repeats)
+
     def arguments(self) -> dict:
         return {"rules": self.rules, **super().arguments()}
 

@@ -149,8 +149,8 @@ def keep_problem(model):
     """Return a list that has the training problem once the model is fitted."""
     problems, build = [], model._build_problem
 
-    def build_and_keep(data):
-        problems[:] = [build(data)]
+    def build_and_keep(*data):
+        problems[:] = [build(*data)]
         return problems[0]
 
     model._build_problem = build_and_keep

@@ -1,0 +1,403 @@
+"""Label patterns chosen by training: an active set of patterns under an L1 penalty, with a certificate.
+
+Where the weight of a pattern is 0, the optimality condition is that its expected and its observed count differ by at
+most its L1 strength. One gradient under a layout with more patterns, at weight 0, gives these differences for all of
+them. Patterns that break the condition come in, those whose weight becomes 0 go out, until none breaks it.
+
+Most patterns need not be looked at: what contains a pattern z is expected at most as often as z, and observed at most
+as often, so the two counts of it differ by at most the greater count of z. Strengths do not fall with the order, so
+where that count is not above the strength, no pattern that contains z breaks the condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._data.checks import short
+from .._objectives import NegativeLogLikelihood, Problem
+from .._penalties import ElasticNet
+from .._settings import capability, check, is_integer
+from .._solvers import OWLQN, Solver, SolverReport
+from .._structure.extensions import Extensions, LabelledSequences, left_extensions
+from .._structure.layout import WeightLayout
+from .._structure.patterns import given_patterns, is_frequent
+from .._structure.weighted_arcs import CompiledPatterns
+from .patterns import warn_of_size
+
+__all__ = [
+    "HISTORY",
+    "FoundPatterns",
+    "PatternPrior",
+    "PatternSearch",
+    "SearchTask",
+    "check_search",
+    "pattern_search",
+    "search_patterns",
+]
+
+# what is recorded of each round of a search
+HISTORY = np.dtype(
+    [
+        ("n_in", np.int64),
+        ("n_out", np.int64),
+        ("n_patterns", np.int64),
+        ("objective", np.float64),
+        ("largest_violation", np.float64),
+        ("certificate", np.bool_),
+        ("n_passes", np.float64),
+    ]
+)
+_LOOSE = 1e-2  # tolerance of training in the first rounds
+_SHARE = 0.5**0.5  # of the tolerance for the patterns that are in, and for those that are out: squares add up
+_SOLVER_SETTINGS = {"max_iter": 500, "callback": None}  # that the search shares, and their defaults
+_GROWTH, _ALWAYS = 1.0, 100  # most patterns that come in at a time: a multiple of those there are, or so many
+
+
+class PatternSearch(BaseEstimator):
+    """Settings of ``patterns="auto"``: label patterns chosen by training.
+
+    The estimator is trained with an L1 penalty on the own weights of the patterns of two or more labels, in addition to
+    its ``sigma_reg``. The patterns whose weights are not 0 are those of the model. They are found without training on
+    all patterns at once. The search starts with the single labels. Each round trains with the patterns that are in;
+    patterns that go out are those whose weights have become 0, and patterns that come in are those whose expected and
+    observed counts differ by more than their L1 strength. First, these are looked for among the patterns that extend
+    one that is in by one label to the left. Then a *certificate sweep* looks at all patterns that occur in training
+    (``min_pattern_count`` times, up to ``max_order``), except those whose counts bound the difference by the strength.
+    The search ends when the sweep finds none. What it has found is then, to the tolerance of the solver, the optimum of
+    the same penalty over all these patterns at once.
+
+    Parameters
+    ----------
+    l1_reg : float or sequence of float, default=1.0
+        Strength of the L1 penalty, in units of counts. In a sequence, value k applies to patterns of order k, the last
+        value repeats, and the first one, of the single labels, is ignored. Strengths must not fall with the order.
+    relax : bool, default=True
+        Whether the patterns found are trained again without the L1 penalty, which pulls weights towards 0. If False,
+        the model is the optimum with the L1 penalty.
+    max_rounds : int, default=100
+        Maximum number of rounds.
+
+    See Also
+    --------
+    sklearn_hocrf.HighOrderCRF : Its attribute ``pattern_search_history_`` records the rounds.
+
+    Notes
+    -----
+    A search needs ``objective="likelihood"``, a solver that uses gradients of all data ("lbfgs", "newton-cg" or
+    "owlqn", by name or as an object), and a Gaussian prior: ``l1_reg`` of the estimator is 0, and it has no ``penalty``
+    of its own. The search itself is by OWL-QN, with ``tol`` and ``max_iter`` of the solver.
+
+    Features have pairs with single labels during the search. Pairs with longer patterns (``feature_order``) come in
+    when the patterns are trained again, so they are refused with ``relax=False``.
+
+    References
+    ----------
+    .. [1] Vieira, Cotterell and Eisner, "Speed-accuracy tradeoffs in tagging with variable-order CRFs and structured
+       sparsity", EMNLP 2016.
+    .. [2] Lavergne and Yvon, "Learning the structure of variable-order CRFs: a finite-state perspective", EMNLP 2017.
+    .. [3] Perkins, Lacker and Theiler, "Grafting: fast, incremental feature selection by gradient descent in function
+       space", JMLR 3, 2003.
+
+    Examples
+    --------
+    Each letter is the same as the one before the last, so pairs of letters say nothing, and triples say it all:
+
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import PatternSearch
+    >>> y = [list(letters) for letters in ["aaaaaaaa", "abababab", "babababa", "bbbbbbbb"]]
+    >>> X = [[[]] * len(letters) for letters in y]
+    >>> crf = HighOrderCRF(max_order=2, patterns=PatternSearch(l1_reg=0.5)).fit(X, y)
+    >>> len(HighOrderCRF(max_order=2).fit(X, y).patterns_), len(crf.patterns_)
+    (10, 6)
+    >>> ["".join(pattern) for pattern in crf.patterns_]
+    ['a', 'b', 'aaa', 'aba', 'bab', 'bbb']
+    >>> crf.pattern_search_history_[["n_in", "n_out", "n_patterns"]].tolist()
+    [(0, 0, 0), (4, 0, 4), (0, 0, 4)]
+    """
+
+    def __init__(self, l1_reg: float | Sequence[float] = 1.0, *, relax: bool = True, max_rounds: int = 100) -> None:
+        self.l1_reg = l1_reg
+        self.relax = relax
+        self.max_rounds = max_rounds
+
+    def check(self) -> None:
+        """Raise a ValueError for the first setting that is not valid."""
+        strengths = np.asarray(self.l1_reg)
+        has_form = strengths.ndim <= 1 and strengths.size > 0 and strengths.dtype.kind in "iuf"
+        if not has_form or not ((strengths >= 0) & np.isfinite(strengths)).all():
+            raise ValueError(
+                "l1_reg of PatternSearch must be a number >= 0, or a sequence of numbers >= 0, one per order; all of "
+                f"them finite. Got {short(self.l1_reg)}"
+            )
+        if (np.diff(np.atleast_1d(strengths)[1:]) < 0).any():
+            raise ValueError(
+                f"l1_reg={short(self.l1_reg)} of PatternSearch falls with the order: patterns that extend one which is "
+                "out could be missed"
+            )
+        check(isinstance(self.relax, (bool, np.bool_)), "relax of PatternSearch", "True or False", self.relax)
+        valid = is_integer(self.max_rounds) and self.max_rounds >= 1
+        check(valid, "max_rounds of PatternSearch", "an integer >= 1", self.max_rounds)
+
+    def strengths(self, order: np.ndarray | int) -> np.ndarray:
+        """Return the L1 strength of patterns by order; single labels have none."""
+        values = np.atleast_1d(np.asarray(self.l1_reg, dtype=np.float64))
+        return np.where(np.asarray(order) > 0, values[np.minimum(order, len(values) - 1)], 0.0)
+
+
+def pattern_search(patterns: Any) -> PatternSearch | None:
+    """Return the search that a parameter ``patterns`` asks for, or None."""
+    if isinstance(patterns, str) and patterns == "auto":
+        return PatternSearch()
+    return patterns if isinstance(patterns, PatternSearch) else None
+
+
+def check_search(parameters: Mapping[str, Any], objective: Any, solver: Any) -> None:
+    """Raise an error if label patterns are to be searched by a training that cannot do so."""
+    if pattern_search(parameters["patterns"]) is None:
+        return
+    reason = ""
+    if parameters["penalty"] is not None or not _is_zero(parameters["l1_reg"]):
+        reason = "it adds an L1 penalty of its own to a Gaussian prior: use sigma_reg, and neither l1_reg nor penalty"
+    elif type(objective) is not NegativeLogLikelihood:
+        reason = "it goes by expected and observed counts, which objective='likelihood' has"
+    elif not _uses_gradients_of_all_data(solver):
+        reason = "it needs gradients of all data: use the solver 'lbfgs', 'newton-cg' or 'owlqn'"
+    if reason:
+        raise ValueError(f"patterns={parameters['patterns']!r} is not possible here: {reason}")
+
+
+def _uses_gradients_of_all_data(solver) -> bool:
+    needs = capability(solver, Solver, "needs").get("objective", ())
+    return "value_gradient" in needs and "minibatches" not in needs
+
+
+def _is_zero(l1_reg) -> bool:
+    return not np.any(list(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg)
+
+
+class PatternPrior(NamedTuple):
+    """A Gaussian prior, and the L1 penalty of a search on the own weights of patterns."""
+
+    prior: Any
+    search: PatternSearch
+
+    @property
+    def kind(self) -> type:
+        """The class of the penalties."""
+        return ElasticNet
+
+    def penalty(self, layout: WeightLayout, *named: Any) -> ElasticNet:
+        """Return the penalty on the weights of a layout; further arguments are for the Gaussian prior."""
+        strength = np.zeros(layout.n_weights)
+        strength[layout.n_pairs :] = self.search.strengths(layout.order_of_weight[layout.n_pairs :])
+        return ElasticNet(self.prior.penalty(layout, *named).precisions(layout.n_weights), strength)
+
+    def warn_of_unused_prefixes(self, names: Any) -> None:
+        """Warn of prefixes of the Gaussian prior with which no feature name begins."""
+        self.prior.warn_of_unused_prefixes(names)
+
+
+class SearchTask(NamedTuple):
+    """What a search works on."""
+
+    search: PatternSearch
+    problem: Problem  # under a layout of single labels
+    objective: Any
+    minimise: Callable[[Any, Problem, np.ndarray], SolverReport]  # (solver, problem, start)
+    solver: Any  # that of the estimator, for its settings
+    sequence_weight: np.ndarray | None  # for counts that are compared with ``min_pattern_count``; None: all 1
+    min_pattern_count: float
+    max_order: float  # may be inf
+
+
+class FoundPatterns(NamedTuple):
+    """What a search has found."""
+
+    layout: WeightLayout  # of the patterns; features have pairs with single labels
+    weights: np.ndarray  # (n_weights,)   trained with the L1 penalty
+    history: np.ndarray  # of HISTORY
+    report: SolverReport  # of the last training
+    is_optimal: bool  # whether a sweep has found nothing
+
+
+class _Counts(NamedTuple):
+    """What is known of patterns under some weights.   Z patterns."""
+
+    compiled: CompiledPatterns
+    expected: np.ndarray  # (Z,)
+    observed: np.ndarray  # (Z,)
+    excess: np.ndarray  # (Z,)   by which the two differ by more than the strength; 0 for patterns that are in
+
+    @property
+    def patterns(self):
+        return self.compiled.patterns
+
+    def violations(self) -> list[tuple[float, tuple]]:
+        """Return excess and pattern where the optimality condition is broken."""
+        patterns = self.patterns.tuples()
+        return [(float(self.excess[row]), patterns[row]) for row in np.flatnonzero(self.excess)]
+
+
+def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple, float]) -> FoundPatterns:
+    """Choose label patterns by training with an L1 penalty.
+
+    Parameters
+    ----------
+    task : SearchTask
+    weights : ndarray of shape (n_weights,)
+        Weights to start from, under the layout of ``task.problem``.
+    active : dict
+        Own weights of patterns of two or more labels to start from, by tuple of label codes.
+
+    Returns
+    -------
+    FoundPatterns
+    """
+    search, tight = _ActiveSet(task, weights, active), _SHARE * getattr(task.solver, "tol", 1e-4)
+    for tol in dict.fromkeys([max(_LOOSE, tight), tight]):
+        is_optimal = False
+        while not is_optimal and search.n_rounds < task.search.max_rounds:
+            search.train(tol)
+            violations = [] if tol == tight else search.look_near()
+            is_sweep = not search.matter(violations, tol)
+            if is_sweep:
+                violations = search.look_everywhere()
+            search.record(violations, is_sweep)
+            is_optimal = not search.matter(violations, tol)
+            can_go_on = search.report.converged or (tol > tight and search.report.n_iter > 0)
+            if not can_go_on:
+                break
+            if not is_optimal:
+                search.take_in(violations)
+    return search.found(is_optimal and search.report.converged)
+
+
+class _ActiveSet:
+    """The patterns that are in, and all weights."""
+
+    def __init__(self, task, weights, active):
+        self._task, layout = task, task.problem.layout
+        self._labels = [(label,) for label in range(layout.patterns.n_labels)]
+        self._pairs = weights[: layout.n_pairs]
+        weight = np.ones(len(task.problem.batch)) if task.sequence_weight is None else task.sequence_weight
+        self._sequences = LabelledSequences(
+            *task.problem.label_sequences, weight, task.problem.sequence_weight, task.min_pattern_count
+        )
+        active = {z: w for z, w in active.items() if len(z) <= task.max_order + 1}
+        own = dict(zip(self._labels, layout.pattern_coef(weights).tolist(), strict=True))
+        self._own = {**own, **self._frequent(active)}  # weights of patterns
+        self._n_in, self._n_passes, self._history = len(self._own) - len(own), 0.0, []
+        self._has_warned = False
+
+    def _frequent(self, active):
+        """Return those of some patterns that occur often enough."""
+        problem, table = self._task.problem, given_patterns(active, len(self._labels))
+        layout = problem.layout.with_biases(table, np.arange(len(table.lengths)))
+        counts = layout.empirical_counts(problem.batch, problem.truth, self._sequences.sequence_weight)
+        kept = is_frequent(counts[layout.n_pairs :], self._task.min_pattern_count)
+        return {z: active[z] for z, is_kept in zip(table.tuples(), kept, strict=True) if is_kept and z in active}
+
+    @property
+    def n_rounds(self):
+        return len(self._history)
+
+    def train(self, tol):
+        """Train the weights of the patterns that are in, which go out where they become 0."""
+        layout, start = self._model()
+        settings = {name: getattr(self._task.solver, name, default) for name, default in _SOLVER_SETTINGS.items()}
+        self.report = self._task.minimise(OWLQN(tol, **settings), self._task.problem.under(layout), start)
+        self._n_passes += self.report.n_passes
+        self._pairs = self.report.w[: layout.n_pairs]
+        own = dict(zip(layout.patterns.tuples(), layout.pattern_coef(self.report.w).tolist(), strict=True))
+        self._own = {z: w for z, w in own.items() if w or len(z) == 1}
+        self._n_out = len(own) - len(self._own)
+
+    def look_near(self) -> list:
+        """Return the violations among the extensions to the left of the patterns that are in."""
+        counts, candidates = self._count([]), []
+        for order in range(1, self._highest(counts.patterns) + 1):
+            candidates += self._candidates(self._extensions(counts, order), counts, order, np.inf)
+        return self._count(candidates).violations() if candidates else []
+
+    def look_everywhere(self) -> list:
+        """Return all violations, by a sweep over the patterns whose counts allow for one."""
+        counts, found, order = self._count([]), [], 1
+        while order <= self._task.max_order and len((extensions := self._extensions(counts, order)).codes):
+            candidates = self._candidates(extensions, counts, order, 0.0)
+            if candidates:
+                counts = self._count(candidates)
+                found += counts.violations()
+            order += 1
+        return found
+
+    def matter(self, violations, tol) -> bool:
+        """Tell whether violations are more than what ``tol`` allows for."""
+        size = np.linalg.norm([*self._pairs, *self._own.values()])
+        return np.linalg.norm([excess for excess, _ in violations]) > tol * max(1.0, size)
+
+    def take_in(self, violations):
+        """Take in the worst violations."""
+        most = max(int(_GROWTH * len(self._own)), _ALWAYS)
+        worst = sorted(violations, key=lambda violation: (-violation[0], violation[1]))[:most]
+        self._own.update((pattern, 0.0) for _, pattern in worst)
+        self._n_in = len(worst)
+
+    def record(self, violations, is_sweep):
+        largest = max((excess for excess, _ in violations), default=0.0)
+        n_patterns, objective = len(self._own) - len(self._labels), self.report.history[-1]
+        self._history.append((self._n_in, self._n_out, n_patterns, objective, largest, is_sweep, self._n_passes))
+        self._n_in, self._n_passes = 0, 0.0
+
+    def found(self, is_optimal) -> FoundPatterns:
+        self._own = {z: w for z, w in self._own.items() if w or len(z) == 1}
+        history = np.array(self._history, dtype=HISTORY)
+        return FoundPatterns(*self._model(), history, self.report, is_optimal)
+
+    def _model(self):
+        """Return the layout of the patterns that are in, and all weights."""
+        base, table = self._task.problem.layout, given_patterns(self._own, len(self._labels))
+        has_intercept = len(base.bias_pattern) > 0
+        layout, patterns = base.with_biases(table, np.flatnonzero((table.lengths > 1) | has_intercept)), table.tuples()
+        return layout, np.concatenate([self._pairs, [self._own[patterns[row]] for row in layout.bias_pattern]])
+
+    def _highest(self, patterns):
+        return int(min(self._task.max_order, patterns.lengths.max()))
+
+    def _count(self, candidates) -> _Counts:
+        """Return the counts of single labels, of the patterns that are in, and of candidates, whose weights are 0."""
+        base, objective = self._task.problem.layout, self._task.objective
+        table = given_patterns([*self._own, *candidates], len(self._labels))
+        if not self._has_warned:
+            self._has_warned = warn_of_size(*table.labels.shape, len(self._sequences.codes))
+        layout = base.with_biases(table, np.arange(len(table.lengths)))
+        problem, patterns = self._task.problem.under(layout), table.tuples()
+        own = [self._own.get(pattern, 0.0) for pattern in patterns]
+        _, gradient = objective.bind(problem).value_gradient(np.concatenate([self._pairs, own]))
+        self._n_passes += 1
+        observed, difference = problem.empirical_counts()[base.n_pairs :], gradient[base.n_pairs :]
+        is_in = np.array([pattern in self._own for pattern in patterns])
+        excess = np.maximum(np.abs(difference) - self._task.search.strengths(table.lengths - 1), 0.0)
+        return _Counts(layout.compiled, observed + difference, observed, np.where(is_in, 0.0, excess))
+
+    def _extensions(self, counts, order) -> Extensions:
+        """Return the extensions, of an order, of patterns whose counts allow that they or theirs violate anything."""
+        most = np.maximum(counts.expected, counts.observed)
+        extended = (counts.patterns.lengths == order) & (most > self._task.search.strengths(order))
+        return left_extensions(counts.compiled, extended, order, self._sequences)
+
+    def _candidates(self, extensions, counts, order, unknown) -> list[tuple]:
+        """Return the extensions that are out and may violate the condition, by what is known of what they contain.
+
+        ``unknown`` stands for expected counts of prefixes of which nothing is known.
+        """
+        row = {pattern: number for number, pattern in enumerate(counts.patterns.tuples())}
+        patterns = list(map(tuple, extensions.codes.tolist()))
+        prefix = np.array([row.get(pattern[:-1], -1) for pattern in patterns], dtype=np.int64)
+        of_prefix = np.where(prefix < 0, unknown, counts.expected[prefix])
+        most = np.maximum(np.minimum(counts.expected[extensions.suffix], of_prefix), extensions.counts)
+        may_violate = most > self._task.search.strengths(order)
+        return [z for z, is_one in zip(patterns, may_violate, strict=True) if is_one and z not in self._own]
