@@ -372,6 +372,7 @@ class Own:
         ({"objective": "hinge"}, "objective"),
         ({"objective": "local_feature_matching"}, "objective"),
         ({"solver": "sgd"}, "solver"),
+        ({"patterns": "auto"}, "patterns='auto' depend on the penalties"),
     ],
 )
 def test_refused_models(parameters, reason):

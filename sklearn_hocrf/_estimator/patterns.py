@@ -55,10 +55,12 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
             warn_of_size(n_patterns, longest, len(codes))
 
         return observed_patterns(codes, offsets, len(labels), max_order, min_count, sequence_weight, warn)
-    if isinstance(patterns, str):
+    if isinstance(patterns, str) and patterns == "all":
         table = all_patterns(len(labels), max_order)
         warn_of_size(*table.labels.shape, len(codes))
         return table
+    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
+        raise ValueError(f"patterns={patterns!r} are searched by fit alone, which trains with them")
     given = list(patterns)
     codes_of_given = pattern_codes(given, labels)
     longest = max(given, key=len, default=())

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._estimator.fitting import Prior, choose_objective, has_l1
 from .._estimator.parameters import GROUP_KEYS, is_group_key
+from .._estimator.pattern_search import pattern_search
 from .._objectives import Objective
 from .._settings import capability, check
 from .._structure.layout import WeightLayout
@@ -109,6 +110,10 @@ def check_searchable(estimator: Any) -> None:
         reason = f"penalty={estimator.penalty!r} takes the place of sigma_reg, which is to be learned"
     elif has_l1(estimator.l1_reg):
         reason = f"l1_reg={estimator.l1_reg!r} > 0 has no derivatives where weights are 0"
+    elif pattern_search(estimator.patterns) is not None:
+        reason = (
+            f"patterns={estimator.patterns!r} depend on the penalties, in jumps: give the patterns_ of a fit with them"
+        )
     elif np.isinf(_values(estimator.sigma_reg)).any():
         reason = f"sigma_reg={estimator.sigma_reg!r} has no logarithm to start from"
     elif not hasattr(objective, "hessp") or not capability(objective, Objective, "gives_probabilities"):
