@@ -152,6 +152,7 @@ NUMBA_NAMES = {  # what vector intrinsics are made of; no njit but our own, no p
     "numba.np.arrayobj.make_array",
 }
 FLAGS = {"cache": True, "nogil": True, "error_model": "numpy"}
+MOST_PARAMETERS, MOST_LINES = 10, 105
 CALLABLE_BUILTINS = {"range", "len", "min", "max", "abs", "int", "float", "bool", "round", "enumerate", "zip"}
 
 
@@ -209,6 +210,19 @@ def flag_violations(name, source):
     for module in imported_modules(name, source):
         if is_in(module, "numba") and module not in allowed:
             violations.append(f"{name} imports {module}")
+    return violations
+
+
+def size_violations(name, source):
+    """Jitted functions are short and have few parameters: what belongs together arrives as a NamedTuple."""
+    violations = []
+    for function in jitted_functions(ast.parse(source)).values():
+        n_lines, arguments = function.end_lineno - function.lineno + 1, function.args
+        n_parameters = len([*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs])
+        if arguments.vararg or n_parameters > MOST_PARAMETERS:
+            violations.append(f"{name}: {function.name} has {n_parameters} parameters, or any number")
+        if n_lines > MOST_LINES:
+            violations.append(f"{name}: {function.name} has {n_lines} lines")
     return violations
 
 
@@ -283,7 +297,7 @@ def closure_violations(name, source):
 # --------------------------------------------------------------------------------------------------------------- tests
 
 RULES = [layer_violations, dependency_violations, print_violations]
-KERNEL_RULES = [flag_violations, closure_violations]
+KERNEL_RULES = [flag_violations, size_violations, closure_violations]
 
 
 def test_there_is_something_to_look_at():
@@ -382,6 +396,10 @@ def test_kernel_rules_leave_the_innocent_alone(rule):
         (flag_violations, "def f(x):\n    return x\ng = njit(cache=True)(f)"),
         (flag_violations, "from numba import prange"),
         (flag_violations, f"from numba import njit\n{GOOD}"),
+        (size_violations, f"{DECORATOR}\ndef f({', '.join(f'x{i}' for i in range(11))}):\n    return x0"),
+        (size_violations, f"{DECORATOR}\ndef f(x, *, {', '.join(f'x{i}' for i in range(10))}):\n    return x0"),
+        (size_violations, f"{DECORATOR}\ndef f(*x):\n    return x[0]"),
+        (size_violations, f"{DECORATOR}\ndef f(x):\n" + 104 * "    x += 1\n" + "    return x"),
         (closure_violations, f"from .other import g\n{DECORATOR}\ndef f(x):\n    return g(x)"),
         (closure_violations, f"from . import other\n{DECORATOR}\ndef f(x):\n    return other.g(x)"),
         (closure_violations, f"def g(x):\n    return x\n{DECORATOR}\ndef f(x):\n    return g(x)"),

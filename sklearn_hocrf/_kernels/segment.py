@@ -53,6 +53,7 @@ SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
 LOWEST_SPAN = -180.0  # the same for the varying part of span arcs
 HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together they lift no score that is cut off at LOWEST_LOG above TINY
+ALIVE, TOTAL, LOW, SHIFT = range(4)  # what is told of the lanes of a row
 
 
 class SegmentTables(NamedTuple):
@@ -90,213 +91,262 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, log_z, suspe
         varying, begin, span_begin, alpha, log_total and inverse out
     log_z, suspect : (B, W)   out: log Z, and 1 where a lane is to be done again
     """
-    scores, table, varying, begin, span_begin, alpha, log_total, inverse, _, _ = tables
-    n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
-    n_labels, n_cells = weighted_arcs.n_labels, index.first_cell[-1]
-    n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
-    n_longest = index.longest.max()
-    values, varying_log, last_begin, between = scratch.values, scratch.varying, scratch.states, scratch.between
-    sums = scratch.sums
-    marks = np.zeros((4, scores.shape[1]))  # alive, totals, lows, shifts
-    zero, infinite, minus = fill(0.0, lane_kind), fill(np.inf, lane_kind), fill(-1.0, lane_kind)
-    lowest_safe, highest_varying = fill(LOWEST_LOG, lane_kind), fill(HIGHEST_VARYING, lane_kind)
-    lowest_span, highest_span = fill(LOWEST_SPAN, lane_kind), fill(HIGHEST_SPAN, lane_kind)
+    n_states, n_lanes = len(weighted_arcs.fail), tile.length.shape[1]
+    alpha, inverse, last_begin = tables.alpha, tables.inverse, scratch.states
+    marks = np.zeros((4, alpha.shape[1]))  # rows ALIVE, TOTAL, LOW, SHIFT
+    zero = fill(0.0, lane_kind)
     for block in range(len(tile.length)):
         first_row = tile.rows[block]
         for state in range(n_states):
             store(alpha, (first_row + block) * n_states + state, fill(1.0 if state == 0 else 0.0, lane_kind))
             store(last_begin, state, fill(-np.inf, lane_kind))
         for row in range(first_row, tile.rows[block + 1]):
-            position = row - first_row
-            before = (row + block) * n_states
+            position, before = row - first_row, (row + block) * n_states
             after = before + n_states
             for lane in range(n_lanes):
-                marks[0, lane] = 1.0 if position < tile.length[block, lane] else 0.0
-            # the border in front of the token: m = S alpha, and begin (18)
-            for state in range(n_states):
-                store(values, state, load(alpha, before + state, lane_kind))
-            sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)
-            low, margin = infinite, infinite
-            for varying_number in range(n_varying):
-                column, suffix = (
-                    weighted_arcs.varying_column[varying_number],
-                    weighted_arcs.varying_suffix[varying_number],
-                )
-                total = _own_and_suffix(
-                    lane_kind, scores, row * n_columns + column, column, varying_log, suffix, suffix
-                )
-                store(varying_log, varying_number, total)
-                constant = weighted_arcs.arc_score[weighted_arcs.varying_arc[varying_number]] - weighted_arcs.log_shift
-                if constant == -np.inf:
-                    store(varying, row * n_varying + varying_number, zero)
-                    continue
-                total = add(
-                    total,
-                    fill_dual(
-                        constant,
-                        weighted_arcs.arc_score_derivative[weighted_arcs.varying_arc[varying_number]],
-                        lane_kind,
-                    ),
-                )
-                margin = smallest(add(total, fill(-LOWEST_LOG, lane_kind)), margin)
-                margin = smallest(add(multiply(minus, total), highest_varying), margin)
-                total = smallest(largest(total, lowest_safe), highest_varying)
-                store(varying, row * n_varying + varying_number, exp(total))
-            for state in range(1, n_states):
-                flow, mass, any_mass = zero, zero, zero
-                for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
-                    number, varying_number = index.arc_span[arc], weighted_arcs.arc_varying[arc]
-                    if weighted_arcs.arc_score[arc] == -np.inf:
-                        if number >= 0:
-                            store(span_begin, row * n_spans + number, zero)
-                        continue
-                    value = load(values, weighted_arcs.arc_value[arc], lane_kind)
-                    any_mass = add(any_mass, value)
-                    if varying_number >= 0:
-                        weighted = multiply(load(varying, row * n_varying + varying_number, lane_kind), value)
-                    else:
-                        fixed = fill_dual(
-                            weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
-                        )
-                        weighted = multiply(fixed, value)
-                    if number >= 0:
-                        store(span_begin, row * n_spans + number, weighted)
-                        low = smallest(where_positive(value, weighted, infinite), low)
-                    else:
-                        flow = add(flow, weighted)
-                        mass = add(mass, value)
-                store(begin, row * n_states + state, flow)
-                low = smallest(where_positive(mass, flow, infinite), low)
-                now = where_positive(any_mass, fill(float(position), lane_kind), load(last_begin, state, lane_kind))
-                store(last_begin, state, now)
-            # the segments that end with the token (19)
-            longest = min(n_longest, position + 1)
-            store(between, 1, zero)  # minus the logarithms of the scales of the borders inside a segment of d tokens
-            for d in range(2, longest + 1):
-                scale = load(log_total, row + 1 - d, lane_kind)
-                store(between, d, add(load(between, d - 1, lane_kind), multiply(minus, scale)))
-            shift = fill(-np.inf, lane_kind)
-            for label in range(n_labels):
-                first = row * n_cells + index.first_cell[label] - 1
-                for d in range(1, min(index.longest[label], longest) + 1):
-                    score = add(load(table, first + d, lane_kind), load(between, d, lane_kind))
-                    store(table, first + d, score)
-                    shift = largest(score, shift)
-            store(marks, 3, shift)
-            lives, minus_shift = load(marks, 0, lane_kind), multiply(minus, shift)
-            for label in range(n_labels):
-                first = row * n_cells + index.first_cell[label] - 1
-                for d in range(1, min(index.longest[label], longest) + 1):
-                    score = largest(add(load(table, first + d, lane_kind), minus_shift), lowest_safe)
-                    store(table, first + d, multiply(lives, exp(score)))
+                marks[ALIVE, lane] = 1.0 if position < tile.length[block, lane] else 0.0
+            # the border in front of the token: m = S alpha, w and begin (18)
+            _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before)
+            margin = _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row)
+            low = _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, position)
+            # the segments that end with the token: x, and alpha from span arcs (20) and from all others (19)
+            _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
             for state in range(n_states):
                 store(alpha, after + state, zero)
-            for number in range(n_spans):  # (20)
-                arc = index.span_arc[number]
-                state, label = weighted_arcs.arc_target[arc], weighted_arcs.arc_label[arc]
-                scored, suffix = index.span_scored[number], index.span_suffix[number]
-                own, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
-                total = load(alpha, after + state, lane_kind)
-                first = row * n_cells + index.first_cell[label] - 1
-                for d in range(1, min(index.longest[label], longest) + 1):
-                    score = _own_and_suffix(lane_kind, table, own + d, scored, sums, shorter + d, suffix)
-                    store(sums, number * n_longest + d - 1, score)
-                    minus_score = multiply(minus, score)
-                    room = smallest(add(score, fill(-LOWEST_SPAN, lane_kind)), add(highest_span, minus_score))
-                    margin = smallest(room, margin)
-                    factor = exp(smallest(largest(score, lowest_span), highest_span))
-                    factor = multiply(factor, load(table, first + d, lane_kind))
-                    total = multiply_add(load(span_begin, (row + 1 - d) * n_spans + number, lane_kind), factor, total)
-                store(alpha, after + state, total)
-            total = zero
-            for label in range(n_labels):
-                first = row * n_cells + index.first_cell[label] - 1
-                within = fill(float(index.longest[label] - position) - 0.5, lane_kind)
-                # lengths outside, states inside: the states of a label are neighbours in memory
-                for d in range(1, min(index.longest[label], longest) + 1):
-                    weighted, start = load(table, first + d, lane_kind), (row + 1 - d) * n_states
-                    for state in range(index.first_state[label], index.first_state[label + 1]):
-                        mass = load(alpha, after + state, lane_kind)
-                        started = load(begin, start + state, lane_kind)
-                        store(alpha, after + state, multiply_add(started, weighted, mass))
-                for state in range(index.first_state[label], index.first_state[label + 1]):
-                    mass = load(alpha, after + state, lane_kind)
-                    total = add(total, mass)
-                    reachable = add(load(last_begin, state, lane_kind), within)
-                    low = smallest(where_positive(reachable, mass, infinite), low)
-            store(marks, 1, total)
-            store(marks, 2, where_positive(margin, low, zero))
-            for lane in range(n_lanes):
-                inverse[row, lane::n_lanes] = 0.0
-                log_total[row, lane::n_lanes] = 0.0
-                if marks[0, lane] > 0.0:
-                    row_total = marks[1, lane]
-                    safe = SMALLEST_TOTAL <= row_total <= 1.0 / SMALLEST_TOTAL
-                    if not (safe and marks[2, lane] >= TINY * max(1.0, row_total)):
-                        suspect[block, lane] = 1.0
-                    if suspect[block, lane] == 0.0:
-                        inverse[row, lane] = 1.0 / row_total
-                        log_total[row, lane] = np.log(row_total) + marks[3, lane] + weighted_arcs.log_shift
-                        log_z[block, lane] += log_total[row, lane]
-                        for derivative in range(lane + n_lanes, scores.shape[1], n_lanes):  # of dual numbers
-                            change = marks[1, derivative] / row_total
-                            inverse[row, derivative] = -change * inverse[row, lane]
-                            log_total[row, derivative] = change + marks[3, derivative]
-                            log_z[block, derivative] += log_total[row, derivative]
+            _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
+            margin = _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position, after, margin)
+            total, low = _end_segments(lane_kind, index, scratch, tables, row, position, after, low)
+            store(marks, TOTAL, total)
+            store(marks, LOW, where_positive(margin, low, zero))
+            _take_scale(tile, tables, marks, row, block, weighted_arcs.log_shift, log_z, suspect)
             scale = load(inverse, row, lane_kind)
             for state in range(n_states):
                 store(alpha, after + state, multiply(load(alpha, after + state, lane_kind), scale))
         for lane in range(n_lanes):
             if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
-                stop_row = tile.rows[block + 1]
-                alpha[(first_row + block) * n_states : (stop_row + block + 1) * n_states, lane::n_lanes] = 0.0
-                begin[first_row * n_states : stop_row * n_states, lane::n_lanes] = 0.0
-                span_begin[first_row * n_spans : stop_row * n_spans, lane::n_lanes] = 0.0
-                inverse[first_row:stop_row, lane::n_lanes] = 0.0
+                _drop_lane(weighted_arcs, index, tile, tables, block, lane)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _own_and_suffix(lane_kind, own_table, own, has_own, suffix_table, suffix, has_suffix):
-    """Return the score of a pattern plus that of its longest suffix; either is missing where its last argument is < 0.
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before):
+    """Evaluate the sum network, m = S alpha, at the border whose alpha starts at row ``before``."""
+    values, alpha = scratch.values, tables.alpha
+    n_states = len(weighted_arcs.fail)
+    for state in range(n_states):
+        store(values, state, load(alpha, before + state, lane_kind))
+    sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)
 
-    A call would copy all arrays of a NamedTuple, which takes longer than the sum: this function takes what it needs.
-    """
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row):
+    """Compute w(u) of the varying arcs; return how far they are from where they are cut off, > 0 if all is well."""
+    scores, varying, varying_log = tables.scores, tables.varying, scratch.varying
+    n_varying, n_columns = len(weighted_arcs.varying_arc), len(scores) // tile.rows[-1]
+    minus, margin = fill(-1.0, lane_kind), fill(np.inf, lane_kind)
+    lowest_safe, highest_varying = fill(LOWEST_LOG, lane_kind), fill(HIGHEST_VARYING, lane_kind)
+    for varying_number in range(n_varying):
+        arc, suffix = weighted_arcs.varying_arc[varying_number], weighted_arcs.varying_suffix[varying_number]
+        column = weighted_arcs.varying_column[varying_number]
+        total = load(scores, row * n_columns + column, lane_kind) if column >= 0 else fill(0.0, lane_kind)
+        if suffix >= 0:
+            total = add(total, load(varying_log, suffix, lane_kind))
+        store(varying_log, varying_number, total)
+        constant = weighted_arcs.arc_score[arc] - weighted_arcs.log_shift
+        if constant == -np.inf:
+            store(varying, row * n_varying + varying_number, fill(0.0, lane_kind))
+            continue
+        total = add(total, fill_dual(constant, weighted_arcs.arc_score_derivative[arc], lane_kind))
+        margin = smallest(add(total, fill(-LOWEST_LOG, lane_kind)), margin)
+        margin = smallest(add(multiply(minus, total), highest_varying), margin)
+        total = smallest(largest(total, lowest_safe), highest_varying)
+        store(varying, row * n_varying + varying_number, exp(total))
+    return margin
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, position):
+    """Compute begin = R (w m) and span_begin (18); return the smallest product of what is > 0."""
+    varying, begin, span_begin = tables.varying, tables.begin, tables.span_begin
+    values, last_begin, arc_span = scratch.values, scratch.states, index.arc_span
+    n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
+    zero, infinite = fill(0.0, lane_kind), fill(np.inf, lane_kind)
+    low = infinite
+    for state in range(1, n_states):
+        flow, mass, any_mass = zero, zero, zero
+        for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
+            number, varying_number = arc_span[arc], weighted_arcs.arc_varying[arc]
+            if weighted_arcs.arc_score[arc] == -np.inf:
+                if number >= 0:
+                    store(span_begin, row * n_spans + number, zero)
+                continue
+            value = load(values, weighted_arcs.arc_value[arc], lane_kind)
+            any_mass = add(any_mass, value)
+            if varying_number >= 0:
+                weight = load(varying, row * n_varying + varying_number, lane_kind)
+            else:
+                weight = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind)
+            weighted = multiply(weight, value)
+            if number >= 0:
+                store(span_begin, row * n_spans + number, weighted)
+                low = smallest(where_positive(value, weighted, infinite), low)
+            else:
+                flow = add(flow, weighted)
+                mass = add(mass, value)
+        store(begin, row * n_states + state, flow)
+        low = smallest(where_positive(mass, flow, infinite), low)
+        now = where_positive(any_mass, fill(float(position), lane_kind), load(last_begin, state, lane_kind))
+        store(last_begin, state, now)
+    return low
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks):
+    """Turn the labels' cells of a row into x(u, v, y), up to the scales within each segment and a shift of the row."""
+    cells, between, log_total = tables.cells, scratch.between, tables.log_total
+    n_labels, n_cells = len(index.first_state) - 1, index.first_cell[-1]
+    longest = min(len(between), position + 2) - 1
+    minus, lowest_safe = fill(-1.0, lane_kind), fill(LOWEST_LOG, lane_kind)
+    store(between, 1, fill(0.0, lane_kind))  # minus the logarithms of the scales of the borders inside d tokens
+    for d in range(2, longest + 1):
+        scale = load(log_total, row + 1 - d, lane_kind)
+        store(between, d, add(load(between, d - 1, lane_kind), multiply(minus, scale)))
+    shift = fill(-np.inf, lane_kind)
+    for label in range(n_labels):
+        first = row * n_cells + index.first_cell[label] - 1
+        for d in range(1, min(index.longest[label], longest) + 1):
+            score = add(load(cells, first + d, lane_kind), load(between, d, lane_kind))
+            store(cells, first + d, score)
+            shift = largest(score, shift)
+    store(marks, SHIFT, shift)
+    lives, minus_shift = load(marks, ALIVE, lane_kind), multiply(minus, shift)
+    for label in range(n_labels):
+        first = row * n_cells + index.first_cell[label] - 1
+        for d in range(1, min(index.longest[label], longest) + 1):
+            score = largest(add(load(cells, first + d, lane_kind), minus_shift), lowest_safe)
+            store(cells, first + d, multiply(lives, exp(score)))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position, after, margin):
+    """Add to alpha what comes by span arcs (20); return ``margin``, or how far they are from where they are cut off."""
+    cells, span_begin, alpha, sums = tables.cells, tables.span_begin, tables.alpha, scratch.sums
+    n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
+    longest = min(n_longest, position + 1)
+    minus, lowest_span, highest_span = (
+        fill(-1.0, lane_kind),
+        fill(LOWEST_SPAN, lane_kind),
+        fill(HIGHEST_SPAN, lane_kind),
+    )
+    for number in range(n_spans):
+        arc = index.span_arc[number]
+        state, label = weighted_arcs.arc_target[arc], weighted_arcs.arc_label[arc]
+        total = load(alpha, after + state, lane_kind)
+        first = row * n_cells + index.first_cell[label] - 1
+        for d in range(1, min(index.longest[label], longest) + 1):
+            score = load(sums, number * n_longest + d - 1, lane_kind)
+            minus_score = multiply(minus, score)
+            room = smallest(add(score, fill(-LOWEST_SPAN, lane_kind)), add(highest_span, minus_score))
+            margin = smallest(room, margin)
+            factor = exp(smallest(largest(score, lowest_span), highest_span))
+            factor = multiply(factor, load(cells, first + d, lane_kind))
+            begun = load(span_begin, (row + 1 - d) * n_spans + number, lane_kind)
+            total = multiply_add(begun, factor, total)
+        store(alpha, after + state, total)
+    return margin
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
+    """Add begin x to alpha (19); return its total, and ``low`` or the smallest alpha that is reachable."""
+    cells, begin, alpha, last_begin = tables.cells, tables.begin, tables.alpha, scratch.states
+    n_states, n_cells = index.first_state[-1], index.first_cell[-1]
+    longest, infinite = min(len(scratch.between) - 1, position + 1), fill(np.inf, lane_kind)
     total = fill(0.0, lane_kind)
-    if has_own >= 0:
-        total = load(own_table, own, lane_kind)
-    if has_suffix >= 0:
-        total = add(total, load(suffix_table, suffix, lane_kind))
-    return total
+    for label in range(len(index.first_state) - 1):
+        first = row * n_cells + index.first_cell[label] - 1
+        within = fill(float(index.longest[label] - position) - 0.5, lane_kind)
+        # lengths outside, states inside: the states of a label are neighbours in memory
+        for d in range(1, min(index.longest[label], longest) + 1):
+            weighted, start = load(cells, first + d, lane_kind), (row + 1 - d) * n_states
+            for state in range(index.first_state[label], index.first_state[label + 1]):
+                mass = load(alpha, after + state, lane_kind)
+                begun = load(begin, start + state, lane_kind)
+                store(alpha, after + state, multiply_add(begun, weighted, mass))
+        for state in range(index.first_state[label], index.first_state[label + 1]):
+            mass = load(alpha, after + state, lane_kind)
+            total = add(total, mass)
+            reachable = add(load(last_begin, state, lane_kind), within)
+            low = smallest(where_positive(reachable, mass, infinite), low)
+    return total, low
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _take_scale(tile, tables, marks, row, block, log_shift, log_z, suspect):
+    """Take 1 / total of alpha and its logarithm, which log Z adds up, unless the lane is suspect or has ended."""
+    n_lanes, n_columns = tile.length.shape[1], marks.shape[1]
+    inverse, log_total = tables.inverse, tables.log_total
+    for lane in range(n_lanes):
+        for column in range(lane, n_columns, n_lanes):  # no slice, which would be an object to count references of
+            inverse[row, column] = 0.0
+            log_total[row, column] = 0.0
+        if marks[ALIVE, lane] > 0.0:
+            row_total = marks[TOTAL, lane]
+            safe = SMALLEST_TOTAL <= row_total <= 1.0 / SMALLEST_TOTAL
+            if not (safe and marks[LOW, lane] >= TINY * max(1.0, row_total)):
+                suspect[block, lane] = 1.0
+            if suspect[block, lane] == 0.0:
+                inverse[row, lane] = 1.0 / row_total
+                log_total[row, lane] = np.log(row_total) + marks[SHIFT, lane] + log_shift
+                log_z[block, lane] += log_total[row, lane]
+                for derivative in range(lane + n_lanes, n_columns, n_lanes):  # of dual numbers
+                    change = marks[TOTAL, derivative] / row_total
+                    inverse[row, derivative] = -change * inverse[row, lane]
+                    log_total[row, derivative] = change + marks[SHIFT, derivative]
+                    log_z[block, derivative] += log_total[row, derivative]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _drop_lane(weighted_arcs, index, tile, tables, block, lane):
+    """Take all mass from a lane."""
+    n_states, n_spans, n_lanes = len(weighted_arcs.fail), len(index.span_arc), tile.length.shape[1]
+    first_row, stop_row = tile.rows[block], tile.rows[block + 1]
+    tables.alpha[(first_row + block) * n_states : (stop_row + block + 1) * n_states, lane::n_lanes] = 0.0
+    tables.begin[first_row * n_states : stop_row * n_states, lane::n_lanes] = 0.0
+    tables.span_begin[first_row * n_spans : stop_row * n_spans, lane::n_lanes] = 0.0
+    tables.inverse[first_row:stop_row, lane::n_lanes] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
+    """Fill ``scratch.sums`` with what span arcs add to the scores of segments: sums over their suffix patterns."""
+    cells, sums = tables.cells, scratch.sums
+    n_cells, n_longest = index.first_cell[-1], len(scratch.between) - 1
+    longest = min(n_longest, position + 1)
+    for number in range(len(index.span_arc)):
+        label = weighted_arcs.arc_label[index.span_arc[number]]
+        scored, suffix = index.span_scored[number], index.span_suffix[number]
+        own, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
+        for d in range(1, min(index.longest[label], longest) + 1):
+            score = load(cells, own + d, lane_kind) if scored >= 0 else fill(0.0, lane_kind)
+            if suffix >= 0:
+                score = add(score, load(sums, shorter + d, lane_kind))
+            store(sums, number * n_longest + d - 1, score)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, counts):
-    """Run the scaled backward pass and turn the table of cells into probabilities of segments, in place.
+    """Run the scaled backward pass and turn the cells into probabilities of segments, in place.
 
     scratch : ``SegmentScratch``
-    tables : ``SegmentTables``   from ``forward``. Out: P(pattern starts with the token) in those columns of the scores
-        that move varying arcs; P(segment) in the cells of labels, P(segment and pattern) in those of longer patterns
+    tables : ``SegmentTables``   from ``forward``; out: P(pattern starts here) in the columns of scores of the varying
+        arcs, and P(segment) in the cells of labels, P(segment and pattern) in those of longer patterns
     weight : (B, W)   by which each lane counts in ``counts``
     counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
     """
-    scores, table, varying, begin, span_begin, alpha, _, inverse, reach, span_reach = tables
-    n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
-    n_arcs, n_cells = len(weighted_arcs.arc_varying), index.first_cell[-1]
-    n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
-    n_longest = index.longest.max()
-    values, adjoints, used_varying, ends, sums = (
-        scratch.values,
-        scratch.adjoints,
-        scratch.varying,
-        scratch.states,
-        scratch.sums,
-    )
-    first_beta = len(adjoints) - n_states
-    zero, lowest_span, highest_span = (
-        fill(0.0, lane_kind),
-        fill(LOWEST_SPAN, lane_kind),
-        fill(HIGHEST_SPAN, lane_kind),
-    )
+    n_states, n_arcs, n_spans = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), len(index.span_arc)
+    n_lanes, adjoints, zero = tile.length.shape[1], scratch.adjoints, fill(0.0, lane_kind)
+    alpha, inverse, reach, span_reach = tables.alpha, tables.inverse, tables.reach, tables.span_reach
+    ends, first_beta = scratch.states, len(adjoints) - n_states
     for block in range(len(tile.length)):
         first_row, lane_weight = tile.rows[block], load(weight, block, lane_kind)
         for row in range(first_row, tile.rows[block + 1]):
@@ -307,100 +357,128 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
         for state in range(n_states):
             store(adjoints, first_beta + state, zero)
         for row in range(tile.rows[block + 1] - 1, first_row - 1, -1):
-            position = row - first_row
-            before = (row + block) * n_states
+            position, before = row - first_row, (row + block) * n_states
             for lane in range(n_lanes):
                 if tile.last[block, lane] == position:
                     adjoints[first_beta:, lane::n_lanes] = 0.0
                     adjoints[first_beta:, lane] = 1.0
-            # the segments that end with the token: reach (21), and their probabilities (23)
-            longest = min(n_longest, position + 1)
             scale = load(inverse, row, lane_kind)
             for state in range(n_states):  # a state out of reach has no use for its beta, which may be infinite
                 beta = multiply(load(adjoints, first_beta + state, lane_kind), scale)
-                store(ends, state, where_positive(load(alpha, before + n_states + state, lane_kind), beta, zero))
-            for number in range(n_spans):
-                label = weighted_arcs.arc_label[index.span_arc[number]]
-                scored, suffix = index.span_scored[number], index.span_suffix[number]
-                own, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
-                for d in range(1, min(index.longest[label], longest) + 1):
-                    score = _own_and_suffix(lane_kind, table, own + d, scored, sums, shorter + d, suffix)
-                    store(sums, number * n_longest + d - 1, score)
-            for number in range(n_spans):
-                arc = index.span_arc[number]
-                label, end = weighted_arcs.arc_label[arc], load(ends, weighted_arcs.arc_target[arc], lane_kind)
-                first = row * n_cells + index.first_cell[label] - 1
-                for d in range(1, min(index.longest[label], longest) + 1):
-                    score = load(sums, number * n_longest + d - 1, lane_kind)
-                    factor = exp(smallest(largest(score, lowest_span), highest_span))
-                    onward = multiply(multiply(factor, load(table, first + d, lane_kind)), end)
-                    cell = (row + 1 - d) * n_spans + number
-                    store(span_reach, cell, add(load(span_reach, cell, lane_kind), onward))
-                    store(sums, number * n_longest + d - 1, multiply(load(span_begin, cell, lane_kind), onward))
-            for label in range(weighted_arcs.n_labels):
-                first = row * n_cells + index.first_cell[label] - 1
-                for d in range(1, min(index.longest[label], longest) + 1):
-                    weighted = load(table, first + d, lane_kind)
-                    start, inside = (row + 1 - d) * n_states, zero
-                    for state in range(index.first_state[label], index.first_state[label + 1]):
-                        end = load(ends, state, lane_kind)
-                        inside = multiply_add(load(begin, start + state, lane_kind), end, inside)
-                        store(reach, start + state, multiply_add(weighted, end, load(reach, start + state, lane_kind)))
-                    store(table, first + d, multiply(weighted, inside))
-            for number in range(n_spans):
-                label = weighted_arcs.arc_label[index.span_arc[number]]
-                first = row * n_cells + index.first_cell[label] - 1
-                for d in range(1, min(index.longest[label], longest) + 1):
-                    used = load(sums, number * n_longest + d - 1, lane_kind)
-                    store(table, first + d, add(load(table, first + d, lane_kind), used))
-            for number in range(n_spans - 1, -1, -1):  # longest arcs first: they end with the patterns of shorter ones
-                label, suffix, scored = (
-                    weighted_arcs.arc_label[index.span_arc[number]],
-                    index.span_suffix[number],
-                    index.span_scored[number],
-                )
-                for d in range(1, min(index.longest[label], longest) + 1):
-                    used = load(sums, number * n_longest + d - 1, lane_kind)
-                    if suffix >= 0:
-                        cell = suffix * n_longest + d - 1
-                        store(sums, cell, add(load(sums, cell, lane_kind), used))
-                    if scored >= 0:
-                        store(table, row * n_cells + index.first_cell[scored] + d - 1, used)
-            # the border in front of the token: m = S alpha, and begin (18)
-            for state in range(n_states):
-                store(values, state, load(alpha, before + state, lane_kind))
-            sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)
-            for state in range(1, n_states):
-                flow = load(reach, row * n_states + state, lane_kind)
-                for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):  # (22)
-                    number, varying_number = index.arc_span[arc], weighted_arcs.arc_varying[arc]
-                    adjoint = load(span_reach, row * n_spans + number, lane_kind) if number >= 0 else flow
-                    if varying_number >= 0:
-                        adjoint = multiply(load(varying, row * n_varying + varying_number, lane_kind), adjoint)
-                    else:
-                        fixed = fill_dual(
-                            weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
-                        )
-                        adjoint = multiply(fixed, adjoint)
-                    value = load(values, weighted_arcs.arc_value[arc], lane_kind)
-                    adjoint = where_positive(value, adjoint, zero)
-                    store(adjoints, arc, adjoint)
-                    used = multiply(adjoint, value)
-                    if varying_number >= 0:
-                        store(used_varying, varying_number, used)
-                    add_folded(counts, arc, multiply(used, lane_weight))
-            # beta = S^T b (21)
+                mass = load(alpha, before + n_states + state, lane_kind)
+                store(ends, state, where_positive(mass, beta, zero))
+            # the segments that end with the token: reach (21), and their probabilities (23)
+            _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
+            _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
+            _reach_states(lane_kind, index, scratch, tables, row, position)
+            _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
+            # the border in front of the token: m = S alpha (18), marginals of arcs (22), beta = S^T b (21)
+            _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before)
+            _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weight, counts)
             sum_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
-            for varying_number in range(n_varying - 1, -1, -1):
-                suffix, column = (
-                    weighted_arcs.varying_suffix[varying_number],
-                    weighted_arcs.varying_column[varying_number],
-                )
-                used = load(used_varying, varying_number, lane_kind)
-                if suffix >= 0:
-                    store(used_varying, suffix, add(load(used_varying, suffix, lane_kind), used))
-                if column >= 0:
-                    store(scores, row * n_columns + column, used)
+            _count_columns(lane_kind, weighted_arcs, tile, scratch, tables, row)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
+    """Add to span_reach (21); leave the probabilities of the arcs' segments in ``scratch.sums`` (23)."""
+    cells, span_begin, span_reach = tables.cells, tables.span_begin, tables.span_reach
+    ends, sums = scratch.states, scratch.sums
+    n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
+    longest = min(n_longest, position + 1)
+    lowest_span, highest_span = fill(LOWEST_SPAN, lane_kind), fill(HIGHEST_SPAN, lane_kind)
+    for number in range(n_spans):
+        arc = index.span_arc[number]
+        label, end = weighted_arcs.arc_label[arc], load(ends, weighted_arcs.arc_target[arc], lane_kind)
+        first = row * n_cells + index.first_cell[label] - 1
+        for d in range(1, min(index.longest[label], longest) + 1):
+            score = load(sums, number * n_longest + d - 1, lane_kind)
+            factor = exp(smallest(largest(score, lowest_span), highest_span))
+            onward = multiply(multiply(factor, load(cells, first + d, lane_kind)), end)
+            cell = (row + 1 - d) * n_spans + number
+            store(span_reach, cell, add(load(span_reach, cell, lane_kind), onward))
+            store(sums, number * n_longest + d - 1, multiply(load(span_begin, cell, lane_kind), onward))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _reach_states(lane_kind, index, scratch, tables, row, position):
+    """Add x beta to reach (21), and turn the labels' cells into probabilities but for span arcs (23)."""
+    cells, begin, reach, ends = tables.cells, tables.begin, tables.reach, scratch.states
+    n_states, n_cells = index.first_state[-1], index.first_cell[-1]
+    longest = min(len(scratch.between) - 1, position + 1)
+    for label in range(len(index.first_state) - 1):
+        first = row * n_cells + index.first_cell[label] - 1
+        for d in range(1, min(index.longest[label], longest) + 1):
+            weighted = load(cells, first + d, lane_kind)
+            start, inside = (row + 1 - d) * n_states, fill(0.0, lane_kind)
+            for state in range(index.first_state[label], index.first_state[label + 1]):
+                end = load(ends, state, lane_kind)
+                inside = multiply_add(load(begin, start + state, lane_kind), end, inside)
+                store(reach, start + state, multiply_add(weighted, end, load(reach, start + state, lane_kind)))
+            store(cells, first + d, multiply(weighted, inside))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
+    """Add the probabilities of span arcs' segments to the cells of their labels and of their suffix patterns (23)."""
+    cells, sums = tables.cells, scratch.sums
+    n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
+    longest = min(n_longest, position + 1)
+    for number in range(n_spans):
+        label = weighted_arcs.arc_label[index.span_arc[number]]
+        first = row * n_cells + index.first_cell[label] - 1
+        for d in range(1, min(index.longest[label], longest) + 1):
+            used = load(sums, number * n_longest + d - 1, lane_kind)
+            store(cells, first + d, add(load(cells, first + d, lane_kind), used))
+    for number in range(n_spans - 1, -1, -1):  # longest arcs first: they end with the patterns of shorter ones
+        label, suffix = weighted_arcs.arc_label[index.span_arc[number]], index.span_suffix[number]
+        scored = index.span_scored[number]
+        for d in range(1, min(index.longest[label], longest) + 1):
+            used = load(sums, number * n_longest + d - 1, lane_kind)
+            if suffix >= 0:
+                cell = suffix * n_longest + d - 1
+                store(sums, cell, add(load(sums, cell, lane_kind), used))
+            if scored >= 0:
+                store(cells, row * n_cells + index.first_cell[scored] + d - 1, used)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weight, counts):
+    """Compute b = w R^T reach, and count the arcs' marginals, m b (22); keep those of the varying arcs in scratch."""
+    varying, reach, span_reach = tables.varying, tables.reach, tables.span_reach
+    values, adjoints, used_varying = scratch.values, scratch.adjoints, scratch.varying
+    n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
+    zero = fill(0.0, lane_kind)
+    for state in range(1, n_states):
+        flow = load(reach, row * n_states + state, lane_kind)
+        for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
+            number, varying_number = index.arc_span[arc], weighted_arcs.arc_varying[arc]
+            onward = load(span_reach, row * n_spans + number, lane_kind) if number >= 0 else flow
+            if varying_number >= 0:
+                weight = load(varying, row * n_varying + varying_number, lane_kind)
+            else:
+                weight = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind)
+            value = load(values, weighted_arcs.arc_value[arc], lane_kind)
+            adjoint = where_positive(value, multiply(weight, onward), zero)
+            store(adjoints, arc, adjoint)
+            used = multiply(adjoint, value)
+            if varying_number >= 0:
+                store(used_varying, varying_number, used)
+            add_folded(counts, arc, multiply(used, lane_weight))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _count_columns(lane_kind, weighted_arcs, tile, scratch, tables, row):
+    """Write the marginals of score columns: those of the arcs that have the column's pattern as a suffix, summed up."""
+    scores, used_varying = tables.scores, scratch.varying
+    n_columns = len(scores) // tile.rows[-1]
+    for varying_number in range(len(weighted_arcs.varying_arc) - 1, -1, -1):
+        suffix, column = weighted_arcs.varying_suffix[varying_number], weighted_arcs.varying_column[varying_number]
+        used = load(used_varying, varying_number, lane_kind)
+        if suffix >= 0:
+            store(used_varying, suffix, add(load(used_varying, suffix, lane_kind), used))
+        if column >= 0:
+            store(scores, row * n_columns + column, used)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -443,7 +521,9 @@ def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_
                 own, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
                 first = row * n_cells + index.first_cell[label] - 1
                 for d in range(1, min(index.longest[label], longest) + 1):
-                    score = _own_and_suffix(lane_kind, table, own + d, scored, sums, shorter + d, suffix)
+                    score = load(table, own + d, lane_kind) if scored >= 0 else fill(0.0, lane_kind)
+                    if suffix >= 0:
+                        score = add(score, load(sums, shorter + d, lane_kind))
                     store(sums, number * n_longest + d - 1, score)
                     onward = add(add(score, load(table, first + d, lane_kind)), end)
                     cell = (row + 1 - d) * n_spans + number

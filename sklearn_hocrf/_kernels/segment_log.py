@@ -92,67 +92,27 @@ def backward_log(weighted_arcs, index, tables, weight, counts):
         varying arcs, and P(segment), or P(segment and pattern), in all cells
     counts : (A, W)   increased, in lane 0
     """
-    scores, table, varying_log, begin, span_begin, alpha, log_total, reach, span_reach = tables
-    n_states, n_arcs, n_labels = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), weighted_arcs.n_labels
-    n_spans, n_varying, n_cells = len(index.span_arc), len(weighted_arcs.varying_arc), index.first_cell[-1]
-    n_tokens = len(begin)
-    n_columns = len(scores) // n_tokens
-    n_longest = index.longest.max()
+    n_states, n_arcs, alpha = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), tables.alpha
     values = np.empty(n_states + len(weighted_arcs.starts) - 1, alpha.dtype)
     adjoints = np.empty(n_arcs + len(weighted_arcs.back_starts) - 1, alpha.dtype)
-    varying_marginals = np.empty(n_varying, alpha.dtype)
+    varying_marginals = np.empty(len(weighted_arcs.varying_arc), alpha.dtype)
     ends = np.zeros(n_states, alpha.dtype)
-    used = np.zeros((n_spans, n_longest), alpha.dtype)
-    reach[:] = -np.inf
-    span_reach[:] = -np.inf
-    for row in range(n_tokens - 1, -1, -1):
+    used = np.zeros((len(index.span_arc), index.longest.max()), alpha.dtype)
+    tables.reach[:] = -np.inf
+    tables.span_reach[:] = -np.inf
+    for row in range(len(tables.begin) - 1, -1, -1):
         for state in range(n_states):
-            ends[state] = ends[state] - log_total[row] if alpha[row + 1, state].real > -np.inf else -np.inf
-        for number in range(n_spans):  # (20) times beta, and its reach (21)
-            arc = index.span_arc[number]
-            label, end = weighted_arcs.arc_label[arc], ends[weighted_arcs.arc_target[arc]]
-            first = row * n_cells + index.first_cell[label] - 1
-            between = 0.0
-            for d in range(1, min(index.longest[label], row + 1) + 1):
-                start = row + 1 - d
-                if d > 1:
-                    between += log_total[start]
-                onward = table[first + d, 0] + _span_log(index, number, d, row * n_cells, table) - between + end
-                span_reach[start, number] = log_add(span_reach[start, number], onward)
-                used[number, d - 1] = np.exp(span_begin[start, number] + onward)
-        for label in range(n_labels):  # reach (21) and probabilities of segments (23)
-            first = row * n_cells + index.first_cell[label] - 1
-            between = 0.0
-            for d in range(1, min(index.longest[label], row + 1) + 1):
-                start, probability = row + 1 - d, 0.0
-                if d > 1:
-                    between += log_total[start]
-                for state in range(index.first_state[label], index.first_state[label + 1]):
-                    onward = table[first + d, 0] - between + ends[state]
-                    reach[start, state] = log_add(reach[start, state], onward)
-                    probability += np.exp(begin[start, state] + onward)
-                table[first + d, 0] = probability
-        for scored in range(n_labels, len(index.longest)):
-            first = row * n_cells + index.first_cell[scored]
-            for d in range(1, min(index.longest[scored], row + 1) + 1):
-                table[first + d - 1, 0] = 0.0
-        for number in range(n_spans):  # each arc counts for its label, and for all its suffix patterns
-            label = weighted_arcs.arc_label[index.span_arc[number]]
-            for d in range(1, min(index.longest[label], row + 1) + 1):
-                table[row * n_cells + index.first_cell[label] + d - 1, 0] += used[number, d - 1]
-                suffix = number
-                while suffix >= 0:
-                    scored = index.span_scored[suffix]
-                    if scored >= 0:
-                        table[row * n_cells + index.first_cell[scored] + d - 1, 0] += used[number, d - 1]
-                    suffix = index.span_suffix[suffix]
+            ends[state] = ends[state] - tables.log_total[row] if alpha[row + 1, state].real > -np.inf else -np.inf
+        _reach_span_arcs(weighted_arcs, index, tables, row, ends, used)
+        _reach_states(index, tables, row, ends)
+        _count_span_arcs(weighted_arcs, index, tables, row, used)
         sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         varying_marginals[:] = 0.0
         for state in range(1, n_states):  # (22)
             for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                 number = index.arc_span[arc]
-                onward = span_reach[row, number] if number >= 0 else reach[row, state]
-                adjoints[arc] = onward + arc_log(weighted_arcs, varying_log, row, arc)
+                onward = tables.span_reach[row, number] if number >= 0 else tables.reach[row, state]
+                adjoints[arc] = onward + arc_log(weighted_arcs, tables.varying, row, arc)
                 marginal = np.exp(adjoints[arc] + values[weighted_arcs.arc_value[arc]])
                 counts[arc, 0] += weight * marginal
                 if weighted_arcs.arc_varying[arc] >= 0:
@@ -160,13 +120,73 @@ def backward_log(weighted_arcs, index, tables, weight, counts):
         # beta = S^T b (21)
         sum_adjoints_log(weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
         ends[:] = adjoints[len(adjoints) - n_states :]
-        for varying_number in range(n_varying - 1, -1, -1):
-            if weighted_arcs.varying_suffix[varying_number] >= 0:
-                varying_marginals[weighted_arcs.varying_suffix[varying_number]] += varying_marginals[varying_number]
-            if weighted_arcs.varying_column[varying_number] >= 0:
-                scores[row * n_columns + weighted_arcs.varying_column[varying_number], 0] = varying_marginals[
-                    varying_number
-                ]
+        _count_columns(weighted_arcs, tables, row, varying_marginals)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _reach_span_arcs(weighted_arcs, index, tables, row, ends, used):
+    """Add to span_reach (21), and compute the probabilities of the arcs' segments: (20) times beta."""
+    for number in range(len(index.span_arc)):
+        arc = index.span_arc[number]
+        label, end = weighted_arcs.arc_label[arc], ends[weighted_arcs.arc_target[arc]]
+        row_cell = row * index.first_cell[-1]
+        first, between = row_cell + index.first_cell[label] - 1, 0.0
+        for d in range(1, min(index.longest[label], row + 1) + 1):
+            start = row + 1 - d
+            if d > 1:
+                between += tables.log_total[start]
+            score = tables.cells[first + d, 0] + _span_log(index, number, d, row_cell, tables.cells)
+            onward = score - between + end
+            tables.span_reach[start, number] = log_add(tables.span_reach[start, number], onward)
+            used[number, d - 1] = np.exp(tables.span_begin[start, number] + onward)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _reach_states(index, tables, row, ends):
+    """Add to reach (21), and turn the labels' cells into probabilities but for span arcs (23)."""
+    for label in range(len(index.first_state) - 1):
+        first, between = row * index.first_cell[-1] + index.first_cell[label] - 1, 0.0
+        for d in range(1, min(index.longest[label], row + 1) + 1):
+            start, probability = row + 1 - d, 0.0
+            if d > 1:
+                between += tables.log_total[start]
+            for state in range(index.first_state[label], index.first_state[label + 1]):
+                onward = tables.cells[first + d, 0] - between + ends[state]
+                tables.reach[start, state] = log_add(tables.reach[start, state], onward)
+                probability += np.exp(tables.begin[start, state] + onward)
+            tables.cells[first + d, 0] = probability
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _count_span_arcs(weighted_arcs, index, tables, row, used):
+    """Add the probabilities of span arcs' segments to the cells of their labels and of all their suffix patterns."""
+    row_cell = row * index.first_cell[-1]
+    for scored in range(weighted_arcs.n_labels, len(index.longest)):
+        first = row_cell + index.first_cell[scored]
+        for d in range(1, min(index.longest[scored], row + 1) + 1):
+            tables.cells[first + d - 1, 0] = 0.0
+    for number in range(len(index.span_arc)):
+        label = weighted_arcs.arc_label[index.span_arc[number]]
+        for d in range(1, min(index.longest[label], row + 1) + 1):
+            tables.cells[row_cell + index.first_cell[label] + d - 1, 0] += used[number, d - 1]
+            suffix = number
+            while suffix >= 0:
+                scored = index.span_scored[suffix]
+                if scored >= 0:
+                    tables.cells[row_cell + index.first_cell[scored] + d - 1, 0] += used[number, d - 1]
+                suffix = index.span_suffix[suffix]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _count_columns(weighted_arcs, tables, row, varying_marginals):
+    """Write the marginals of score columns: those of the arcs that have the column's pattern as a suffix, summed up."""
+    n_columns = len(tables.scores) // len(tables.begin)
+    for varying_number in range(len(varying_marginals) - 1, -1, -1):
+        suffix, column = weighted_arcs.varying_suffix[varying_number], weighted_arcs.varying_column[varying_number]
+        if suffix >= 0:
+            varying_marginals[suffix] += varying_marginals[varying_number]
+        if column >= 0:
+            tables.scores[row * n_columns + column, 0] = varying_marginals[varying_number]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
