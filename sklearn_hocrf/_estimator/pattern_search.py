@@ -51,7 +51,7 @@ HISTORY = np.dtype(
         ("n_passes", np.float64),
     ]
 )
-_LOOSE = 1e-2  # tolerance of training in the first rounds
+_LOOSE = 1e-2, 1e-3  # tolerances of training in the first rounds
 _SHARE = 0.5**0.5  # of the tolerance for the patterns that are in, and for those that are out: squares add up
 _SOLVER_SETTINGS = {"max_iter": 500, "callback": None}  # that the search shares, and their defaults
 _GROWTH, _ALWAYS = 1.0, 100  # most patterns that come in at a time: a multiple of those there are, or so many
@@ -116,7 +116,7 @@ class PatternSearch(BaseEstimator):
     >>> ["".join(pattern) for pattern in crf.patterns_]
     ['a', 'b', 'aaa', 'aba', 'bab', 'bbb']
     >>> crf.pattern_search_history_[["n_in", "n_out", "n_patterns"]].tolist()
-    [(0, 0, 0), (4, 0, 4), (0, 0, 4)]
+    [(0, 0, 0), (4, 0, 4), (0, 0, 4), (0, 0, 4)]
     """
 
     def __init__(self, l1_reg: float | Sequence[float] = 1.0, *, relax: bool = True, max_rounds: int = 100) -> None:
@@ -258,7 +258,7 @@ def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple
     FoundPatterns
     """
     search, tight = _ActiveSet(task, weights, active), _SHARE * getattr(task.solver, "tol", 1e-4)
-    for tol in dict.fromkeys([max(_LOOSE, tight), tight]):
+    for tol in (*(loose for loose in _LOOSE if loose > tight), tight):
         is_optimal = False
         while not is_optimal and search.n_rounds < task.search.max_rounds:
             search.train(tol)
