@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from scipy.optimize import minimize
 
 __all__ = ["minimize_in_box"]
+
+PATIENCE = 2
 
 
 def minimize_in_box(
@@ -33,23 +36,24 @@ def minimize_in_box(
     max_evaluations : int
         Number of evaluations after which no other step is begun.
     tol : float
-        Stop when a step changes the scaled function by less than this share of it.
+        Stop when evaluations in a row, ``PATIENCE`` of them, lower the function by less than this share of it: one alone
+        may be a step that is too long, but where values are not exact, more of them look for what is not there.
     """
-    scale = None
-    n_left = max_evaluations
+    scale, lowest, in_vain, n_left = None, np.inf, 0, max_evaluations
 
     def scaled(x):
-        nonlocal scale, n_left
-        if n_left == 0:
+        nonlocal scale, lowest, in_vain, n_left
+        if n_left == 0 or in_vain == PATIENCE:
             raise StopIteration
-        n_left -= 1
         value, gradient = function(x)
+        n_left -= 1
+        in_vain = in_vain + 1 if lowest - value < tol * abs(value) else 0
+        lowest = min(lowest, value)
         if scale is None:
             steepest = np.linalg.norm(gradient)
             scale = 1.0 / steepest if steepest > 0 else 1.0
         return scale * value, scale * gradient
 
-    try:
-        minimize(scaled, start, jac=True, method="L-BFGS-B", bounds=[bounds] * len(start), options={"ftol": tol})
-    except StopIteration:
-        return
+    options = {"ftol": 0.0, "gtol": 0.0}  # their units are those of the function
+    with suppress(StopIteration):
+        minimize(scaled, start, jac=True, method="L-BFGS-B", bounds=[bounds] * len(start), options=options)

@@ -31,6 +31,7 @@ __all__ = ["PenaltySearchCV"]
 
 LOOSEST = 1e-2  # tolerance of training in the first step
 SHRINKING = 0.7  # factor of the tolerance from step to step, down to ``tol``
+LEAST_GAIN = 0.1  # of steps, in units of ``tol`` and the score
 
 
 class _Step(NamedTuple):
@@ -90,8 +91,8 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
     max_steps : int, default=20
         Greatest number of penalties tried, for each order.
     tol : float, default=1e-3
-        The search stops when a step gains less than about this share of the score. It is also the tolerance of training
-        in the last steps; the first ones train less precisely.
+        Tolerance of training in the last steps; the first ones train less precisely. The search stops when two
+        steps in a row gain less than a tenth of this share of the score.
     refit : bool, default=True
         Whether to fit the estimator with the best penalties to all data.
     n_jobs : int or None, default=None
@@ -301,7 +302,7 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
 
         log_bounds = tuple(np.log(np.asarray(self.bounds, dtype=np.float64)))
         log_start = np.clip(np.log(sigma), *log_bounds)
-        minimize_in_box(evaluate, log_start, log_bounds, max_evaluations=self.max_steps, tol=self.tol)
+        minimize_in_box(evaluate, log_start, log_bounds, max_evaluations=self.max_steps, tol=LEAST_GAIN * self.tol)
         return steps
 
     def _write(self, steps: list[_Step]) -> None:
