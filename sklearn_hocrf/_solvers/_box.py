@@ -36,8 +36,8 @@ def minimize_in_box(
     max_evaluations : int
         Number of evaluations after which no other step is begun.
     tol : float
-        Stop when evaluations in a row, ``PATIENCE`` of them, lower the function by less than this share of it: one alone
-        may be a step that is too long, but where values are not exact, more of them look for what is not there.
+        Stop when ``PATIENCE`` evaluations in a row lower the function by less than this share of it. One alone may be a
+        step that is too long; where values are not exact, more of them look for what is not there.
     """
     scale, lowest, in_vain, n_left = None, np.inf, 0, max_evaluations
 
