@@ -1,15 +1,11 @@
 """The held-out likelihood of one fold, and its gradient by the penalties.
 
 With ``f`` the negative log-likelihood of the training part, ``L`` that of the held-out part, and a precision
-``lambda_g = sigma_g**-2`` for the weights ``w_g`` of each group,
-
-    w(lambda) = argmin f(w) + sum_g lambda_g |w_g|**2 / 2
-    dL / d log sigma_g = 2 lambda_g <v_g, w_g>,     (Hessian of f + Lambda) v = gradient of L at w(lambda)
-
-(Foo, Do and Ng, "Efficient multiple hyperparameter learning for log-linear models", NIPS 2007). Both the weights and v
-are found to a tolerance only (Pedregosa, "Hyperparameter optimization with approximate gradient", ICML 2016), and start
-from those of the step before. What L-BFGS learns of the curvature is kept from step to step, corrected for the change
-of the penalties, and preconditions the conjugate gradients: this halves the passes.
+``lambda_g = sigma_g**-2`` for the weights ``w_g`` of each group, the weights are (32) of CONTRIBUTING.md, and the
+gradient of the score is (33): Foo, Do and Ng, "Efficient multiple hyperparameter learning for log-linear models", NIPS
+2007. Both the weights and v are found to a tolerance only (Pedregosa, "Hyperparameter optimization with approximate
+gradient", ICML 2016), and start from those of the step before. What L-BFGS learns of the curvature is kept from step to
+step (35), and preconditions the conjugate gradients: this halves the passes.
 """
 
 from __future__ import annotations
@@ -100,10 +96,10 @@ class Fold:
         """
         begun, passes = time.perf_counter(), self._training.n_passes
         precision = np.exp(-2.0 * log_sigma)[self._group]
-        self._curvature.shift(precision - self._precision)
+        self._curvature.shift(precision - self._precision)  # (35)
         self._precision = precision
         solver = LBFGS(tol=tol, max_iter=self._max_iter)
-        report = solver.solve(self._training, L2(precision), self._u, self._curvature)
+        report = solver.solve(self._training, L2(precision), self._u, self._curvature)  # (32)
         self._u = u = report.w
         weights = self._ties.widen(u)
         loss, slope = self._held_out.value_gradient(weights)
@@ -114,8 +110,9 @@ class Fold:
 
         hessian, inverse = (_operator(len(u), times) for times in (product, self._curvature.solve))
         self._v, _ = cg(hessian, slope, x0=self._v, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)
-        # what is left to go in training, to first order: scores of different tolerances can be compared
+        # (34): what is left to go in training, so that scores of different tolerances can be compared
         loss -= float(self._v @ (self._training.gradient(u) + precision * u))
+        # (33)
         gradient = 2.0 * np.bincount(self._group, weights=precision * self._v * u, minlength=self._n_groups)
         return FoldStep(
             -loss / self._n_tokens,
