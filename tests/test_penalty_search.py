@@ -433,3 +433,16 @@ def test_display(search):
     plt.close("all")
     with pytest.raises(NotFittedError):
         PenaltySearchDisplay.from_search(PenaltySearchCV(HighOrderCRF()))
+
+
+def test_display_counts_whole_steps():
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is absent")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    for n_steps in (2, 3, 21):
+        display = PenaltySearchDisplay({"features_0": np.ones(n_steps)}, np.zeros(n_steps), 0).plot()
+        for panel in display.axes_:
+            ticks = panel.get_xticks()
+            np.testing.assert_array_equal(ticks, np.round(ticks))
+    plt.close("all")

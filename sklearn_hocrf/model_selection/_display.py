@@ -101,6 +101,7 @@ class PenaltySearchDisplay:
         below.plot(steps, self.score, marker=".", color="black")
         for panel in above, below:
             panel.axvline(self.best_index + 1, color="gray", linestyle=":", zorder=0)
+            panel.locator_params(axis="x", integer=True)  # there are no halves of steps
         below.set(xlabel="step", ylabel="held-out log-likelihood\nper token")
         self.axes_, self.figure_ = np.array([above, below], dtype=object), above.figure
         return self
