@@ -2,10 +2,12 @@
 
 import pickle
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -15,6 +17,7 @@ from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFe
 from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
 from sklearn_hocrf.model_selection._groups import WeightGroups
 from sklearn_hocrf.model_selection._splits import make_fold, split_data, training_data
+from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood
 
 EXACT = 1e-10
 
@@ -49,8 +52,12 @@ MODELS = {
 def folds_of(estimator, splits, keys="order", weight=None, X=X, y=Y):
     whole = training_data(estimator, X, y, weight)
     final = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    groups = WeightGroups.of(final._build_layout(whole), whole, keys)
-    parts = [split_data(estimator, X, y, weight, *split) for split in splits]
+    groups = WeightGroups.of(final._build_layout(whole), whole, keys, final.max_order)
+    assert groups.has_weights.any()
+    groups = WeightGroups(
+        [key for key, used in zip(*groups, strict=True) if used], groups.has_weights[groups.has_weights]
+    )
+    parts = [split_data(estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
     return groups, [make_fold(final, part, whole.targets, groups) for part in parts]
 
 
@@ -161,6 +168,33 @@ def test_scores_of_loose_tolerances_are_corrected():
     assert corrected < 0.1 * uncorrected
 
 
+@pytest.mark.parametrize("name", ["chain", "segments"])
+def test_scores_of_first_steps_far_from_the_start(name):
+    """Penalties so weak that training to a loose tolerance stops far from the optimum."""
+    splits = list(KFold(3).split(X))
+    groups, folds = folds_of(MODELS[name], splits)
+    _, exact_folds = folds_of(MODELS[name], splits)
+    log_sigma = np.full(len(groups.keys), np.log(50.0))
+    for fold, exact in zip(folds, exact_folds, strict=True):
+        score, truth = fold.step(log_sigma, 3e-2).score, exact.step(log_sigma, EXACT).score
+        assert abs(score - truth) < 0.05 * abs(truth)
+
+
+class Sum(NegativeLogLikelihood):
+    """The negative log-likelihood, of which it is not known that it depends on scores alone."""
+
+
+def test_criteria_that_may_tell_equal_attributes_apart():
+    doubled = [[{**token, "again": token["w"]} for token in sequence] for sequence in X]
+    splits = list(KFold(3).split(X))
+    log_sigma = np.array([0.3, -0.2, 0.1, 0.4])
+    scores = []
+    for objective in "likelihood", Sum():
+        _, folds = folds_of(clone(CHAIN).set_params(objective=objective), splits, X=doubled)
+        scores.append([fold.step(log_sigma, EXACT).score for fold in folds])
+    np.testing.assert_allclose(*scores, rtol=1e-9)
+
+
 def test_folds_have_the_patterns_of_their_training_parts():
     labels = [["a", "b"], ["a", "b"], ["b", "a"], ["a", "b"]]
     inputs = [[["u"], ["v"]]] * 4
@@ -199,7 +233,7 @@ def test_results(search):
     assert search.best_index_ == results["mean_test_score"].argmax()
     assert results["rank_test_score"][search.best_index_] == 1
     assert search.best_score_ == results["mean_test_score"][search.best_index_] > results["mean_test_score"][0]
-    assert search.best_params_ is results["params"][search.best_index_]
+    assert search.best_params_ == results["params"][search.best_index_]
     assert list(search.best_params_["sigma_reg"]) == [("features", 0), *(("patterns", k) for k in range(3))]
     assert search.best_params_["sigma_reg"][("patterns", 2)] == results["sigma_patterns_2"][search.best_index_]
     assert search.best_estimator_.sigma_reg == search.best_params_["sigma_reg"]
@@ -219,10 +253,146 @@ def test_it_ends_near_a_stationary_point(search):
 
 
 def test_best_step_need_not_be_the_last():
-    search = PenaltySearchCV(HighOrderCRF(1), cv=3, max_steps=2, refit=False)
-    search.fit(X, Y)
-    steps = search.cv_results_["mean_test_score"]
-    assert search.best_index_ == int(np.argmax(steps))
+    """Searches end with steps that gain nothing; one of these, at least, has lost something."""
+    lost = 0
+    for seed in range(3):
+        steps = PenaltySearchCV(HighOrderCRF(1), cv=3, refit=False).fit(*sequences(seed)).cv_results_
+        score = steps["mean_test_score"]
+        search = PenaltySearchCV(HighOrderCRF(1), cv=3, refit=False).fit(*sequences(seed))
+        assert search.best_index_ == int(np.argmax(score))
+        lost += search.best_index_ < len(score) - 1
+    assert lost
+
+
+@pytest.mark.parametrize("sigma", [30.0, 100.0])
+def test_starts_far_away(sigma):
+    """From weak penalties, where loose training says least, the search gets as far as with precise training."""
+    crf = HighOrderCRF(2, sigma_reg=sigma, max_iter=5000)
+    loose, precise = (PenaltySearchCV(crf, cv=3, refit=False, max_steps=40, tol=tol).fit(X, Y) for tol in (1e-3, 1e-6))
+    first, expected = (search.cv_results_["mean_test_score"][0] for search in (loose, precise))
+    assert first == pytest.approx(expected, rel=0.01)
+    assert loose.best_score_ >= precise.best_score_ - 0.01
+
+
+def test_sample_weight_counts_in_folds_score_and_refit():
+    weight = np.random.default_rng(4).integers(0, 5, len(X)).astype(float)
+    splits = list(KFold(3).split(X))
+    search = PenaltySearchCV(CHAIN, cv=splits, max_steps=1, tol=1e-8).fit(X, Y, sample_weight=weight)
+    groups, _ = folds_of(CHAIN, splits)
+    expected = cross_validated(CHAIN, groups, np.zeros(len(groups.keys)), splits, weight)
+    scores = [search.cv_results_[f"split{i}_test_score"][0] for i in range(3)]
+    np.testing.assert_allclose(scores, expected, rtol=5e-3)
+    plain = cross_validated(CHAIN, groups, np.zeros(len(groups.keys)), splits)
+    assert np.abs(plain - expected).max() > 0.02
+    refit = clone(CHAIN).set_params(**search.best_params_).fit(X, Y, sample_weight=weight)
+    np.testing.assert_array_equal(search.best_estimator_.pattern_coef_, refit.pattern_coef_)
+
+
+def test_start_is_the_geometric_mean_of_a_group():
+    final = HighOrderCRF(1, sigma_reg=(0.25, 4.0))
+    whole = training_data(final, X, Y, None)
+    layout = final._build_layout(whole)
+    groups = WeightGroups.of(layout, whole, [("features", 0), None], 1)
+    biases = layout.order_of_weight[layout.n_pairs :]
+    expected = np.exp(np.mean(np.log(np.where(biases == 0, 0.25, 4.0))))
+    np.testing.assert_allclose(groups.start(final.sigma_reg, layout, whole, {}), [0.25, expected])
+    np.testing.assert_allclose(groups.start(final.sigma_reg, layout, whole, {None: 2.0}), [0.25, 2.0])
+
+
+def test_a_start_by_groups_need_not_say_anything_of_higher_orders():
+    start = {("features", 0): 1.0, ("patterns", 0): 1.0, ("patterns", 1): 1.0}
+    search = PenaltySearchCV(HighOrderCRF(1, sigma_reg=start), cv=3, orders=[1, 2], max_steps=2, refit=False)
+    assert set(search.fit(X, Y).cv_results_["max_order"]) == {1, 2}
+
+
+def test_second_fits_leave_nothing_of_the_first():
+    search = PenaltySearchCV(HighOrderCRF(), cv=3, max_steps=1).fit(X, Y)
+    search.set_params(refit=False).fit(X, [[label.upper() for label in labels] for labels in Y])
+    assert not hasattr(search, "best_estimator_")
+    assert not hasattr(search, "classes_")
+
+
+def test_interrupted_refits_leave_the_first(monkeypatch):
+    search = PenaltySearchCV(HighOrderCRF(), cv=3, max_steps=2).fit(X, Y)
+    before = dict(vars(search))
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HighOrderCRF, "fit", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(*sequences(8))
+    assert vars(search) == before
+
+
+def test_folds_with_groups_that_all_data_lack():
+    class MostFrequent(TransformerMixin, BaseEstimator):
+        """Keeps the feature that is there most often: "u" in all data, "v" in a training part."""
+
+        def fit(self, X, y=None):
+            counts = Counter(name for sequence in X for token in sequence for name in token)
+            self.name_ = counts.most_common(1)[0][0]
+            return self
+
+        def transform(self, X):
+            return [[[name for name in token if name == self.name_] for token in sequence] for sequence in X]
+
+    inputs, labels = [[["u"], ["u"]]] * 2 + [[["v"], ["v"]]] + [[["u"], ["v"]]], [["a", "b"]] * 4
+    model = make_pipeline(MostFrequent(), HighOrderCRF())
+    splits = [([2, 3], [0, 1]), ([0, 1, 2, 3], [3])]
+    keys = ["u", "v", ("patterns", 0), ("patterns", 1)]
+    search = PenaltySearchCV(model, cv=splits, penalty_groups=keys, max_steps=2).fit(inputs, labels)
+    assert list(search.best_params_["highordercrf__sigma_reg"]) == ["u", *keys[2:]]
+    with pytest.raises(ValueError, match="penalty_groups has no key for the weight of the feature 'v'"):
+        PenaltySearchCV(model, cv=splits, penalty_groups=[keys[0], *keys[2:]]).fit(inputs, labels)
+
+
+def test_forms_of_data():
+    batch = SequenceFeatureExtractor().fit_transform([[token["w"] for token in sequence] for sequence in X])
+    grid = np.random.default_rng(0).normal(size=(12, 4, 3))
+    labels = np.random.default_rng(1).integers(0, 2, (12, 4))
+    for inputs, targets in (batch, Y), (grid, labels), (grid.reshape(-1, 3), labels.ravel()):
+        search = PenaltySearchCV(HighOrderCRF(), cv=3, max_steps=2).fit(inputs, targets)
+        assert np.shape(search.predict(inputs)[0]) == np.shape(targets[0])
+
+
+def test_masks_as_splits_and_models_without_weights():
+    masks = [(np.arange(len(X)) % 2 == 0, np.arange(len(X)) % 2 == 1)]
+    weight = np.ones(len(X))
+    given = PenaltySearchCV(HighOrderCRF(), cv=masks, max_steps=1).fit(X, Y, sample_weight=weight)
+    numbers = [tuple(np.flatnonzero(part) for part in masks[0])]
+    same = PenaltySearchCV(HighOrderCRF(), cv=numbers, max_steps=1).fit(X, Y)
+    assert given.best_score_ == pytest.approx(same.best_score_, rel=1e-12)
+    nothing = HighOrderCRF(0, fit_intercept=False)
+    empty = PenaltySearchCV(nothing, cv=3, orders=[0, 1], max_steps=2).fit([[[]] * len(labels) for labels in Y], Y)
+    assert empty.cv_results_["mean_test_score"][0] == pytest.approx(-np.log(3))
+
+
+def test_routed_sample_weight():
+    words = [[token["w"] for token in sequence] for sequence in X]
+    weight = np.arange(len(X)) % 3 + 1.0
+    with config_context(enable_metadata_routing=True):
+        model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF().set_fit_request(sample_weight=True))
+        search = PenaltySearchCV(model, cv=3, max_steps=1).fit(words, Y, sample_weight=weight)
+    plain = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
+    other = PenaltySearchCV(plain, cv=3, max_steps=1).fit(words, Y, sample_weight=weight)
+    assert search.best_score_ == other.best_score_
+    np.testing.assert_array_equal(search.best_estimator_[-1].pattern_coef_, other.best_estimator_[-1].pattern_coef_)
+
+
+def test_pipelines_of_one_step():
+    search = PenaltySearchCV(Pipeline([("crf", HighOrderCRF())]), cv=3, max_steps=1).fit(X, Y)
+    expected = search.best_estimator_[-1].log_likelihood(X, Y)
+    np.testing.assert_array_equal(search.log_likelihood(X, Y), expected)
+
+
+def test_results_are_those_of_the_parameters_of_fit():
+    search = PenaltySearchCV(HighOrderCRF(), cv=3, max_steps=1).fit(X, Y)
+    search.set_params(orders=[1, 2])
+    assert pickle.loads(pickle.dumps(search)).best_params_ == search.best_params_
+    search.best_params_["sigma_reg"].clear()
+    assert search.cv_results_["params"][0]["sigma_reg"]
+    assert search.best_estimator_.sigma_reg
 
 
 def test_threads_do_not_change_bits(search):
@@ -243,7 +413,7 @@ def test_orders():
     first = [int(np.flatnonzero(results["max_order"] == order)[0]) for order in range(3)]
     for order in 1, 2:  # from the best penalties of the order before; new groups from those of the order below
         before = [step for step in range(first[order - 1], first[order])]
-        best = before[int(np.argmax(results["mean_test_score"][before]))]
+        best = before[int(np.argmax(results["mean_test_score"][before]))]  # of this order, not of all
         for group in ("features_0", "patterns_0"):
             np.testing.assert_allclose(results[f"sigma_{group}"][first[order]], results[f"sigma_{group}"][best])
         start, below = (results[f"sigma_patterns_{k}"] for k in (order, order - 1))
@@ -372,6 +542,7 @@ class Own:
         ({"objective": "hinge"}, "objective"),
         ({"objective": "local_feature_matching"}, "objective"),
         ({"solver": "sgd"}, "solver"),
+        ({"solver": SGD()}, "solver"),
         ({"patterns": "auto"}, "patterns='auto' depend on the penalties"),
     ],
 )
@@ -394,6 +565,13 @@ def test_refused_models(parameters, reason):
         ({"penalty_groups": []}, "penalty_groups"),
         ({"penalty_groups": [("features", 0)]}, "patterns"),
         ({"penalty_groups": [None, None]}, "penalty_groups"),
+        ({"penalty_groups": [("w", 0), "w_0", None]}, "penalty_groups"),
+        ({"estimator": Pipeline([])}, "estimator"),
+        ({"estimator": HighOrderCRF(objective="foo")}, "objective"),
+        ({"estimator": HighOrderCRF(fit_intercept="no")}, "fit_intercept"),
+        ({"estimator": HighOrderCRF(tol=-1)}, "tol"),
+        ({"cv": []}, "cv"),
+        ({"cv": [([0, 1], [])]}, "held-out part of split 0"),
         ({"max_steps": 0}, "max_steps"),
         ({"tol": 0}, "tol"),
     ],
@@ -411,6 +589,11 @@ def test_bad_data_is_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=1).fit(X[:4], Y[:4])
+
+
+@pytest.mark.parametrize("solver", ["owlqn", "newton-cg", LBFGS()])
+def test_solvers_that_find_the_same_optimum(solver):
+    PenaltySearchCV(HighOrderCRF(solver=solver), cv=2, max_steps=1, refit=False).fit(X[:6], Y[:6])
 
 
 # --- picture ----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
 from sklearn_hocrf._penalties import L2, ElasticNet
-from sklearn_hocrf._solvers import LBFGS, OWLQN, check_needs, shortest_subgradient
+from sklearn_hocrf._solvers import LBFGS, OWLQN, check_needs, minimize_in_box, shortest_subgradient
 from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
 
 
@@ -358,3 +358,56 @@ def test_solvers_say_what_they_lack():
         check_needs(OWLQN(), object(), sparse)
     with pytest.raises(ValueError, match="penalty, which ElasticNet does not"):
         check_needs(LBFGS(), Logistic, ElasticNet)
+
+
+# --- what searches for penalties are made of --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_box(scale):
+    """A quadratic whose minimum lies outside of the box, at any scale of its values."""
+    matrix, centre, points = np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([4.0, 0.3]), []
+
+    def function(x):
+        points.append(x.copy())
+        gradient = matrix @ (x - centre)
+        return scale * (1.0 + 0.5 * float(gradient @ (x - centre))), scale * gradient
+
+    minimize_in_box(function, np.zeros(2), (-1.0, 2.0), max_evaluations=50, tol=1e-9)
+    best = min(points, key=lambda x: (x - centre) @ matrix @ (x - centre))
+    np.testing.assert_allclose(best, [2.0, 1.3], atol=1e-4)
+    assert all((-1.0 <= x).all() and (x <= 2.0).all() for x in points)
+    assert np.linalg.norm(points[1] - points[0]) <= 1.0 + 1e-9
+
+
+def test_box_ends():
+    values = iter([5.0, 4.0, 4.0, 3.9999, 1.0])
+
+    def function(x):
+        return next(values), np.array([1.0])
+
+    minimize_in_box(function, np.zeros(1), (-10.0, 10.0), max_evaluations=50, tol=1e-3)
+    assert next(values) == 1.0  # two evaluations in a row had gained nothing
+    counts = []
+    minimize_in_box(
+        lambda x: (counts.append(x) or float(x @ x), 2 * x), np.ones(3), (-9.0, 9.0), max_evaluations=1, tol=0.0
+    )
+    minimize_in_box(lambda x: (counts.append(x) or 0.0, x), np.ones(0), (-9.0, 9.0), max_evaluations=9, tol=0.0)
+    assert len(counts) == 2
+
+
+def test_shifted_memory_is_that_of_the_shifted_function():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(6, 6))
+    matrix, diagonal = root @ root.T, rng.uniform(-0.1, 3.0, 6)
+    shifted, expected = LBFGSMemory(4, 6), LBFGSMemory(4, 6)
+    points = rng.normal(size=(7, 6))
+    for memory, hessian in (shifted, matrix), (expected, matrix + np.diag(diagonal)):
+        ends = [Point(w, 0.0, hessian @ w, hessian @ w) for w in points]
+        for start, end in zip(ends[:-1], ends[1:], strict=True):
+            memory.add(start, end)
+    shifted.shift(diagonal)
+    vector = rng.normal(size=6)
+    np.testing.assert_allclose(shifted.solve(vector), expected.solve(vector), rtol=1e-10)
+    shifted.shift(np.full(6, -1e6))
+    assert len(shifted) == 0

@@ -49,6 +49,7 @@ __all__ = [
     "choose_objective",
     "choose_prior",
     "choose_training",
+    "values_by_group",
     "has_l1",
     "warn_not_converged",
     "warn_not_found",
@@ -106,7 +107,7 @@ class Prior(NamedTuple):
         def of_weights(name: str) -> np.ndarray:
             given = getattr(self, name)
             if isinstance(given, Mapping):
-                return _by_group(name, given, layout, names, labels)
+                return values_by_group(name, given, layout, names, labels)
             return _by_order(given, layout)
 
         precision = (1.0 / of_weights("sigma_reg")) ** 2
@@ -131,7 +132,9 @@ def _by_order(values: Any, layout: WeightLayout) -> np.ndarray:
     return values[np.minimum(layout.order_of_weight, len(values) - 1)]
 
 
-def _by_group(parameter, given, layout, names, labels) -> np.ndarray:
+def values_by_group(
+    parameter: str, given: Mapping, layout: WeightLayout, names: Any, labels: np.ndarray | None
+) -> np.ndarray:
     """Return one of the values of a mapping for each weight, by the key that covers it."""
     if names is None and _prefixes(given):
         raise ValueError(f"{parameter}={short(given)} goes by feature names, but X has none")

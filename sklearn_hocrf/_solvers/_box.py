@@ -39,6 +39,9 @@ def minimize_in_box(
         Stop when ``PATIENCE`` evaluations in a row lower the function by less than this share of it. One alone may be a
         step that is too long; where values are not exact, more of them look for what is not there.
     """
+    if not len(start):
+        function(start)
+        return
     scale, lowest, in_vain, n_left = None, np.inf, 0, max_evaluations
 
     def scaled(x):

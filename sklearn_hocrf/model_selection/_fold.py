@@ -19,6 +19,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from .._objectives import NegativeLogLikelihood, Problem, Tied
 from .._penalties import L2
+from .._settings import states
 from .._solvers import LBFGS
 from .._structure.tied_weights import tie_weights
 
@@ -26,6 +27,10 @@ __all__ = ["Fold", "FoldStep"]
 
 RESIDUAL = 0.03  # of the linear system, relative to its right side
 MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system
+# What is left to go in training changes the loss by so much, to first order; the loss is corrected for it. Where it is
+# more than this share of the loss, the second order counts, too, and training goes on with a finer tolerance.
+MOST_CORRECTION = 0.005
+FINER, MOST_TRAININGS = 0.3, 5
 
 
 class FoldStep(NamedTuple):
@@ -36,7 +41,7 @@ class FoldStep(NamedTuple):
     accuracy: float  # share of the held-out tokens that are predicted correctly
     n_passes: int  # over the training part
     seconds: float
-    converged: bool
+    converged: bool  # both training and the linear system
 
 
 class Fold:
@@ -68,8 +73,9 @@ class Fold:
         accuracy: Callable[[np.ndarray], float],
         max_iter: int,
     ) -> None:
-        # weights that no training can tell apart are one variable, as in fit
-        self._ties = tie_weights(training.layout, training.batch, groups)
+        # weights that no training can tell apart are one variable, as in fit, unless the criterion may tell them apart
+        alike = groups if states(objective, "depends_on_scores_only") else np.arange(training.n_weights)
+        self._ties = tie_weights(training.layout, training.batch, alike)
         bound = Tied(objective.bind(training.under(self._ties.layout)), self._ties)
         self._training = _Counted(bound)
         self._held_out = NegativeLogLikelihood().bind(held_out)
@@ -89,39 +95,46 @@ class Fold:
         log_sigma : ndarray of shape (G,)
             Logarithm of the standard deviation of each group of weights.
         tol : float
-            Tolerance of training, as the solvers have it.
+            Tolerance of training, as the solvers have it; a finer one is taken where this one says too little.
         residual : float
             Norm of the residual of the linear system, relative to its right side. It takes the greater part of the
             error of the gradient.
         """
         begun, passes = time.perf_counter(), self._training.n_passes
         precision = np.exp(-2.0 * log_sigma)[self._group]
-        self._curvature.shift(precision - self._precision)  # (35)
+        self._curvature.shift(precision - self._precision)
         self._precision = precision
-        solver = LBFGS(tol=tol, max_iter=self._max_iter)
-        report = solver.solve(self._training, L2(precision), self._u, self._curvature)  # (32)
-        self._u = u = report.w
-        weights = self._ties.widen(u)
-        loss, slope = self._held_out.value_gradient(weights)
-        slope = self._ties.narrow(slope)  # the transpose of widen, too
-
-        def product(direction):
-            return self._training.hessp(u, direction) + precision * direction
-
-        hessian, inverse = (_operator(len(u), times) for times in (product, self._curvature.solve))
-        self._v, _ = cg(hessian, slope, x0=self._v, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)
-        # (34): what is left to go in training, so that scores of different tolerances can be compared
-        loss -= float(self._v @ (self._training.gradient(u) + precision * u))
-        # (33)
-        gradient = 2.0 * np.bincount(self._group, weights=precision * self._v * u, minlength=self._n_groups)
+        for _ in range(MOST_TRAININGS):
+            solver = LBFGS(tol=tol, max_iter=self._max_iter)
+            report = solver.solve(self._training, L2(precision), self._u, self._curvature)
+            self._u = report.w
+            loss, slope = self._held_out.value_gradient(self._ties.widen(self._u))
+            self._v, is_solved = self._adjoint(self._ties.narrow(slope), residual)  # the transpose of widen, too
+            correction = float(self._v @ (self._training.gradient(self._u) + precision * self._u))
+            if abs(correction) <= MOST_CORRECTION * loss:
+                break
+            tol *= FINER
+        gradient = 2.0 * np.bincount(self._group, weights=precision * self._v * self._u, minlength=self._n_groups)
         return FoldStep(
-            -loss / self._n_tokens,
+            (correction - loss) / self._n_tokens,
             -gradient / self._n_tokens,
-            self._accuracy(weights),
+            self._accuracy(self._ties.widen(self._u)),
             self._training.n_passes - passes,
             time.perf_counter() - begun,
-            report.converged,
+            report.converged and is_solved,
         )
+
+    def _adjoint(self, slope, residual):
+        """Return v, which the Hessian of the penalised training objective maps to ``slope``, and whether it does."""
+        if not len(slope):
+            return slope, True
+
+        def product(direction):
+            return self._training.hessp(self._u, direction) + self._precision * direction
+
+        hessian, inverse = (_operator(len(slope), times) for times in (product, self._curvature.solve))
+        v, n_missing = cg(hessian, slope, x0=self._v, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)
+        return v, n_missing == 0
 
 
 def _operator(size, times):

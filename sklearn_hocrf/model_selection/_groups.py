@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._estimator.fitting import Prior, choose_objective, has_l1
+from .._estimator.fitting import SOLVERS, Prior, choose_objective, has_l1, values_by_group
 from .._estimator.parameters import GROUP_KEYS, is_group_key
 from .._estimator.pattern_search import pattern_search
 from .._objectives import Objective
 from .._settings import capability, check
+from .._solvers import LBFGS, Solver
 from .._structure.layout import WeightLayout
-from .._structure.weight_groups import weight_groups
 from .._validation import TrainingData
 
 __all__ = ["WeightGroups", "check_keys", "check_searchable", "column_name"]
@@ -23,10 +23,11 @@ class WeightGroups(NamedTuple):
     """Groups of weights by key, as ``sigma_reg`` has them.   G groups."""
 
     keys: list
+    has_weights: np.ndarray  # (G,) bool   of the model that all data call for; one of a fold may have others
 
     @classmethod
-    def of(cls, layout: WeightLayout, data: TrainingData, given: Any) -> Self:
-        """Return the groups that have weights.
+    def of(cls, layout: WeightLayout, data: TrainingData, given: Any, max_order: int) -> Self:
+        """Return the groups of a model.
 
         Parameters
         ----------
@@ -35,6 +36,8 @@ class WeightGroups(NamedTuple):
         data : TrainingData
             All data.
         given : "order" or sequence of keys
+        max_order : int
+            Highest order of the model.
 
         Raises
         ------
@@ -42,18 +45,19 @@ class WeightGroups(NamedTuple):
             If some weight belongs to no group.
         """
         if isinstance(given, str):
-            orders = np.unique(layout.order_of_weight).tolist()
-            keys = [(kind, order) for kind in ("features", "patterns") for order in orders]
+            keys = [(kind, order) for kind in ("features", "patterns") for order in range(max_order + 1)]
         else:
             keys = list(given)
-        groups = weight_groups(layout, data.features.names, keys)
-        if (groups < 0).any():  # the error names a weight that has no group
-            Prior(dict.fromkeys(keys, 1.0), 0.0).penalty(layout, data.features.names, data.targets.labels)
-        return cls([key for number, key in enumerate(keys) if (groups == number).any()])
+        used = cls(keys, np.zeros(len(keys), dtype=bool)).of_weights(layout, data)
+        if not isinstance(given, str):
+            Prior(dict.fromkeys(keys, 1.0), 0.0).warn_of_unused_prefixes(data.features.names)
+        return cls(keys, np.bincount(used, minlength=len(keys)) > 0)
 
-    def of_weights(self, layout: WeightLayout, names: Any) -> np.ndarray:
-        """Return the group of each weight of a layout; shape (n_weights,)."""
-        return weight_groups(layout, names, self.keys)
+    def of_weights(self, layout: WeightLayout, data: TrainingData) -> np.ndarray:
+        """Return the group of each weight of a layout for some data, or raise a ValueError; shape (n_weights,)."""
+        names, labels = data.features.names, data.targets.labels
+        numbers = {key: float(number) for number, key in enumerate(self.keys)}
+        return values_by_group("penalty_groups", numbers, layout, names, labels).astype(np.int64)
 
     def start(self, sigma_reg: Any, layout: WeightLayout, data: TrainingData, earlier: dict) -> np.ndarray:
         """Return the ``sigma_reg`` to start from; shape (G,).
@@ -67,16 +71,19 @@ class WeightGroups(NamedTuple):
         earlier : dict
             Penalties of groups of an order before. A group of a higher order starts from that of the order below.
         """
-        names = data.features.names
-        penalty = Prior(sigma_reg, 0.0).penalty(layout, names, data.targets.labels)
-        log_sigma = -0.5 * np.log(penalty.precisions(layout.n_weights))
-        group = self.of_weights(layout, names)
-        sums = np.bincount(group, weights=log_sigma, minlength=len(self.keys))
-        start = np.exp(sums / np.bincount(group, minlength=len(self.keys)))
+        start = np.ones(len(self.keys))
+        is_open = self.has_weights.copy()
         for number, key in enumerate(self.keys):
             while key not in earlier and isinstance(key, tuple) and key[1] > 0:
                 key = key[0], key[1] - 1
-            start[number] = earlier.get(key, start[number])
+            if key in earlier:
+                start[number], is_open[number] = earlier[key], False
+        if is_open.any():
+            penalty = Prior(sigma_reg, 0.0).penalty(layout, data.features.names, data.targets.labels)
+            log_sigma = -0.5 * np.log(penalty.precisions(layout.n_weights))
+            group = self.of_weights(layout, data)
+            sums, sizes = np.bincount(group, log_sigma, len(self.keys)), np.bincount(group, minlength=len(self.keys))
+            start[is_open] = np.exp(sums[is_open] / sizes[is_open])
         return start
 
 
@@ -99,11 +106,13 @@ def check_keys(given: Any) -> None:
         check(given == "order", "penalty_groups", '"order" or a list of keys of sigma_reg', given)
         return
     check(len(given) > 0 and all(map(is_group_key, given)), "penalty_groups", f"a list of keys: {GROUP_KEYS}", given)
-    check(len(set(given)) == len(given), "penalty_groups", "a list of different keys", given)
+    different = len(set(map(column_name, given))) == len(given)
+    check(different, "penalty_groups", "a list of keys with different names of columns", given)
 
 
 def check_searchable(estimator: Any) -> None:
     """Raise an error unless the penalties of a model can be learned along gradients."""
+    estimator._validate_params()
     estimator._check_parameters()
     name, objective = type(estimator).__name__, choose_objective(estimator.objective)
     if estimator.penalty is not None:
@@ -118,11 +127,18 @@ def check_searchable(estimator: Any) -> None:
         reason = f"sigma_reg={estimator.sigma_reg!r} has no logarithm to start from"
     elif not hasattr(objective, "hessp") or not capability(objective, Objective, "gives_probabilities"):
         reason = f"objective={estimator.objective!r} has no products with its Hessian, or trains no probabilities"
-    elif estimator.solver not in ("auto", "lbfgs", "newton-cg"):
-        reason = f"solver={estimator.solver!r} is not one that finds the optimum with these penalties"
+    elif _is_stochastic(estimator.solver):
+        reason = f"solver={estimator.solver!r} goes by a few sequences at a time; the search trains by L-BFGS"
     else:
         return
     raise ValueError(f"PenaltySearchCV cannot learn the penalties of this {name}: {reason}")
+
+
+def _is_stochastic(solver) -> bool:
+    """Tell whether a solver, or one of a name, does not go by gradients of all data."""
+    if isinstance(solver, str):
+        solver = LBFGS if solver == "auto" else SOLVERS[solver]
+    return "minibatches" in capability(solver, Solver, "needs").get("objective", ())
 
 
 def _values(sigma_reg) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import check_cv
@@ -38,8 +40,15 @@ class _Step(NamedTuple):
     """One choice of penalties.   F folds, G groups."""
 
     order: int
-    sigma: dict  # by group
+    sigma: dict  # by group; groups without weights in all data are left out
     folds: list[FoldStep]
+
+    @classmethod
+    def of(cls, order: int, groups: WeightGroups, sigma: np.ndarray, folds: list[FoldStep]) -> Self:
+        """Return the step for answers of the folds; ``sigma`` and gradients are those of all groups."""
+        used = np.flatnonzero(groups.has_weights)
+        kept = [fold._replace(gradient=fold.gradient[used]) for fold in folds]
+        return cls(order, {groups.keys[number]: float(sigma[number]) for number in used}, kept)
 
     @property
     def score(self) -> float:
@@ -135,14 +144,15 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
     features gains less; ``penalty_groups=[None]``, one value for all weights, shows how much. The search maximises the
     likelihood, and other scores such as F1 need not follow.
 
-    Predictions and all other methods of the estimator are available, as those of ``best_estimator_``: ``predict``,
+    Predictions and the other methods of a fitted estimator are available, as those of ``best_estimator_``: ``predict``,
     ``predict_marginals``, ``score`` (the token accuracy), ``log_likelihood`` and so on. In a pipeline, this holds for
     methods that :class:`~sklearn.pipeline.Pipeline` does not have, too: X then goes through its other steps first.
 
     Weights of a fold are trained by L-BFGS, whatever ``solver`` says, and start from those of the step before. They are
     found to a tolerance only, which shrinks from step to step; scores are corrected for that to first order, so that
     those of different steps can be compared. What the search cannot do is refused: an L1 penalty, a ``penalty`` object,
-    infinite ``sigma_reg``, criteria without Hessian products, stochastic solvers and patterns chosen by training.
+    infinite ``sigma_reg``, criteria without Hessian products, stochastic solvers and patterns chosen by training. Each
+    fold keeps up to 128 MiB of what L-BFGS knows of the curvature.
 
     References
     ----------
@@ -155,14 +165,12 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
     >>> from sklearn_hocrf.datasets import make_digit_words
     >>> from sklearn_hocrf.model_selection import PenaltySearchCV
     >>> X, X_test, y, y_test = make_digit_words(random_state=0)
-    >>> search = PenaltySearchCV(HighOrderCRF(max_order=2), cv=3, max_steps=5).fit(X, y)
-    >>> for group, sigma in search.best_params_["sigma_reg"].items():
-    ...     print(group, round(sigma, 1))
-    ('features', 0) 0.5
-    ('patterns', 0) 1.0
-    ('patterns', 1) 1.1
-    ('patterns', 2) 7.5
-    >>> search.score(X_test, y_test) > HighOrderCRF(max_order=2).fit(X, y).score(X_test, y_test)
+    >>> X, y = X[:120], y[:120]
+    >>> crf = HighOrderCRF(max_order=2)
+    >>> search = PenaltySearchCV(crf, cv=3, max_steps=4).fit(X, y)
+    >>> list(search.best_params_["sigma_reg"])
+    [('features', 0), ('patterns', 0), ('patterns', 1), ('patterns', 2)]
+    >>> search.score(X_test, y_test) > crf.fit(X, y).score(X_test, y_test)
     True
     """
 
@@ -240,22 +248,37 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         """
         self._check_parameters()
         X, y, groups = indexable(X, y, groups)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
         weight = check_sequence_weight(sample_weight, len(y))
         splits = list(check_cv(self.cv, y).split(X, y, groups))
+        if not splits:
+            raise ValueError(f"cv={self.cv!r} has no splits (left): use a splitter or a list")
         whole = training_data(self.estimator, X, y, weight)
-        parts = [split_data(self.estimator, X, y, weight, *split) for split in splits]
+        parts = [split_data(self.estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
         steps: list[_Step] = []
+        start: dict = {}
         for order in self._orders():
             with one_blas_thread():
-                steps += self._search(order, whole, parts, start=_best(steps).sigma if steps else {})
-        self.__dict__.update(_attributes_of(steps, self._prefix, self.orders is not None))
+                of_order = self._search(order, whole, parts, start)
+            start = _best(of_order).sigma
+            steps += of_order
+        attributes = _attributes_of(steps, self._prefix, self.orders is not None)
         self._warn_of_steps(steps)
         if self.refit:
-            begun = time.perf_counter()
-            options = {} if sample_weight is None else {f"{self._prefix}sample_weight": sample_weight}
-            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_).fit(X, y, **options)
-            self.refit_time_ = time.perf_counter() - begun
+            attributes |= self._refit(X, y, sample_weight, attributes["best_params_"])
+        for name in {"best_estimator_", "refit_time_"} - set(attributes):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        self.__dict__.update(attributes)
         return self
+
+    def _refit(self, X, y, sample_weight, best_params) -> dict:
+        """Return the attributes of the estimator with the best parameters, fitted to all data."""
+        begun = time.perf_counter()
+        name = "sample_weight" if get_config()["enable_metadata_routing"] else f"{self._prefix}sample_weight"
+        options = {} if sample_weight is None else {name: sample_weight}
+        best = clone(self.estimator).set_params(**copy.deepcopy(best_params)).fit(X, y, **options)
+        return {"best_estimator_": best, "refit_time_": time.perf_counter() - begun}
 
     def _check_parameters(self) -> None:
         bounds = np.asarray(self.bounds, dtype=object)
@@ -266,13 +289,15 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         check(
             valid and (self.orders is None or len(orders) > 0), "orders", "None or a list of integers >= 0", self.orders
         )
-        if not isinstance(self._final, BaseSequenceLabeler):
+        is_empty = isinstance(self.estimator, Pipeline) and not self.estimator.steps
+        if is_empty or not isinstance(self._final, BaseSequenceLabeler):
             raise TypeError(
-                "estimator must be a HighOrderCRF or HighOrderSemiCRF, or a Pipeline that ends in one, but it ends "
-                f"in {self._final!r}"
+                "estimator must be a HighOrderCRF or HighOrderSemiCRF, or a Pipeline that ends in one, got "
+                f"{self.estimator!r:.200}"
             )
         check_keys(self.penalty_groups)
-        check_searchable(self._final)
+        for order in self._orders():
+            check_searchable(clone(self._final).set_params(max_order=order))
 
     @property
     def _final(self) -> Any:
@@ -291,24 +316,22 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the steps for one order; ``start`` has the penalties of groups of the order before."""
         final = clone(self._final).set_params(max_order=order)
         layout = final._build_layout(whole)
-        groups = WeightGroups.of(layout, whole, self.penalty_groups)
-        sigma = groups.start(final.sigma_reg, layout, whole, start)
+        groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
+        log_bounds = tuple(np.log(np.asarray(self.bounds, dtype=np.float64)))
+        log_start = np.clip(np.log(groups.start(final.sigma_reg, layout, whole, start)), *log_bounds)
         folds = [make_fold(final, part, whole.targets, groups) for part in parts]
         steps: list[_Step] = []
 
         def evaluate(log_sigma):
             tol = max(self.tol, LOOSEST * SHRINKING ** len(steps))
             with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:  # folds keep what they have learned
-                answers = parallel(delayed(fold.step)(log_sigma, tol) for fold in folds)
-            values = np.clip(np.exp(log_sigma), *self.bounds)  # exp rounds
-            sigma = dict(zip(groups.keys, values.tolist(), strict=True))
-            steps.append(_Step(order, sigma, list(answers)))
+                answers = list(parallel(delayed(fold.step)(log_sigma, tol) for fold in folds))
+            sigma = np.clip(np.exp(log_sigma), *self.bounds)  # exp rounds
+            steps.append(_Step.of(order, groups, sigma, answers))
             if self.verbose:
                 self._write(steps)
-            return -steps[-1].score, -steps[-1].gradient
+            return -steps[-1].score, -np.mean([answer.gradient for answer in answers], axis=0)
 
-        log_bounds = tuple(np.log(np.asarray(self.bounds, dtype=np.float64)))
-        log_start = np.clip(np.log(sigma), *log_bounds)
         minimize_in_box(evaluate, log_start, log_bounds, max_evaluations=self.max_steps, tol=LEAST_GAIN * self.tol)
         return steps
 
@@ -320,16 +343,17 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     def _warn_of_steps(self, steps: list[_Step]) -> None:
-        for key, sigma in steps[self.best_index_].sigma.items():
+        for key, sigma in _best(steps).sigma.items():
             if np.isclose(sigma, self.bounds, rtol=1e-6).any():
                 warn_user(
                     f"the best sigma_reg of {key!r} lies at a bound, {sigma:.4g}: the score may grow beyond it. Widen "
                     f"bounds={self.bounds!r}, or take it that the group needs no penalty, or no weights"
                 )
-        unfinished = sum(not fold.converged for step in steps for fold in step.folds)
+        answers = [fold for step in steps for fold in step.folds]
+        unfinished = sum(not answer.converged for answer in answers)
         if unfinished:
             warn_user(
-                f"the weights of a fold did not converge in {unfinished} of {len(steps) * self.n_splits_} trainings: "
+                f"the weights of a fold, or their derivatives, did not converge {unfinished} times in {len(answers)}: "
                 f"scores and gradients are less exact: increase max_iter (now {self._final.max_iter})",
                 ConvergenceWarning,
             )
@@ -340,17 +364,16 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         state = super().__getstate__()
         if "_steps" not in state:
             return state
-        made = _attributes_of(self._steps, self._prefix, self.orders is not None)
+        made = _attributes_of(self._steps, *self._names)
         state = {name: value for name, value in state.items() if name not in made}
-        return {**state, "_steps": [step.plain() for step in self._steps]}
+        return {**state, "_steps": [step.plain() for step in self._steps], "_names": list(self._names)}
 
     def __setstate__(self, state: dict) -> None:
         state = dict(state)
-        plain = state.pop("_steps", None)
+        plain, names = state.pop("_steps", None), state.pop("_names", None)
         super().__setstate__(state)
         if plain is not None:
-            steps = [_Step.of_plain(step) for step in plain]
-            self.__dict__.update(_attributes_of(steps, self._prefix, self.orders is not None))
+            self.__dict__.update(_attributes_of([_Step.of_plain(step) for step in plain], *names))
 
     # --- what the best estimator can do -------------------------------------------------------------------------------
 
@@ -370,7 +393,8 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
             return getattr(whole, name)
 
         def with_transformed(X, *args, **options):
-            return method(whole[:-1].transform(X), *args, **options)
+            X = whole[:-1].transform(X) if len(whole.steps) > 1 else X
+            return method(X, *args, **options)
 
         return with_transformed
 
@@ -460,10 +484,11 @@ def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     best = int(mean.argmax())
     return {
         "_steps": steps,
+        "_names": (prefix, with_orders),
         "cv_results_": results,
         "n_splits_": scores.shape[1],
         "multimetric_": False,
         "best_index_": best,
         "best_score_": float(mean[best]),
-        "best_params_": params[best],
+        "best_params_": copy.deepcopy(params[best]),
     }

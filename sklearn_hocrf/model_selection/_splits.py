@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,12 +30,18 @@ class Split(NamedTuple):
     weight_test: np.ndarray | None
 
 
-def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, train: Any, test: Any) -> Split:
-    """Return both parts of the data; ``train`` and ``test`` are numbers of sequences."""
+def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, number: int, train: Any, test: Any) -> Split:
+    """Return both parts of the data; ``train`` and ``test`` are numbers of sequences, or masks."""
+    train, test = (
+        np.flatnonzero(part) if np.asarray(part).dtype == bool else np.asarray(part) for part in (train, test)
+    )
     if weight is not None:  # what weighs nothing may have labels that are in no training part
-        test = np.asarray(test)[weight[test] > 0]
-    if not len(test):
-        raise ValueError("a held-out part has no sequences of positive weight: choose another cv")
+        test = test[weight[test] > 0]
+    for name, part in ("training", train), ("held-out", test):
+        if not len(part) or (weight is not None and not weight[part].any()):
+            raise ValueError(
+                f"the {name} part of split {number} has no sequences of positive weight: choose another cv"
+            )
     (X_train, y_train), (X_test, y_test) = ((safe_indexing(X, i), safe_indexing(y, i)) for i in (train, test))
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         head = clone(estimator[:-1])
@@ -64,7 +71,12 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) 
         Those of all data: their labels, and highest lengths of segments, hold for the fold.
     groups : WeightGroups
     """
-    fitted = clone(estimator)
+    with warnings.catch_warnings():  # what there is to say has been said of all data
+        warnings.simplefilter("ignore", UserWarning)
+        return _make_fold(clone(estimator), split, targets, groups)
+
+
+def _make_fold(fitted, split, targets, groups) -> Fold:
     data = _read(fitted, split.X, split.y, split.weight, targets)
     layout = fitted._build_layout(data)
     training: Problem = fitted._pose_problem(layout, data)
@@ -80,7 +92,7 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) 
         decoded = held_out.model(w).decode(batch, fitted.n_jobs)
         return float(np.average(fitted._are_right(decoded, truth), weights=weight))
 
-    of_weights = groups.of_weights(layout, data.features.names)
+    of_weights = groups.of_weights(layout, data)
     return Fold(training, held_out, fitted._choose_objective(), of_weights, len(groups.keys), accuracy, fitted.max_iter)
 
 

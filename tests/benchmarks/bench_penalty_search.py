@@ -46,17 +46,23 @@ def clock(call):
 
 
 def cross_validate(model, X, y, splits):
-    """Return the mean over folds of the held-out log-likelihood per token, by plain fits."""
-    scores = []
+    """Return the held-out log-likelihood per token of all folds, by plain fits."""
+    sums = []
     for train, test in splits:
         X_train, y_train, X_test, y_test = (take(s, i) for i in (train, test) for s in (X, y))
         fitted = clone(model).fit(X_train, y_train)
-        scores.append(fitted.log_likelihood(X_test, y_test).sum() / sum(map(len, y_test)))
-    return float(np.mean(scores))
+        sums.append((fitted.log_likelihood(X_test, y_test).sum(), sum(map(len, y_test))))
+    return float(np.divide(*np.sum(sums, axis=0)))
 
 
 def take(sequences, numbers):
     return [sequences[i] for i in numbers] if isinstance(sequences, list) else sequences[numbers]
+
+
+def best_score(search, y, splits):
+    """Return the best held-out log-likelihood per token of all folds, where the search has the mean over folds."""
+    scores = [search.cv_results_[f"split{number}_test_score"][search.best_index_] for number in range(len(splits))]
+    return float(np.average(scores, weights=[sum(map(len, take(y, test))) for _, test in splits]))
 
 
 def sigmas(search):
@@ -76,7 +82,7 @@ def handwriting(orders=(3, 5)):
             (
                 order,
                 f"{-fixed:.4f} / {model.fit(X, y).score(X_test, y_test):.4f}",
-                f"{-search.best_score_:.4f} / {search.score(X_test, y_test):.4f}",
+                f"{-best_score(search, y, splits):.4f} / {search.score(X_test, y_test):.4f}",
                 sigmas(search),
                 f"{len(search.cv_results_['params'])}, {int(search.cv_results_['n_passes'].sum())}",
                 f"{(seconds - search.refit_time_) / unit:.1f}, {seconds / unit:.1f}",
@@ -107,7 +113,14 @@ def new_words(orders=(0, 1, 2, 3)):
         accuracy = search.cv_results_["token_accuracy"]
         best = accuracy[search.best_index_]
         rows.append(
-            (order, f"{-fixed:.4f}", f"{-search.best_score_:.4f}", f"{accuracy[0]:.4f}", f"{best:.4f}", sigmas(search))
+            (
+                order,
+                f"{-fixed:.4f}",
+                f"{-best_score(search, y, splits):.4f}",
+                f"{accuracy[0]:.4f}",
+                f"{best:.4f}",
+                sigmas(search),
+            )
         )
         print(rows[-1], flush=True)
     print(f"{source}, words held out\n")
