@@ -1,6 +1,7 @@
 """patterns="auto": the search finds the optimum over all observed patterns, and what goes with it and what does not."""
 
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -346,6 +347,14 @@ def test_standard_errors_know_the_penalty():
 def test_searches_that_end_early_say_so():
     with pytest.warns(ConvergenceWarning, match="search for label patterns has not ended after 2 rounds.*max_rounds"):
         HighOrderCRF(2, patterns=PatternSearch(0.1, max_rounds=2)).fit(X, Y)
+    # nothing is left to find, but the search has not come to the tolerance of the solver
+    with pytest.warns(ConvergenceWarning, match="after 1 round: .* loose tolerance.*max_rounds") as caught:
+        crf = HighOrderCRF(2, patterns=PatternSearch(50.0, max_rounds=1)).fit(X, Y)
+    assert crf.pattern_search_history_[["largest_violation", "certificate"]].tolist() == [(0.0, True)]
+    assert not any("differ" in str(warning.message) for warning in caught)
+    # the first rounds are to the tolerance of the solver, so patterns that are out are all that is left
+    with pytest.warns(ConvergenceWarning, match="after 1 round: expected and observed counts.*max_rounds"):
+        HighOrderCRF(2, patterns=PatternSearch(0.1, max_rounds=1), tol=0.1).fit(X, Y)
     for max_iter in 0, 2:
         with pytest.warns(ConvergenceWarning, match=f"search for label patterns did not converge in {max_iter} iter"):
             HighOrderCRF(2, patterns=PatternSearch(0.1), max_iter=max_iter).fit(X, Y)
@@ -356,6 +365,17 @@ def test_many_patterns_are_announced(monkeypatch):
     with pytest.warns(UserWarning, match="label patterns of up to 3 labels give an automaton") as caught:
         HighOrderCRF(None, patterns=PatternSearch(0.1)).fit(X, Y)
     assert len(caught) == 1
+
+
+def test_tolerances_go_by_all_weights_without_a_copy_of_them():
+    search = object.__new__(pattern_search._ActiveSet)
+    search._pairs, search._own = np.full(400_000, 0.1), {(0,): 30.0, (1, 0): -40.0}  # of size sqrt(4000 + 2500)
+    tracemalloc.start()
+    assert search.matter([(8.07, (1, 1))], 0.1)
+    assert not search.matter([(8.06, (1, 1))], 0.1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
 
 
 # --- the parts --------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from .._structure.layout import WeightLayout
 from .._structure.tied_weights import tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
-from .pattern_search import FoundPatterns, PatternPrior, check_search, pattern_search
+from .pattern_search import FoundPatterns, PatternPrior, check_search, has_l1, pattern_search
 
 __all__ = [
     "OBJECTIVES",
@@ -119,11 +119,6 @@ class Prior(NamedTuple):
             prefixes = _prefixes(given) if isinstance(given, Mapping) else []
             for index in unmatched(match_prefixes(names, prefixes), len(prefixes)) if prefixes else ():
                 warn_user(f"{parameter}: no feature name begins with {short(prefixes[index])}")
-
-
-def has_l1(l1_reg: Any) -> bool:
-    """Tell whether some strength of a parameter ``l1_reg`` is not 0."""
-    return bool(np.any(list(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg))
 
 
 def _by_order(values: Any, layout: WeightLayout) -> np.ndarray:
@@ -369,12 +364,20 @@ def warn_not_found(name: str, solver: Any, found: FoundPatterns | None) -> None:
     if not found.report.converged:
         warn_user(_failure(trained, solver, found.report), ConvergenceWarning)
     elif not found.is_optimal:
-        largest = found.history["largest_violation"][-1]
-        warn_user(
-            f"{trained} has not ended after {len(found.history)} rounds: expected and observed counts of patterns that "
-            f"are out differ by up to {largest:.3g} more than l1_reg. Increase max_rounds, or l1_reg, of PatternSearch",
-            ConvergenceWarning,
-        )
+        remedy = "Increase max_rounds, or l1_reg, of PatternSearch"
+        warn_user(f"{trained} has not ended after {_what_is_left(found)}. {remedy}", ConvergenceWarning)
+
+
+def _what_is_left(found: FoundPatterns) -> str:
+    """Return the number of rounds of a search that has ended early, and why it had to go on."""
+    rounds, largest = len(found.history), found.history["largest_violation"][-1]
+    parts = []
+    if found.is_loose:
+        parts.append("the last training was to a loose tolerance, as the first ones are")
+    if largest > 0:
+        what = "expected and observed counts of patterns that are out"
+        parts.append(f"{what} differ by up to {largest:.3g} more than l1_reg")
+    return f"{rounds} round{'s' if rounds > 1 else ''}: {' and '.join(parts)}"
 
 
 def _failure(trained: str, solver: Any, report: SolverReport) -> str:

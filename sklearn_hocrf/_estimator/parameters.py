@@ -12,8 +12,8 @@ from .._data.checks import short
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
 from .._validation._sklearn import HasMethods, Interval, StrOptions
-from .fitting import OBJECTIVES, SOLVERS, has_l1
-from .pattern_search import PatternSearch, pattern_search
+from .fitting import OBJECTIVES, SOLVERS
+from .pattern_search import PatternSearch, has_l1, pattern_search
 
 __all__ = [
     "GROUP_KEYS",

@@ -35,6 +35,7 @@ __all__ = [
     "PatternSearch",
     "SearchTask",
     "check_search",
+    "has_l1",
     "pattern_search",
     "search_patterns",
 ]
@@ -160,7 +161,7 @@ def check_search(parameters: Mapping[str, Any], objective: Any, solver: Any) -> 
     if pattern_search(parameters["patterns"]) is None:
         return
     reason = ""
-    if parameters["penalty"] is not None or not _is_zero(parameters["l1_reg"]):
+    if parameters["penalty"] is not None or has_l1(parameters["l1_reg"]):
         reason = "it adds an L1 penalty of its own to a Gaussian prior: use sigma_reg, and neither l1_reg nor penalty"
     elif type(objective) is not NegativeLogLikelihood:
         reason = "it goes by expected and observed counts, which objective='likelihood' has"
@@ -175,8 +176,9 @@ def _uses_gradients_of_all_data(solver) -> bool:
     return "value_gradient" in needs and "minibatches" not in needs
 
 
-def _is_zero(l1_reg) -> bool:
-    return not np.any(list(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg)
+def has_l1(l1_reg: Any) -> bool:
+    """Tell whether some strength of a parameter ``l1_reg`` is not 0."""
+    return bool(np.any(list(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg))
 
 
 class PatternPrior(NamedTuple):
@@ -222,6 +224,7 @@ class FoundPatterns(NamedTuple):
     history: np.ndarray  # of HISTORY
     report: SolverReport  # of the last training
     is_optimal: bool  # whether a sweep has found nothing
+    is_loose: bool  # whether the last training was to one of the first tolerances
 
 
 class _Counts(NamedTuple):
@@ -273,7 +276,7 @@ def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple
                 break
             if not is_optimal:
                 search.take_in(violations)
-    return search.found(is_optimal and search.report.converged)
+    return search.found(is_optimal and search.report.converged, search.tol > tight)
 
 
 class _ActiveSet:
@@ -307,6 +310,7 @@ class _ActiveSet:
 
     def train(self, tol):
         """Train the weights of the patterns that are in, which go out where they become 0."""
+        self.tol = tol
         layout, start = self._model()
         settings = {name: getattr(self._task.solver, name, default) for name, default in _SOLVER_SETTINGS.items()}
         self.report = self._task.minimise(OWLQN(tol, **settings), self._task.problem.under(layout), start)
@@ -336,7 +340,7 @@ class _ActiveSet:
 
     def matter(self, violations, tol) -> bool:
         """Tell whether violations are more than what ``tol`` allows for."""
-        size = np.linalg.norm([*self._pairs, *self._own.values()])
+        size = np.hypot(np.linalg.norm(self._pairs), np.linalg.norm(list(self._own.values())))
         return np.linalg.norm([excess for excess, _ in violations]) > tol * max(1.0, size)
 
     def take_in(self, violations):
@@ -352,10 +356,10 @@ class _ActiveSet:
         self._history.append((self._n_in, self._n_out, n_patterns, objective, largest, is_sweep, self._n_passes))
         self._n_in, self._n_passes = 0, 0.0
 
-    def found(self, is_optimal) -> FoundPatterns:
+    def found(self, is_optimal, is_loose) -> FoundPatterns:
         self._own = {z: w for z, w in self._own.items() if w or len(z) == 1}
         history = np.array(self._history, dtype=HISTORY)
-        return FoundPatterns(*self._model(), history, self.report, is_optimal)
+        return FoundPatterns(*self._model(), history, self.report, is_optimal, is_loose)
 
     def _model(self):
         """Return the layout of the patterns that are in, and all weights."""
