@@ -250,8 +250,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
-    def _check_parameters(self):
-        super()._check_parameters()
+    def _check_parameters(self, patterns=None):
+        super()._check_parameters(patterns)
         check_max_segment_length(self.max_segment_length)
 
     def _read_training_targets(self, y, sequences, fixed=None):

@@ -318,9 +318,37 @@ def test_streams_are_refused():
             crf.partial_fit(X, Y, patterns=given_by)
         with pytest.raises(ValueError, match="gradients of all data"):
             crf.set_params(patterns=given_by).partial_fit(X, Y)
-    crf = HighOrderCRF(2, patterns="auto").fit(X, Y)
+    crf = HighOrderCRF(2, patterns=PatternSearch(relax=False)).fit(X, Y).set_params(solver="adagrad")
+    with pytest.raises(ValueError, match="gradients of all data"):  # its criterion has the L1 penalty of the search
+        crf.partial_fit(X, Y)
+    for estimator in ESTIMATORS:
+        with pytest.raises(ValueError, match="max_order=None needs"):
+            estimator(None, patterns="auto", solver="sgd").partial_fit(X, Y, patterns="observed")
+
+
+@both_estimators
+@pytest.mark.parametrize("given_by", ["auto", "observed"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a pass begins at the optimum
+def test_streams_keep_the_patterns_of_a_search(estimator, given_by):
+    crf = estimator(None, patterns="auto").fit(X, Y)
     found = crf.patterns_
-    assert crf.set_params(patterns="observed", solver="sgd").partial_fit(X, Y).patterns_ == found
+    assert len(found) > len(crf.classes_)
+    assert crf.set_params(patterns=given_by, solver="sgd").partial_fit(X, Y).patterns_ == found
+    assert crf.partial_fit(X, Y).patterns_ == found
+
+
+@pytest.mark.parametrize("parameter", ["auto", PatternSearch(relax=False)], ids=str)
+def test_patterns_of_a_stream_stand_in_place_of_the_parameter(parameter):
+    crf = HighOrderCRF(2, patterns=parameter, solver="sgd", random_state=0)
+    expected = HighOrderCRF(2, solver="sgd", random_state=0)
+    for of_stream in "observed", None:
+        crf.partial_fit(X, Y, patterns=of_stream)
+        expected.partial_fit(X, Y)
+        assert crf.patterns_ == expected.patterns_
+        np.testing.assert_array_equal(crf.pattern_coef_, expected.pattern_coef_)
+        assert crf._fitted.trained_with == expected._fitted.trained_with
+    with pytest.raises(ValueError, match="gradients of all data|SGD needs"):
+        crf.fit(X, Y)
 
 
 @pytest.mark.parametrize("solver", [LBFGS(1e-6), OWLQN(1e-6), NewtonCG(1e-6)], ids=repr)

@@ -337,22 +337,27 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         weight, truth = self._objective_weight(data), data.targets.labelling
         return Problem(self._family, layout, data.batch, truth, sequence_weight=weight, n_jobs=self.n_jobs)
 
-    def _check_parameters(self):
-        """Check what ``_parameter_constraints`` cannot express."""
-        check_parameters(self.get_params(deep=False))
+    def _parameters(self, patterns=None):
+        """Return all parameters by name; ``patterns`` takes the place of that one unless it is None."""
+        parameters = self.get_params(deep=False)
+        return parameters if patterns is None else {**parameters, "patterns": patterns}
 
-    def _choose_training(self):
+    def _check_parameters(self, patterns=None):
+        """Check what ``_parameter_constraints`` cannot express."""
+        check_parameters(self._parameters(patterns))
+
+    def _choose_training(self, patterns=None):
         """Check the parameters and return the :class:`Training` that they specify."""
-        self._check_parameters()
-        return choose_training(self.get_params(deep=False), type(self).__name__)
+        self._check_parameters(patterns)
+        return choose_training(self._parameters(patterns), type(self).__name__)
 
     def _choose_objective(self):
         """Return the training criterion, without data."""
         return choose_objective(self.objective)
 
-    def _choose_prior(self):
+    def _choose_prior(self, patterns=None):
         """Return the prior, which gives the penalty for a layout."""
-        return choose_prior(self.get_params(deep=False))
+        return choose_prior(self._parameters(patterns))
 
     def _choose_penalty(self, prior, layout, data):
         """Return the penalty on the weights that training data call for; warn of prefixes that no feature has."""
@@ -363,7 +368,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     def _select_patterns(self, patterns, labels, codes, offsets, sequence_weight):
         """Return the label patterns of the model; ``patterns`` takes the place of the parameter unless it is None."""
-        given = self.patterns if patterns is None else patterns
+        given = self._parameters(patterns)["patterns"]
         return select_patterns(given, labels, codes, offsets, sequence_weight, self.max_order, self.min_pattern_count)
 
     def _objective_weight(self, data):
@@ -385,13 +390,13 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         columns = _matching(*_feature_keys(data.features, self._features))
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
-    def _learned(self, data, layout, weights, report, stream=None, search=None) -> Fitted:
-        """Return the record of the fitted model."""
+    def _learned(self, data, layout, weights, report, stream=None, search=None, patterns=None) -> Fitted:
+        """Return the record of the fitted model; ``patterns`` takes the place of the parameter unless it is None."""
         # copies of mappings, which are the user's to change
         given = {name: getattr(self, name) for name in _CRITERION}
         trained_with = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
         # an L1 penalty on patterns belongs to the criterion
-        prior = self._choose_prior()
+        prior = self._choose_prior(patterns)
         trained_with["patterns"] = clone(prior.search) if isinstance(prior, PatternPrior) else "observed"
         learned = Fitted(
             layout,

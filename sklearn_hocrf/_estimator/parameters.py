@@ -86,12 +86,10 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     """
     if isinstance(parameters["max_order"], bool):
         raise ValueError(f"max_order must be an integer >= 0, got {parameters['max_order']!r}")
-    search = pattern_search(parameters["patterns"])
-    if parameters["max_order"] is None and search is None:
-        raise ValueError('max_order=None needs patterns="auto", which finds the highest order by itself')
     for name, check in (("sigma_reg", _check_sigma_reg), ("l1_reg", _check_l1_reg)):
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
+    search = pattern_search(parameters["patterns"])
     if search is not None:
         search.check()
         _check_feature_order_of_search(search, parameters["feature_order"])

@@ -61,7 +61,7 @@ class PartialFitMixin:
             in later calls.
         patterns : {"observed", "all"}, iterable of tuples of labels or None, default=None
             The label patterns of the stream, in place of the parameter ``patterns``; "observed" selects the patterns of
-            the first call. Optional in later calls.
+            the first call. Optional on a fitted estimator, whose patterns stay.
         sample_weight : array-like of shape (n_sequences,), default=None
             As in :meth:`fit`.
 
@@ -105,8 +105,9 @@ class PartialFitMixin:
         >>> crf.partial_fit([[["men"], ["walk"]]], [["NOUN", "VERB"]]).predict([[["the"], ["walk"]]])
         [['DET', 'NOUN']]
         """
-        training = self._choose_training()
         self._check_stream_parameters(patterns)
+        in_place = self._patterns_in_place(patterns)
+        training = self._choose_training(in_place)
         if hasattr(self, "_fitted"):
             data, layout, places = self._read_next(X, y, classes, patterns, sample_weight)
             start, state = self._last_point(training.solver, layout, places)
@@ -116,7 +117,8 @@ class PartialFitMixin:
             start, state = np.zeros(layout.n_weights), None
         penalty = self._choose_penalty(training.prior, layout, data)
         report, state = training.run_one_pass(self._pose_problem(layout, data), penalty, start, state)
-        self._keep(self._learned(data, layout, report.w, report, stream=(state, type(training.solver))))
+        stream = state, type(training.solver)
+        self._keep(self._learned(data, layout, report.w, report, stream=stream, patterns=in_place))
         warn_not_converged(type(self).__name__, training.solver, [report])
         return self
 
@@ -130,6 +132,12 @@ class PartialFitMixin:
         start = np.zeros(layout.n_weights)
         start[places] = self._weights
         return start, None if state is None else state.moved(places, layout.n_weights)
+
+    def _patterns_in_place(self, patterns):
+        """Return what stands in place of the parameter ``patterns``; None stands for the parameter itself."""
+        if patterns is None and hasattr(self, "_fitted") and pattern_search(self.patterns) is not None:
+            return self._fitted.trained_with["patterns"]  # a fitted model has its patterns, and searches none
+        return patterns
 
     def _check_stream_parameters(self, patterns):
         check_patterns(patterns)

@@ -32,15 +32,15 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
         Where sequences begin in ``codes``.
     sequence_weight : ndarray of shape (n_sequences,), or None
         Weights for counts; None stands for 1.
-    max_order : int
-        Highest order of patterns.
+    max_order : int or None
+        Highest order of patterns; None is for a table alone.
     min_count : float
         Lowest count of observed patterns of two or more labels.
 
     Raises
     ------
     ValueError
-        For patterns that are too long or contain unknown labels.
+        For patterns that are too long or contain unknown labels, and if there is no highest order.
 
     Warns
     -----
@@ -49,6 +49,8 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
     """
     if isinstance(patterns, PatternTable):
         return patterns
+    if max_order is None:
+        raise ValueError('max_order=None needs patterns="auto", which finds the highest order by itself')
     if isinstance(patterns, str) and patterns == "observed":
 
         def warn(n_patterns, longest):
