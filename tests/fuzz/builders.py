@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 # --- X --------------------------------------------------------------------------------------------------------------
 
@@ -203,6 +204,8 @@ def same(a, b):
     if isinstance(a, (pd.DataFrame, pd.Series)):
         names = a.index.equals(b.index) and (not hasattr(a, "columns") or a.columns.equals(b.columns))
         return names and same(a.to_numpy(), b.to_numpy())
+    if isinstance(a, BaseEstimator):
+        return same(a.get_params(), b.get_params())
     if isinstance(a, Mapping):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a.items(), b.items(), strict=True))
     if isinstance(a, (list, tuple)):

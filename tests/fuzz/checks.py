@@ -33,6 +33,7 @@ from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
     Tokenwise,
 )
+from sklearn_hocrf.training import PatternSearch
 
 from . import definitions as plain
 from .builders import ATTRIBUTE_FORMS, LABELS, TABLES, build_sequence, build_X, build_y, flags_of, junk, same
@@ -173,8 +174,14 @@ def objective_weights(training, class_weight):
 
 def check_optimum(estimator, model, training, p, given_patterns, converged):
     """Compare what was trained with the objective and its gradient by enumeration."""
+    search = PatternSearch() if p["patterns"] == "auto" else p["patterns"]
+    search = search if isinstance(search, PatternSearch) else None
+    if search:
+        observed, _ = expected_weights(training, p | {"patterns": "observed"}, None)
+        require(set(model.patterns) <= observed, "patterns that do not occur", set(model.patterns) - observed)
+        given_patterns = list(observed if not search.relax else model.patterns)
     patterns, pairs = expected_weights(training, p, given_patterns)
-    l1 = np.any(p["l1_reg"])
+    l1 = np.any(p["l1_reg"]) or (search and not search.relax)
     if l1:
         require(set(model.patterns) <= patterns, "patterns that should not be there", set(model.patterns) - patterns)
     else:
@@ -196,8 +203,9 @@ def check_optimum(estimator, model, training, p, given_patterns, converged):
     for kind, key in keys:
         w.append((model.patterns if kind == "pattern" else model.features).get(key, 0.0))
         order = len(key if kind == "pattern" else key[1]) - 1
-        precision = plain.by_order(p["sigma_reg"], order) ** -2.0
-        strength.append(plain.by_order(p["l1_reg"], order))
+        precision = plain.by_order(p["sigma_reg"], order, "features" if kind == "pair" else "patterns") ** -2.0
+        of_search = search and not search.relax and kind == "pattern" and order
+        strength.append(plain.by_order(search.l1_reg if of_search else p["l1_reg"], order))
         value += precision * w[-1] ** 2 / 2 + strength[-1] * abs(w[-1])
         g.append(gradient[kind, key] + precision * w[-1])
     require_close(estimator.objective_history_[-1], value, "objective_history_ is not the objective", 1e-7, 1e-7)

@@ -196,7 +196,9 @@ def shortest_subgradient(w, gradient, l1):
     return np.where(w != 0, gradient + l1 * np.sign(w), at_zero)
 
 
-def by_order(value, order):
-    """Return a parameter that is a number, or a sequence by order whose last value repeats."""
+def by_order(value, order, kind="patterns"):
+    """Return a parameter that is a number, a sequence by order whose last value repeats, or a mapping by kind too."""
+    if isinstance(value, dict):
+        return value.get((kind, order), value[None])
     values = np.atleast_1d(value)
     return float(values[min(order, len(values) - 1)])

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from sklearn_hocrf.training import PatternSearch
+
 from .builders import ATTRIBUTE_FORMS, GRIDS, JUNK, LABELS, ROW_FORMS, TABLES, Y_FORMS
 
 ENCODINGS = ("runs", "bio", "bioes", "segments")
@@ -61,7 +63,8 @@ MOSTLY = st.sampled_from([True] * 9 + [False])
 
 def patterns_of(label):
     some = st.lists(st.lists(label, min_size=1, max_size=3).map(tuple), max_size=4, unique=True)
-    return st.one_of(st.just("observed"), st.just("observed"), st.just("all"), some)
+    search = st.sampled_from(["auto", PatternSearch(0.2), PatternSearch((0.0, 0.1, 0.4), relax=False)])
+    return st.one_of(st.just("observed"), st.just("observed"), st.just("all"), some, search)
 
 
 def class_weights_of(label):
@@ -79,11 +82,12 @@ def label_sequences(draw, lengths):
     return sequences
 
 
+SIGMAS = 1.0, 0.5, (1.0, 0.5), (2, 1, 0.25, 0.1), {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}
 LIKELIHOOD_SOLVERS = ("auto", "lbfgs", "newton-cg", "owlqn")
 
 
 @st.composite
-def parameters(draw, by_name, used, sigmas=(1.0, 0.5, (1.0, 0.5), (2, 1, 0.25, 0.1))):
+def parameters(draw, by_name, used, sigmas=SIGMAS):
     """Draw parameters of an estimator that is trained to the optimum of a likelihood.
 
     Labels in them are numbers, mostly ``used`` ones.
@@ -95,9 +99,12 @@ def parameters(draw, by_name, used, sigmas=(1.0, 0.5, (1.0, 0.5), (2, 1, 0.25, 0
     if by_name:
         feature_order |= st.dictionaries(prefixes, orders, max_size=2)
     patterns = draw(patterns_of(label))
-    order = draw(st.integers(0, 3)) if patterns == "observed" else 2
+    is_search = patterns == "auto" or isinstance(patterns, PatternSearch)
+    order = draw(st.integers(0, 3)) if is_search or patterns == "observed" else 2
     solver = draw(st.sampled_from(LIKELIHOOD_SOLVERS))
-    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, (0.0, 0.5)])) if solver != "newton-cg" else 0.0
+    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, (0.0, 0.5)])) if solver != "newton-cg" and not is_search else 0.0
+    if isinstance(patterns, PatternSearch) and not patterns.relax:  # what it cannot have is refused, see its tests
+        solver, feature_order = "auto", st.just(0)
     return {
         "max_order": order,
         "patterns": patterns,
@@ -292,7 +299,9 @@ def pipeline_cases(draw):
     kind = draw(st.sampled_from(["tags", "bare"] if encoding in ("bio", "bioes") else ["str", "unicode"]))
     n_extractors = draw(st.sampled_from([1, 1, 2]))
     parts = [draw(parts_of(n, outside_of(kind), len(LABELS[kind]))) for n in lengths]
-    settings = draw(parameters(False, {y for s in parts for _, y in s}, sigmas=(1.0, 0.5, (1.0, 0.5))))
+    settings = draw(parameters(False, {y for s in parts for _, y in s}, sigmas=(*SIGMAS[:3], SIGMAS[-1])))
+    if isinstance(settings["patterns"], PatternSearch):
+        settings |= {"patterns": "auto"}  # which goes with all features
     settings |= {"feature_order": draw(st.sampled_from([0, 0, 1, {"begin:": (0, 1)}, {"length": 1}]))}
     if draw(st.booleans()):
         settings |= {"l1_reg": 0.0}
@@ -652,5 +661,6 @@ CASES = {
     for case in (
         *(ChainCase, SegmentCase, PipelineCase, ExtractorCase),
         *(TrainingCase, StreamCase, RouteCase, ColumnCase, SpoiltCase, FileCase, ScoreCase),
+        PatternSearch,
     )
 }
