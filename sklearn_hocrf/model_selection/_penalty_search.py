@@ -33,7 +33,7 @@ __all__ = ["PenaltySearchCV"]
 
 LOOSEST = 1e-2  # tolerance of training in the first step
 SHRINKING = 0.7  # factor of the tolerance from step to step, down to ``tol``
-LEAST_GAIN = 0.1  # of steps, in units of ``tol`` and the score
+LEAST_GAIN = 0.5  # of steps, in units of ``tol`` and the score
 
 
 class _Step(NamedTuple):
@@ -101,7 +101,7 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         Greatest number of penalties tried, for each order.
     tol : float, default=1e-3
         Tolerance of training in the last steps; the first ones train less precisely. The search stops when two
-        steps in a row gain less than a tenth of this share of the score.
+        steps in a row gain less than half of this share of the score.
     refit : bool, default=True
         Whether to fit the estimator with the best penalties to all data.
     n_jobs : int or None, default=None
