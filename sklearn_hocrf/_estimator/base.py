@@ -730,24 +730,26 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         return float(np.average(fitted._are_right(decoded, truth), weights=token_weight))
 
     @available_if(_has_probabilities)
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+    def log_likelihood(self, X: Any, y: Any, *, unknown: str = "raise") -> np.ndarray:
         """Return log P(y given x) of each sequence, without the penalty.
 
         Parameters
         ----------
         X : as in :meth:`predict`
         y : as in :meth:`fit`
+        unknown : {"raise", "impossible"}, default="raise"
+            What a label is that did not occur in fit: an error, or a label of probability 0.
 
         Returns
         -------
         log_likelihood : ndarray of shape (n_sequences,)
             In nats; 0 for empty sequences, -inf where the model rules out y, as it does for segments longer than
-            ``max_segment_length_``.
+            ``max_segment_length_``, and for unknown labels with ``unknown="impossible"``.
 
         Raises
         ------
         ValueError
-            For a label that did not occur in fit.
+            For a label that did not occur in fit, with ``unknown="raise"``.
 
         Examples
         --------
@@ -767,8 +769,10 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         array([-2.15,  -inf])
         """
         fitted = self._as_fitted()
+        if unknown not in ("raise", "impossible"):
+            raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
         batch, form = read_sequences(fitted, X)
-        truth = fitted._read_truth(y, batch, form, unknown="raise")
+        truth = fitted._read_truth(y, batch, form, unknown="raise" if unknown == "raise" else "ignore")
         model = fitted._build_model()
         difference = model.log_score(batch, truth) - model.log_partition(batch, n_jobs=fitted.n_jobs)
         return np.minimum(difference, 0.0)  # rounding errors must not make a probability larger than 1

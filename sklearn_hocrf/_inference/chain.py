@@ -198,10 +198,11 @@ class ChainModel(Model):
 
     def _log_scores(self, batch, labelling):
         layout, scores = self.layout, np.empty(batch.n_tokens)
-        arcs = label_arcs(self.layout.automaton, batch.offsets, labelling)
+        arcs = label_arcs(self.layout.automaton, batch.offsets, np.maximum(labelling, 0))
         features, columns = layout.rows(batch), layout.arc_columns
         token_scores.label_scores(features, layout.pairs, self.pair_weights, arcs, columns, scores)
         scores += self.weighted_arcs.arc_score[arcs]
+        scores[labelling < 0] = -np.inf
         return scores, batch.lengths
 
     def _label_moves(self, plan, position, label):

@@ -172,7 +172,10 @@ class Model(metaclass=ABCMeta):
         return self._labelling(batch, codes, lengths)
 
     def log_score(self, batch: SequenceBatch, labelling) -> np.ndarray:
-        """Return the log potential of a labelling of each sequence, -inf where forbidden; shape (n_sequences,)."""
+        """Return the log potential of a labelling of each sequence; shape (n_sequences,).
+
+        It is -inf where forbidden, and where the code of a label is -1.
+        """
         scores, n_scores = self._log_scores(batch, labelling)
         return np.bincount(np.repeat(np.arange(len(batch)), n_scores), weights=scores, minlength=len(batch))
 

@@ -260,7 +260,9 @@ class SegmentModel(Model):
         return Segments(np.searchsorted(start, batch.offsets), start, start + lengths[start], codes[start])
 
     def _log_scores(self, batch, labelling):
-        scores = self.layout.segment_scores(batch, labelling, self.weights, self.weighted_arcs)
+        known = labelling._replace(codes=np.maximum(labelling.codes, 0))
+        scores = self.layout.segment_scores(batch, known, self.weights, self.weighted_arcs)
+        scores[labelling.codes < 0] = -np.inf
         return scores, np.diff(labelling.offsets)
 
     def _label_moves(self, plan, position, label):
