@@ -1,8 +1,9 @@
 """High-order conditional random fields for scikit-learn users.
 
 :class:`HighOrderCRF` gives each token of a sequence a label, :class:`HighOrderSemiCRF` cuts sequences into labelled
-segments. ``feature_extraction`` turns tokens into features, ``model_selection`` learns penalties, ``metrics`` evaluates
-predictions, ``inspection`` computes standard errors, ``datasets`` reads and generates data.
+segments. ``feature_extraction`` turns tokens into features, ``pipeline`` has pipelines with all methods of the
+estimators, ``model_selection`` learns penalties, ``metrics`` evaluates predictions, ``inspection`` computes standard
+errors, ``datasets`` reads and generates data.
 """
 
 from importlib import import_module
@@ -21,11 +22,12 @@ __all__ = [
     "inspection",
     "metrics",
     "model_selection",
+    "pipeline",
     "training",
 ]
 
 if TYPE_CHECKING:
-    from . import datasets, feature_extraction, inspection, metrics, model_selection, training
+    from . import datasets, feature_extraction, inspection, metrics, model_selection, pipeline, training
 else:
 
     def __getattr__(name):

@@ -48,7 +48,8 @@ MAY_IMPORT = {
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator"},
-    "__init__": TOOLS | ESTIMATORS | {"_version", "training", "model_selection"},
+    "pipeline": ESTIMATORS | {"_validation"},
+    "__init__": TOOLS | ESTIMATORS | {"_version", "training", "model_selection", "pipeline"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
 
@@ -62,7 +63,7 @@ OWNERS = {
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
     "matplotlib": {"model_selection"},  # of the extra "plot": imported when something is drawn
 }
-SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection"}
+SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "pipeline"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
     "_solvers": {"sklearn.utils.check_random_state"},

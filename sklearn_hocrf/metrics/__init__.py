@@ -11,7 +11,8 @@ The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
 * ``segment_f1_scorer``, ``segment_precision_scorer``, ``segment_recall_scorer``: exact runs of equal labels, including
   runs of "O", micro average;
 * ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, micro average;
-* ``segments_f1_scorer``: exact segments of lists of (start, stop, label), micro average.
+* ``segments_f1_scorer``: exact segments of lists of (start, stop, label), micro average;
+* ``log_likelihood_scorer``: mean log-likelihood per token. :class:`LogLikelihoodScorer` has its parameter.
 
 Choose by the form of y. The scorers of runs give no meaning to the text of a label: runs of "B-PER", of "I-PER" and of
 "O" would be segments of three labels. In lists of segments "O" is an ordinary label. For other parameters use
@@ -29,6 +30,7 @@ array([1., 1., 1.])
 
 from sklearn.metrics import make_scorer
 
+from ._likelihood import LogLikelihoodScorer
 from ._randomization import RandomizationTest, randomization_test
 from ._reports import segment_classification_report, token_classification_report
 from ._segment_scores import (
@@ -49,11 +51,13 @@ from ._token_scores import (
 )
 
 __all__ = [
+    "LogLikelihoodScorer",
     "PrecisionRecallF1",
     "RandomizationTest",
     "bio_f1_scorer",
     "bioes_f1_scorer",
     "extract_segments",
+    "log_likelihood_scorer",
     "randomization_test",
     "segment_classification_report",
     "segment_f1_score",
@@ -85,3 +89,4 @@ segment_recall_scorer = make_scorer(segment_recall_score)
 bio_f1_scorer = make_scorer(segment_f1_score, encoding="bio")
 bioes_f1_scorer = make_scorer(segment_f1_score, encoding="bioes")
 segments_f1_scorer = make_scorer(segment_f1_score, encoding="segments")
+log_likelihood_scorer = LogLikelihoodScorer()

@@ -24,6 +24,7 @@ from .._persistence import VersionMixin
 from .._settings import check
 from .._solvers import minimize_in_box, one_blas_thread
 from .._validation import check_sequence_weight, warn_user
+from .._validation._delegation import method_of_model
 from .._validation._sklearn import Interval, fit_context
 from ._fold import FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
@@ -386,17 +387,8 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         final = whole.steps[-1][1] if isinstance(whole, Pipeline) else whole
         if not callable(getattr(type(final), name, None)) and not callable(getattr(final, name, None)):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        method = getattr(final, name)  # an AttributeError of its own where this model does not have it
-        if best is None:
-            return self._not_fitted(name)
-        if hasattr(whole, name):
-            return getattr(whole, name)
-
-        def with_transformed(X, *args, **options):
-            X = whole[:-1].transform(X) if len(whole.steps) > 1 else X
-            return method(X, *args, **options)
-
-        return with_transformed
+        method = method_of_model(whole, name)  # an AttributeError of its own where this model does not have it
+        return self._not_fitted(name) if best is None else method
 
     def _not_fitted(self, name: str) -> Callable:
         def refuse(*_, **__):

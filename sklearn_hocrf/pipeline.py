@@ -1,0 +1,136 @@
+"""Pipelines that pass on all methods of the estimators.
+
+scikit-learn's :class:`~sklearn.pipeline.Pipeline` passes on only the methods that scikit-learn knows. With
+:class:`SequencePipeline` one calls ``pipe.predict_marginals(X)`` with the X of ``pipe.fit``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import sklearn.pipeline
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+
+from ._validation._delegation import method_of_model
+from .crf import HighOrderCRF
+from .semicrf import HighOrderSemiCRF
+
+__all__ = ["SequencePipeline", "make_pipeline"]
+
+
+class SequencePipeline(Pipeline):
+    """A scikit-learn pipeline that also has the methods which only our estimators have.
+
+    These are ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``,
+    ``segment_marginals`` and all others that answer questions about X. X goes through the other steps first; what else
+    is given goes to the last step as it is, and the result is that of the last step. A method is there only if the last
+    step has it. A search as last step answers by its best estimator.
+
+    Everything else is as in :class:`~sklearn.pipeline.Pipeline`. Slices such as ``pipe[:-1]``, clones, and the
+    ``best_estimator_`` of a search over such a pipeline are again of this class.
+
+    Parameters
+    ----------
+    steps : list of (str, estimator)
+        Names and estimators, in order; "passthrough" in place of an estimator leaves a step out.
+    transform_input : list of str, default=None
+        Metadata of ``fit`` that the steps transform, too; see :class:`~sklearn.pipeline.Pipeline`.
+    memory : str or object with the interface of joblib.Memory, default=None
+        Where fitted transformers are cached.
+    verbose : bool, default=False
+        Whether to print the time that each step takes.
+
+    See Also
+    --------
+    make_pipeline : Names the steps by itself.
+
+    Notes
+    -----
+    A search passes on scikit-learn's methods alone: ``search.predict(X)``, but
+    ``search.best_estimator_.predict_marginals(X)``. :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` passes on
+    all. Metadata routing does not concern the additional methods.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+    >>> from sklearn_hocrf.pipeline import SequencePipeline
+    >>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> pipe = SequencePipeline([("features", SequenceFeatureExtractor()), ("crf", HighOrderCRF())]).fit(X, y)
+    >>> pipe.predict_marginals([["the", "man"]])[0].argmax(axis=1)
+    array([1, 2])
+    >>> pipe.pattern_marginals([["the", "man"]], [("DET", "NOUN")])[0].round(1)
+    array([[0. ],
+           [0.7]])
+    >>> hasattr(pipe, "predict_segments")  # of HighOrderSemiCRF
+    False
+    """
+
+    if TYPE_CHECKING:  # the methods are made below
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+def _questions(estimator):
+    """Return the names of an estimator's methods that answer about X and that Pipeline lacks."""
+    names = [name for name in dir(estimator) if not name.startswith("_") and not hasattr(Pipeline, name)]
+    methods = {name: getattr(estimator, name) for name in names if inspect.isroutine(getattr(estimator, name))}
+    about_X = [name for name, method in methods.items() if list(inspect.signature(method).parameters)[1:2] == ["X"]]
+    return [name for name in about_X if name != "partial_fit"]  # which trains
+
+
+def _passed_on(name, estimator):
+    """Return a method of pipelines that asks the last step, with the signature of an estimator's method."""
+    question = getattr(estimator, name)
+
+    @functools.wraps(question)
+    def method(self, X, *args, **options):
+        return method_of_model(self, name)(X, *args, **options)
+
+    first_line = (inspect.getdoc(question) or f"Return {name} of X.").split("\n")[0]  # python -OO has no docstrings
+    method.__doc__ = (
+        f"{first_line}\n\nX goes through the other steps first. Parameters and result are those of the last step's\n"
+        f":meth:`~sklearn_hocrf.{estimator.__name__}.{name}`."
+    )
+    method.__module__, method.__qualname__ = __name__, f"{SequencePipeline.__name__}.{name}"
+    return available_if(lambda self: method_of_model(self, name))(method)
+
+
+for _estimator in (HighOrderSemiCRF, HighOrderCRF):  # the second one documents what both have
+    for _name in _questions(_estimator):
+        setattr(SequencePipeline, _name, _passed_on(_name, _estimator))
+
+
+def make_pipeline(
+    *steps: Any, memory: Any = None, transform_input: list[str] | None = None, verbose: bool = False
+) -> SequencePipeline:
+    """Return a :class:`SequencePipeline` whose steps have the names of their classes, in lower case.
+
+    Parameters
+    ----------
+    *steps : estimators
+        Transformers, and the model at the end.
+    memory, transform_input, verbose
+        As in :class:`SequencePipeline`.
+
+    Returns
+    -------
+    pipeline : SequencePipeline
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+    >>> from sklearn_hocrf.pipeline import make_pipeline
+    >>> pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
+    >>> list(pipe.named_steps)
+    ['sequencefeatureextractor', 'highordercrf']
+    >>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> pipe.fit(X, y).log_likelihood(X, y).round(1)
+    array([-0.5, -0.4])
+    """
+    named = sklearn.pipeline.make_pipeline(*steps).steps
+    return SequencePipeline(named, transform_input=transform_input, memory=memory, verbose=verbose)

@@ -1,0 +1,329 @@
+"""Pipelines that pass on all methods of the estimators, and the likelihood as a score of searches."""
+
+import inspect
+import pickle
+import subprocess
+import sys
+import traceback
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.metrics import LogLikelihoodScorer, log_likelihood_scorer
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.pipeline import SequencePipeline, make_pipeline
+
+X = [["Ann", "Lee", "met", "Bob"], ["met", "Ann"], ["Bob", "met", "Lee"], ["Ann", "met", "Ann", "Lee"]] * 3
+Y = [["B-P", "I-P", "O", "B-P"], ["O", "B-P"], ["B-P", "O", "B-P"], ["B-P", "O", "B-P", "I-P"]] * 3
+QUESTIONS = {
+    "predict": (),
+    "predict_proba": (),
+    "predict_marginals": (),
+    "log_likelihood": (Y,),
+    "pattern_marginals": ([("P", "O")],),
+    "predict_segments": (),
+    "segment_marginals": (0.01,),
+}
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    return make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def segmenter():
+    return make_pipeline(
+        SequenceFeatureExtractor(), SegmentFeatureExtractor(encoding="bio"), HighOrderSemiCRF(encoding="bio")
+    ).fit(X, Y)
+
+
+def assert_same(one, other):
+    assert len(one) == len(other)
+    for ours, theirs in zip(one, other, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+# --- the methods ------------------------------------------------------------------------------------------------------
+
+
+def test_every_question_of_the_last_step_is_answered(segmenter):
+    features, crf = segmenter[:-1], segmenter[-1]
+    for name, rest in QUESTIONS.items():
+        answer = getattr(segmenter, name)(X, *rest)
+        assert_same(answer, getattr(crf, name)(features.transform(X), *rest))
+    assert_same(segmenter.segment_marginals(X=X, threshold=0.3), segmenter.segment_marginals(X, 0.3))
+
+
+def test_methods_are_those_of_the_last_step(tagger):
+    assert not hasattr(tagger, "predict_segments")
+    assert not hasattr(tagger, "partial_fit")
+    assert hasattr(make_pipeline(HighOrderSemiCRF()), "predict_segments")
+    hinge = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(objective="hinge"))
+    assert hasattr(hinge, "predict")
+    with pytest.raises(AttributeError) as caught:
+        hinge.predict_marginals(X)
+    assert "objective='hinge'" in "".join(traceback.format_exception(caught.value))  # the last cause has the reason
+    for pipe in make_pipeline(SequenceFeatureExtractor()), SequencePipeline([]), make_pipeline("passthrough"):
+        assert not hasattr(pipe, "log_likelihood")
+
+
+def test_new_methods_of_the_estimators_come_by_themselves():
+    program = (
+        "import sys\n"
+        "from sklearn_hocrf import HighOrderCRF\n"
+        "assert 'sklearn.pipeline' not in sys.modules\n"  # estimators do without
+        "HighOrderCRF.entropy = lambda self, X, *, of='sequence': (X, of)\n"
+        "HighOrderCRF.describe = lambda self, depth=1: depth\n"  # no question about X
+        "from sklearn_hocrf.pipeline import make_pipeline\n"
+        "pipe = make_pipeline(HighOrderCRF())\n"
+        "assert pipe.entropy([1], of='token') == ([1], 'token')\n"
+        "assert not hasattr(pipe, 'describe')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_help_names_methods_and_parameters():
+    assert "threshold" in inspect.signature(SequencePipeline.segment_marginals).parameters
+    assert "HighOrderSemiCRF.segment_marginals" in SequencePipeline.segment_marginals.__doc__
+    assert "HighOrderCRF.log_likelihood" in SequencePipeline.log_likelihood.__doc__
+    assert "predict_marginals" in dir(SequencePipeline)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+DICTS = [[{"w": word} for word in sequence] for sequence in X]
+
+
+@pytest.mark.parametrize("before", [[], ["passthrough"], ["passthrough", None], [SequenceFeatureExtractor(), None]])
+def test_steps_that_do_nothing(before):
+    data = X if len(before) and isinstance(before[0], SequenceFeatureExtractor) else DICTS
+    steps = [(f"s{number}", step) for number, step in enumerate(before)]
+    pipe = SequencePipeline([*steps, ("crf", HighOrderCRF())]).fit(data, Y)
+    given = clone(before[0]).fit_transform(data) if data is X else data
+    assert_same(pipe.predict_marginals(data), HighOrderCRF().fit(given, Y).predict_marginals(given))
+
+
+def test_before_fit():
+    for before in ([], ["passthrough"], [SequenceFeatureExtractor()]):
+        with pytest.raises(NotFittedError):
+            make_pipeline(*before, HighOrderCRF()).predict_marginals(DICTS)
+    batch = SequenceFeatureExtractor().fit_transform(X)
+    fitted_inside = GridSearchCV(HighOrderCRF().fit(batch, Y), {"max_order": [1]}, cv=2)
+    with pytest.raises(NotFittedError):
+        make_pipeline(fitted_inside).predict_marginals(batch)
+
+
+def test_a_search_as_last_step():
+    grid = GridSearchCV(HighOrderCRF(), {"sigma_reg": [0.5, 1]}, cv=2)
+    for search in grid, PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=1):
+        pipe = make_pipeline(SequenceFeatureExtractor(), search)
+        assert hasattr(pipe, "predict_marginals")
+        assert not hasattr(pipe, "predict_segments")
+        pipe.fit(X, Y)
+        best, batch = pipe[-1].best_estimator_, pipe[:-1].transform(X)
+        assert_same(pipe.predict_marginals(X), best.predict_marginals(batch))
+        assert_same(pipe.pattern_marginals(X, [("O",)]), best.pattern_marginals(batch, [("O",)]))
+    pipe = make_pipeline(SequenceFeatureExtractor(), clone(grid).set_params(refit=False)).fit(X, Y)
+    assert not hasattr(pipe, "predict_marginals")
+
+
+def test_a_pipeline_as_last_step(tagger):
+    inner = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
+    nested = make_pipeline("passthrough", GridSearchCV(inner, {"highordercrf__max_order": [1]}, cv=2)).fit(X, Y)
+    assert_same(nested.predict_marginals(X), tagger.predict_marginals(X))
+    around = PenaltySearchCV(inner, cv=2, max_steps=1).fit(X, Y)
+    assert type(around.best_estimator_) is SequencePipeline
+    assert_same(around.predict_marginals(X), around.best_estimator_.predict_marginals(X))
+    plain = sklearn_make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
+    assert_same(make_pipeline(plain).fit(X, Y).predict_marginals(X), tagger.predict_marginals(X))
+
+
+# --- among scikit-learn's tools ---------------------------------------------------------------------------------------
+
+
+def test_names_memory_and_slices(segmenter, tmp_path):
+    assert list(segmenter.named_steps) == [
+        "sequencefeatureextractor",
+        "segmentfeatureextractor",
+        "highordersemicrf",
+    ]
+    assert type(segmenter[:-1]) is SequencePipeline
+    assert type(clone(segmenter)) is SequencePipeline
+    cached = clone(segmenter).set_params(memory=str(tmp_path)).fit(X, Y)
+    assert_same(cached.segment_marginals(X), segmenter.segment_marginals(X))
+    given = make_pipeline(HighOrderCRF(), memory="m", verbose=True, transform_input=["a"]).get_params(deep=False)
+    assert {name: given[name] for name in ("memory", "verbose", "transform_input")} == {
+        "memory": "m",
+        "verbose": True,
+        "transform_input": ["a"],
+    }
+
+
+def test_pickles(segmenter):
+    restored = pickle.loads(pickle.dumps(segmenter))
+    assert_same(restored.segment_marginals(X), segmenter.segment_marginals(X))
+
+
+def test_files_of_skops():
+    skops = pytest.importorskip("skops.io", reason="skops is absent")
+    pipe = make_pipeline(SequenceFeatureExtractor([(("w", 0),)]), HighOrderCRF()).fit(X, Y)
+    data = skops.dumps(pipe)
+    restored = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    assert type(restored) is SequencePipeline
+    assert_same(restored.predict_marginals(X), pipe.predict_marginals(X))
+
+
+def test_grid_search():
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
+    grid = {"highordercrf__sigma_reg": [0.5, 2], "sequencefeatureextractor__min_count": [1, 2]}
+    search = GridSearchCV(pipe, grid, cv=3, scoring=log_likelihood_scorer).fit(X, Y)
+    best = search.best_estimator_
+    assert type(best) is SequencePipeline
+    expected = clone(pipe).set_params(**search.best_params_).fit(X, Y)
+    assert_same(best.predict_marginals(X), expected.predict_marginals(X))
+    assert (np.isfinite(search.cv_results_["mean_test_score"])).all()
+
+
+class Scaled(TransformerMixin, BaseEstimator):
+    """Asks for metadata in ``fit``."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        assert sample_weight is not None
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_metadata_routing():
+    weight = np.arange(len(X)) % 3 + 1.0
+    without = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, Y, highordercrf__sample_weight=weight)
+    with config_context(enable_metadata_routing=True):
+        crf = HighOrderCRF().set_fit_request(sample_weight=True)
+        pipe = make_pipeline(Scaled().set_fit_request(sample_weight=True), SequenceFeatureExtractor(), crf)
+        pipe.fit(X, Y, sample_weight=weight)
+        assert_same(pipe.predict_marginals(X), without.predict_marginals(X))
+        assert_same(pipe.pattern_marginals(X, [("O",)]), without.pattern_marginals(X, [("O",)]))
+
+
+# --- the likelihood as a score ----------------------------------------------------------------------------------------
+
+
+def test_score_is_the_mean_per_token(tagger, segmenter):
+    n_tokens = sum(map(len, Y))
+    plain = Pipeline(tagger.steps)
+    nested = make_pipeline(GridSearchCV(plain, {"highordercrf__max_order": [1]}, cv=2)).fit(X, Y)
+    for model, inner in (tagger, tagger), (plain, tagger), (nested, tagger), (segmenter, segmenter):
+        assert log_likelihood_scorer(model, X, Y) == pytest.approx(inner.log_likelihood(X, Y).sum() / n_tokens)
+    weight = np.array([2.0, *[0.0] * 10, 1.0])
+    expected = weight @ tagger.log_likelihood(X, Y) / (weight @ [len(labels) for labels in Y])
+    assert log_likelihood_scorer(tagger, X, Y, sample_weight=weight) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_forms_of_y(as_array):
+    grid = np.random.default_rng(0).normal(size=(6, 4, 3))
+    labels = np.arange(24).reshape(6, 4) % 3
+    crf = HighOrderCRF().fit(grid, labels)
+    given = labels if as_array else labels.tolist()
+    assert log_likelihood_scorer(crf, grid, given) == pytest.approx(crf.log_likelihood(grid, labels).sum() / 24)
+    table, names = grid.reshape(-1, 3), np.array(["one", "two", "three"])[labels.ravel()]
+    crf = HighOrderCRF().fit(table, names)
+    given = names if as_array else names.tolist()
+    assert log_likelihood_scorer(crf, table, given) == pytest.approx(crf.log_likelihood(table, names).mean())
+
+
+def test_lists_of_segments():
+    segments = [[(0, 2, "P"), (2, 3, "O"), (3, 4, "P")], [(0, 1, "O"), (1, 2, "P")]] * 3
+    crf = HighOrderSemiCRF(encoding="segments").fit(DICTS[:2] * 3, segments)
+    expected = crf.log_likelihood(DICTS[:2] * 3, segments).sum() / 18
+    assert log_likelihood_scorer(crf, DICTS[:2] * 3, segments) == pytest.approx(expected)
+    new = [*segments[:5], [(0, 1, "Q"), (1, 2, "P")]]
+    with pytest.warns(UserWarning, match="1 of 6 sequences"):
+        assert log_likelihood_scorer(crf, DICTS[:2] * 3, new) == -np.inf
+
+
+@pytest.mark.parametrize("encoding", [None, "runs", "bio"])
+def test_impossible_labellings(encoding):
+    labels = [["P" if tag != "O" else "O" for tag in tags] for tags in Y] if encoding == "runs" else Y
+    crf = HighOrderCRF() if encoding is None else HighOrderSemiCRF(encoding=encoding)
+    crf.fit(DICTS, labels)
+    unknown = "B-X" if encoding != "runs" else "X"
+    new = [labels[0], [], [labels[2][0], unknown, labels[2][2]], [unknown] * 4]
+    data = [DICTS[0], [], DICTS[2], DICTS[3]]
+    with pytest.raises(ValueError, match="unknown label"):
+        crf.log_likelihood(data, new)
+    found = crf.log_likelihood(data, new, unknown="impossible")
+    assert found.tolist() == [*crf.log_likelihood(data[:2], new[:2]).tolist(), -np.inf, -np.inf]
+    with pytest.warns(UserWarning, match="2 of 4 sequences have probability 0.*-inf"):
+        assert log_likelihood_scorer(crf, data, new) == -np.inf
+    with pytest.warns(UserWarning, match="2 of 4 sequences have probability 0.*-5 a token"):
+        score = LogLikelihoodScorer(floor=-5)(crf, data, new)
+    assert score == pytest.approx((found[0] - 5 * 7) / 11)
+    counted = log_likelihood_scorer(crf, data, new, sample_weight=[1, 1, 0, 0])  # and no warning
+    assert counted == pytest.approx(found[0] / 4)
+
+
+def test_forbidden_sequences():
+    crf = HighOrderSemiCRF(encoding="bio").fit(DICTS, Y)
+    with pytest.warns(UserWarning, match="1 of 2 sequences"):
+        assert log_likelihood_scorer(crf, DICTS[:2], [["B-P", "I-P", "I-P", "I-P"], Y[1]]) == -np.inf
+
+
+def test_no_sequence_counts_as_less_than_the_floor(tagger):
+    found = tagger.log_likelihood(X, Y)
+    lengths = np.array([len(labels) for labels in Y])
+    floor = np.median(found / lengths)
+    expected = np.maximum(found, floor * lengths).sum() / lengths.sum()
+    assert LogLikelihoodScorer(floor=floor)(tagger, X, Y) == pytest.approx(expected)
+    assert expected > found.sum() / lengths.sum()
+
+
+def test_scores_of_folds():
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
+    scores = cross_val_score(pipe, X, Y, cv=3, scoring=log_likelihood_scorer)
+    assert scores[0] == pytest.approx(log_likelihood_scorer(clone(pipe).fit(X[4:], Y[4:]), X[:4], Y[:4]))
+    new = [*Y[:-1], ["B-Q", "O", "B-Q", "I-P"]]  # no training part of the last fold has it
+    with pytest.warns(UserWarning, match="1 of 4 sequences"):
+        assert np.isfinite(cross_val_score(pipe, X, new, cv=3, scoring=LogLikelihoodScorer(floor=-10))).all()
+
+
+def test_routed_sample_weight():
+    weight = np.arange(len(X)) % 3 + 1.0
+    batch = SequenceFeatureExtractor().fit_transform(X)
+    with config_context(enable_metadata_routing=True):
+        scoring = LogLikelihoodScorer().set_score_request(sample_weight=True)
+        crf = HighOrderCRF().set_fit_request(sample_weight=False)
+        found = cross_validate(crf, batch, Y, cv=3, scoring=scoring, params={"sample_weight": weight})
+        with pytest.raises(ValueError, match="sample_weight"):
+            cross_validate(crf, batch, Y, cv=3, scoring=LogLikelihoodScorer(), params={"sample_weight": weight})
+    expected = log_likelihood_scorer(HighOrderCRF().fit(batch[4:], Y[4:]), batch[:4], Y[:4], sample_weight=weight[:4])
+    assert found["test_score"][0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("floor", [0, 1.0, -np.inf, np.nan, "low"])
+def test_refused_floors(floor):
+    with pytest.raises(ValueError, match="floor must be"):
+        LogLikelihoodScorer(floor=floor)
+
+
+def test_refused_uses(tagger):
+    with pytest.raises(AttributeError, match="log_likelihood"):
+        log_likelihood_scorer(SequenceFeatureExtractor().fit(X), X, Y)
+    for data, labels, weight in ([[], X[0]], [[], Y[0]], [1, 0]), ([], [], None):
+        with pytest.raises(ValueError, match="no tokens of positive weight"):
+            log_likelihood_scorer(tagger, data, labels, sample_weight=weight)
+    with pytest.raises(ValueError, match="unknown must be"):
+        tagger.log_likelihood(X, Y, unknown="ignore")
+    assert repr(pickle.loads(pickle.dumps(LogLikelihoodScorer(floor=-3)))) == "LogLikelihoodScorer(floor=-3)"
+    assert repr(log_likelihood_scorer) == "LogLikelihoodScorer()"
