@@ -26,7 +26,7 @@ from .._structure.tied_weights import tie_weights
 __all__ = ["Fold", "FoldStep"]
 
 RESIDUAL = 0.03  # of the linear system, relative to its right side
-MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system
+MOST_PRODUCTS = 200  # of the Hessian with vectors, for one linear system
 # What is left to go in training changes the loss by so much, to first order; the loss is corrected for it. Where it is
 # more than this share of the loss, the second order counts, too, and training goes on with a finer tolerance.
 MOST_CORRECTION = 0.02
