@@ -26,7 +26,7 @@ from .._structure.tied_weights import tie_weights
 __all__ = ["Fold", "FoldStep"]
 
 RESIDUAL = 0.03  # of the linear system, relative to its right side
-MOST_PRODUCTS = 200  # of the Hessian with vectors, for one linear system
+MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step goes on with what is left
 # What is left to go in training changes the loss by so much, to first order; the loss is corrected for it. Where it is
 # more than this share of the loss, the second order counts, too, and training goes on with a finer tolerance.
 MOST_CORRECTION = 0.02
@@ -41,7 +41,7 @@ class FoldStep(NamedTuple):
     accuracy: float  # share of the held-out tokens that are predicted correctly
     n_passes: int  # over the training part
     seconds: float
-    converged: bool  # both training and the linear system
+    converged: bool  # of training
 
 
 class Fold:
@@ -109,7 +109,7 @@ class Fold:
             report = solver.solve(self._training, L2(precision), self._u, self._curvature)
             self._u = report.w
             loss, slope = self._held_out.value_gradient(self._ties.widen(self._u))
-            self._v, is_solved = self._adjoint(self._ties.narrow(slope), residual)  # the transpose of widen, too
+            self._v = self._adjoint(self._ties.narrow(slope), residual)  # narrow is the transpose of widen, too
             correction = float(self._v @ (self._training.gradient(self._u) + precision * self._u))
             if abs(correction) <= MOST_CORRECTION * loss:
                 break
@@ -121,20 +121,19 @@ class Fold:
             self._accuracy(self._ties.widen(self._u)),
             self._training.n_passes - passes,
             time.perf_counter() - begun,
-            report.converged and is_solved,
+            report.converged,
         )
 
     def _adjoint(self, slope, residual):
-        """Return v, which the Hessian of the penalised training objective maps to ``slope``, and whether it does."""
+        """Return v, which the Hessian of the penalised training objective maps to ``slope``, to a residual."""
         if not len(slope):
-            return slope, True
+            return slope
 
         def product(direction):
             return self._training.hessp(self._u, direction) + self._precision * direction
 
         hessian, inverse = (_operator(len(slope), times) for times in (product, self._curvature.solve))
-        v, n_missing = cg(hessian, slope, x0=self._v, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)
-        return v, n_missing == 0
+        return cg(hessian, slope, x0=self._v, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)[0]
 
 
 def _operator(size, times):

@@ -354,7 +354,7 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         unfinished = sum(not answer.converged for answer in answers)
         if unfinished:
             warn_user(
-                f"the weights of a fold, or their derivatives, did not converge {unfinished} times in {len(answers)}: "
+                f"the weights of a fold did not converge {unfinished} times in {len(answers)}: "
                 f"scores and gradients are less exact: increase max_iter (now {self._final.max_iter})",
                 ConvergenceWarning,
             )
