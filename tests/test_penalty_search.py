@@ -266,16 +266,19 @@ def test_best_step_need_not_be_the_last():
 
 @pytest.mark.parametrize("sigma", [30.0, 100.0])
 def test_starts_far_away(sigma):
-    """From weak penalties, where loose training says least, scores are true, and the search goes on to better ones."""
+    """From weak penalties, where loose training says least, scores are near the truth, and the search gets away.
+
+    Without finer training the first score is too good by more than half of it.
+    """
     splits = list(KFold(3).split(X))
     crf = HighOrderCRF(2, sigma_reg=sigma, max_iter=5000)
     search = PenaltySearchCV(crf, cv=splits, refit=False, max_steps=40).fit(X, Y)
     groups, folds = folds_of(CHAIN, splits)
     scores = search.cv_results_["mean_test_score"]
-    for step in 0, search.best_index_:
+    for step, error in (0, 0.15), (search.best_index_, 0.05):
         log_sigma = np.log([search.cv_results_["params"][step]["sigma_reg"][key] for key in groups.keys])
         truth = np.mean([fold.step(log_sigma, EXACT).score for fold in folds])
-        assert scores[step] == pytest.approx(truth, rel=0.02)
+        assert scores[step] == pytest.approx(truth, rel=error)
     assert search.best_score_ > -1.0 > 3.0 + scores[0]
 
 
