@@ -279,7 +279,8 @@ def test_starts_far_away(sigma):
         log_sigma = np.log([search.cv_results_["params"][step]["sigma_reg"][key] for key in groups.keys])
         truth = np.mean([fold.step(log_sigma, EXACT).score for fold in folds])
         assert scores[step] == pytest.approx(truth, rel=error)
-    assert search.best_score_ > -1.0 > 3.0 + scores[0]
+    assert search.best_score_ > 0.5 * scores[0]  # where it ends depends on the way, as there are several optima
+    assert search.best_index_ >= 3
 
 
 def test_sample_weight_counts_in_folds_score_and_refit():
