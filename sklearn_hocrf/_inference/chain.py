@@ -14,7 +14,7 @@ from .._kernels import chain, chain_log, feature_matching, token_scores
 from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import label_arcs
 from .model import Model
-from .passes import SMALL_STEP, DecodePass, MarginalPass, refuse_impossible
+from .passes import SMALL_STEP, DecodePass, MarginalPass
 from .schedule import Plan, Schedule, lanes_of
 
 __all__ = ["ChainDecodePass", "ChainModel", "ChainPass", "ChainPlan"]
@@ -55,7 +55,9 @@ class ChainPass(MarginalPass):
 
     def _score(self, tile):
         if self.moves is None:
-            return self._score_tokens(tile)
+            scores = self._score_tokens(tile)
+            self._forbid_labels(tile, scores)
+            return scores
         n_columns, lanes, model = self.layout.pairs.n_columns, lanes_of(tile), self.model
         n_rows = int(tile.rows[-1]) * n_columns
         scores, values = self.scores(tile), self.workspace("values", n_rows, lanes)
@@ -63,6 +65,7 @@ class ChainPass(MarginalPass):
         token_scores.score_rows(self.plan.token_features, self.layout.pairs, *weights, tile, values)
         scores[:, :lanes] = values
         feature_matching.perturb(tile, n_columns, *self.moves, SMALL_STEP, scores)
+        self._forbid_labels(tile, scores)
         return scores
 
     def _tile_tables(self, tile):
@@ -103,7 +106,9 @@ class ChainPass(MarginalPass):
             alpha, log_scale = self._forward_log_tile(tile, carry)[2:]
             carry = alpha[-1].copy()
             log_z += log_scale.real
-            refuse_impossible([sequence], [log_z])
+            self._refuse_impossible(sequence, log_z)
+            if log_z == -np.inf:
+                break
         self.log_z[sequence] = log_z
         return task, checkpoints
 
@@ -154,6 +159,7 @@ class ChainDecodePass(DecodePass):
         scores = self._score_tokens(tile)
         if self.add_costs is not None:
             self.add_costs(self, tile)
+        self._forbid_labels(tile, scores)
         varying_log = self._varying_scores(tile, scores)
         n_states, n_blocks = len(carry), len(tile.length)
         beta = self._table("alpha", tile, n_states, n_blocks)
@@ -179,15 +185,15 @@ class ChainModel(Model):
     plan_class, pass_class, decode_pass_class = ChainPlan, ChainPass, ChainDecodePass
     lowest_log = chain.LOWEST_LOG
 
-    def marginals(self, batch, n_jobs=None):
-        table = self._column_marginals(batch, self.layout.automaton.n_labels, n_jobs)
+    def marginals(self, batch, n_jobs=None, mask=None):
+        table = self._column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)
         np.clip(table, 0.0, None, out=table)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
-    def pattern_marginals(self, batch, patterns, n_jobs=None):
+    def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
         # the patterns become score columns of weight 0 in a copy of the model: they change nothing but are counted
         layout, columns = self.layout.with_columns([(tuple(pattern), BEGIN) for pattern in patterns])
-        marginals = self._with_layout(layout)._column_marginals(batch, layout.pairs.n_columns, n_jobs)
+        marginals = self._with_layout(layout)._column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, columns], 0.0, 1.0)
 
     def label_codes(self, labelling):

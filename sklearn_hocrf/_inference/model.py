@@ -12,6 +12,7 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
+from .._data.masks import Mask
 from .._structure.weighted_arcs import weighted_arcs
 from .passes import (
     SMALL_STEP,
@@ -38,7 +39,8 @@ class Expectations(NamedTuple):
 class Model(metaclass=ABCMeta):
     """A model with numbers in it.
 
-    Its questions raise a ValueError if the model forbids every labelling of a sequence.
+    Its questions raise a ValueError if the model forbids every labelling of a sequence. With a mask, they are asked
+    given that the labelling is among those that it lets through.
 
     Parameters
     ----------
@@ -71,9 +73,10 @@ class Model(metaclass=ABCMeta):
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > self.lowest_log)
 
-    def plan(self, batch: SequenceBatch):
+    def plan(self, batch: SequenceBatch, mask: Mask | None = None):
         """Return how a batch is cut, for questions to this model and others of its layout."""
-        return self.plan_class(self.layout, batch, self.schedule)
+        plan = self.plan_class(self.layout, batch, self.schedule)
+        return plan if mask is None else plan.masked(mask)
 
     def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
         """Return partition functions and expected counts."""
@@ -150,23 +153,26 @@ class Model(metaclass=ABCMeta):
         return np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
 
     def log_partition(self, batch: SequenceBatch, n_jobs=None, plan: Plan | None = None) -> np.ndarray:
-        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,)."""
+        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
+
+        With a masked plan, the sum goes over the possible labellings alone.
+        """
         plan = self.plan(batch) if plan is None else plan
         log_z = np.zeros(plan.n_sequences)
         self._run_all(plan, n_jobs, lambda: None, log_z)
         return log_z
 
     @abstractmethod
-    def marginals(self, batch: SequenceBatch, n_jobs=None) -> np.ndarray:
+    def marginals(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
         """Return P(token t has label y); shape (N, n_labels), rows sum to 1."""
 
     @abstractmethod
-    def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None) -> np.ndarray:
+    def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None, mask=None) -> np.ndarray:
         """Return P(an occurrence of a pattern ends with token t); shape (N, n_given)."""
 
-    def decode(self, batch: SequenceBatch, n_jobs=None):
+    def decode(self, batch: SequenceBatch, n_jobs=None, mask=None):
         """Return the most probable labelling; ties go to the lowest label, then to the shortest segment."""
-        plan = self.plan(batch)
+        plan = self.plan(batch, mask)
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
         run_all(plan, n_jobs, lambda workspace: self.decode_pass_class(workspace, self, plan, codes, lengths))
         return self._labelling(batch, codes, lengths)
@@ -199,9 +205,9 @@ class Model(metaclass=ABCMeta):
         """Return the model under a layout of more columns, where weights keep their places."""
         return type(self)(layout, self.weights, schedule=self.schedule)
 
-    def _column_marginals(self, batch, n_columns, n_jobs) -> np.ndarray:
+    def _column_marginals(self, batch, n_columns, n_jobs, mask) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
-        plan, table = self.plan(batch), np.empty((batch.n_tokens, n_columns))
+        plan, table = self.plan(batch, mask), np.empty((batch.n_tokens, n_columns))
         self._run_all(plan, n_jobs, lambda: ColumnMarginals(table), np.zeros(len(batch)))
         return table
 

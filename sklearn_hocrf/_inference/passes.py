@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze
-from .._kernels import chain, token_scores
+from .._kernels import chain, masks, token_scores
 from .._structure.weighted_arcs import weighted_arcs
 from .schedule import Plan, Task, Tile, Workspace, add_up, in_order, lane_kind_of, lanes_of
 
@@ -147,6 +147,11 @@ class BasePass(metaclass=ABCMeta):
         token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)
         return scores
 
+    def _forbid_labels(self, tile: Tile, scores: np.ndarray) -> None:
+        """Give labels that the plan's mask rules out the score -inf."""
+        if self.plan.mask is not None:
+            masks.forbid_labels(tile, self.layout.pairs.n_columns, self.plan.mask.allowed, scores)
+
     def _varying_scores(self, tile: Tile, scores: np.ndarray) -> np.ndarray:
         """Return the log scores of varying arcs."""
         varying_log = self._varying(tile)
@@ -231,6 +236,11 @@ class MarginalPass(BasePass):
         alive = filled & (suspect[:, :lanes] == 0)
         self.log_z[task.sequences[alive]] = log_z[:, :lanes][alive]
         return alive, checkpoints
+
+    def _refuse_impossible(self, sequence, log_z) -> None:
+        """Raise unless log Z of a sequence is finite, or the plan expects impossible ones and this is one."""
+        if not (self.plan.may_be_impossible and log_z == -np.inf):
+            refuse_impossible([sequence], [log_z])
 
     def _weight(self, sequences):
         if self.sequence_weight is None:

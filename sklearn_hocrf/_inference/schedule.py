@@ -25,6 +25,7 @@ from joblib import effective_n_jobs
 
 from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures
+from .._data.masks import Mask
 from .._kernels import chain
 
 __all__ = ["Plan", "Schedule", "Task", "Tile", "Workspace", "add_up", "in_order", "lane_kind_of", "lanes_of"]
@@ -142,6 +143,10 @@ class Plan:
         Where kernels find the weights of the tokens' features.
     row_size : int
         About how many floating point numbers the tables hold for one position of one lane.
+    mask : Mask or None
+        What labellings are possible; None stands for all.
+    may_be_impossible : bool
+        Whether sequences without any possible labelling have a log Z of -inf, and are not an error.
     calls_are_long : bool
         Whether a call of a kernel may take longer than users want to wait after Ctrl-C.
     halt : Event
@@ -150,6 +155,8 @@ class Plan:
 
     default_schedule: ClassVar[Schedule] = Schedule()
     row_size: int
+    mask: Mask | None = None
+    may_be_impossible = False
     calls_are_long = False
     halt = Event()
 
@@ -244,6 +251,12 @@ class Plan:
         workspace.halt = self.halt
         yield workspace
         self._spare_workspaces.append(workspace)
+
+    def masked(self, mask: Mask | None, may_be_impossible: bool = False):
+        """Return the plan of the same batch where a mask says which labellings are possible."""
+        plan = copy.copy(self)
+        plan.mask, plan.may_be_impossible = mask and mask.frozen(), may_be_impossible
+        return plan
 
     def without_dense_table(self):
         """Return the plan with features that find all weights among the pairs: its models need no dense table."""

@@ -15,10 +15,10 @@ from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.encodings import token_labels
 from .._data.segments import BAG, END_OF_SEGMENT, Segments
-from .._kernels import segment, segment_feature_matching, segment_log, segment_scores, token_scores
+from .._kernels import masks, segment, segment_feature_matching, segment_log, segment_scores, token_scores
 from .._structure.segment_layout import SegmentLayout
 from .model import Model
-from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver, refuse_impossible
+from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver
 from .schedule import Plan, Schedule
 
 __all__ = ["SegmentDecodePass", "SegmentModel", "SegmentPass", "SegmentPlan"]
@@ -68,6 +68,7 @@ class _SegmentBasePass(BasePass):
         derivatives = np.zeros(len(weights)) if self.n_parts == 1 else derivatives[self.plan.length_pairs]
         scores = self.plan.length_matrix @ np.stack([weights, derivatives], axis=1)
         self.length_scores = freeze(scores, np.float64)
+        self.is_masked = self.plan.mask is not None or bool(np.isneginf(scores[:, 0]).any())
 
     def cells(self, tile):
         """Return the table of candidate segments: of their scores, then of their probabilities."""
@@ -78,6 +79,8 @@ class _SegmentBasePass(BasePass):
         scores, cells, candidates = self._score_tokens(tile), self.cells(tile), self.plan.candidates
         segment_scores.assemble(self._lane_kind(tile), self.index, tile, self.length_scores, scores, cells)
         segment_scores.score_candidates(candidates, self.layout.pairs, *self.pair_weights, self.index, tile, cells)
+        if self.plan.mask is not None:
+            masks.forbid_segments(self.index, tile, *self.plan.mask, cells)
         return scores, cells
 
     def _alpha(self, tile):
@@ -130,7 +133,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         (tile,) = task.tiles
         self._score(tile)
         structure = self.weighted_arcs, self.index, tile, self._scratch(tile), self._tile_tables(tile)
-        segment.forward(self._lane_kind(tile), *structure, log_z, suspect)
+        segment.forward(self._lane_kind(tile), *structure, self.is_masked, log_z, suspect)
         return []
 
     def _backward(self, task, checkpoints, alive, weight):
@@ -158,7 +161,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
             span_reach.reshape(n_rows, self.plan.n_spans),
         )
         self.log_z[sequence] = segment_log.forward_log(self.log_weighted_arcs, self.index, tables).real
-        refuse_impossible([sequence], self.log_z[[sequence]])
+        self._refuse_impossible(sequence, self.log_z[sequence])
         return tile, tables
 
     def _backward_log(self, sequence):
@@ -221,30 +224,32 @@ class SegmentModel(Model):
     plan_class, pass_class, decode_pass_class = SegmentPlan, SegmentPass, SegmentDecodePass
     lowest_log = segment.LOWEST_LOG
 
-    def marginals(self, batch, n_jobs=None):
-        table = self._marginals_of(batch, [((label,), BAG) for label in range(self.layout.automaton.n_labels)], n_jobs)
+    def marginals(self, batch, n_jobs=None, mask=None):
+        labels = [((label,), BAG) for label in range(self.layout.automaton.n_labels)]
+        table = self._marginals_of(batch, labels, n_jobs, mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
-    def pattern_marginals(self, batch, patterns, n_jobs=None):
-        return self._marginals_of(batch, [(tuple(pattern), END_OF_SEGMENT) for pattern in patterns], n_jobs)
+    def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
+        return self._marginals_of(batch, [(tuple(pattern), END_OF_SEGMENT) for pattern in patterns], n_jobs, mask)
 
-    def tag_marginals(self, batch: SequenceBatch, tags, n_jobs=None) -> np.ndarray:
+    def tag_marginals(self, batch: SequenceBatch, tags, n_jobs=None, mask=None) -> np.ndarray:
         """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
-        return self._marginals_of(batch, [((label,), channel) for label, channel in tags], n_jobs)
+        return self._marginals_of(batch, [((label,), channel) for label, channel in tags], n_jobs, mask)
 
-    def _marginals_of(self, batch, columns, n_jobs):
+    def _marginals_of(self, batch, columns, n_jobs, mask):
         """Return the expected value of score columns at each token, which need not have any weights."""
         layout, numbers = self.layout.with_columns(columns)
-        marginals = self._with_layout(layout)._column_marginals(batch, layout.pairs.n_columns, n_jobs)
+        marginals = self._with_layout(layout)._column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, numbers], 0.0, 1.0)
 
-    def segment_marginals(self, batch: SequenceBatch, threshold, n_jobs=None) -> tuple[Segments, np.ndarray]:
+    def segment_marginals(self, batch: SequenceBatch, threshold, n_jobs=None, mask=None) -> tuple[Segments, np.ndarray]:
         """Return all segments of at least a probability, and the probabilities; shape (M,).
 
         They are sorted by sequence, start, stop and label.
         """
         likely: list = []
-        self._run_all(self.plan(batch), n_jobs, lambda: _LikelySegments(threshold, likely), np.zeros(len(batch)))
+        plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
+        self._run_all(plan, n_jobs, lambda: _LikelySegments(threshold, likely), log_z)
         nothing = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0)
         start, stop, codes, probability = map(np.concatenate, zip(nothing, *likely, strict=True))
         order = np.lexsort((codes, stop, start))

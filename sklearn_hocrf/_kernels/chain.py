@@ -12,7 +12,8 @@ vector addition. With ``w`` the arc weights, ``x`` the exponentiated scores of l
 
 with beta(T) = 1 / total of alpha(T). A state that is out of the running may yet be the only survivor of a later
 position, so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *suspect* and is done
-again by the log-space twin (``chain_log``). Beta needs no such check: alpha . beta = 1 at every position, so what
+again by the log-space twin (``chain_log``). Labels of score -inf are impossible: they get the weight 0, and the states
+that they would lead to are not reachable. Beta needs no such check: alpha . beta = 1 at every position, so what
 underflows in beta had a negligible posterior probability.
 
 Decoding (15) runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The
@@ -70,6 +71,7 @@ VECTORS_SOURCE = "bcbba1196ce83f68"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
+HUGE = 1e300  # added to a score, it leaves a positive number unless the score is -inf
 
 
 class ChainTables(NamedTuple):
@@ -96,7 +98,8 @@ class ChainScratch(NamedTuple):
 def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, suspect):
     """Turn scores into weights, in place.
 
-    scores : (R * C, W)   log scores in; the first L columns become exp(score - row maximum), 0 beyond a lane's end
+    scores : (R * C, W)   log scores in; the first L columns become exp(score - row maximum), 0 beyond a lane's end and
+        for scores of -inf
     varying : (R * Q, W)   out: weight of each varying arc, without the emission
     log_scale : (B, W)   increased by the logarithms taken out
     suspect : (B, W)   set to 1 where a weight leaves the range in which exp is safe
@@ -107,6 +110,7 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
     varying_log = np.empty((n_varying, scores.shape[1]))
     zero, one = fill(0.0, lane_kind), fill(1.0, lane_kind)
     lowest_safe, minus = fill(LOWEST_LOG, lane_kind), fill(-1.0, lane_kind)
+    huge, infinite = fill(HUGE, lane_kind), fill(np.inf, lane_kind)
     log_shift = fill(weighted_arcs.log_shift, lane_kind)
     for block in range(len(tile.length)):
         block_scale, block_suspect = load(log_scale, block, lane_kind), load(suspect, block, lane_kind)
@@ -115,17 +119,18 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
                 alive[0, lane] = 1.0 if row - tile.rows[block] < tile.length[block, lane] else 0.0
             lives = load(alive, 0, lane_kind)
             first = row * n_columns
-            shift = load(scores, first, lane_kind)
-            lowest = shift
-            for column in range(1, n_labels):
+            shift, lowest = load(scores, first, lane_kind), infinite
+            for column in range(n_labels):
                 score = load(scores, first + column, lane_kind)
-                shift, lowest = largest(score, shift), smallest(score, lowest)
+                shift = largest(score, shift)
+                lowest = smallest(where_positive(add(score, huge), score, infinite), lowest)
             minus_shift = multiply(minus, shift)
             # margin of safety, > 0 if all is well; scores beyond it are cut off for exp and their lane is suspect
             margin = add(add(lowest, minus_shift), fill(-LOWEST_LOG, lane_kind))
             for column in range(n_labels):
-                score = add(load(scores, first + column, lane_kind), minus_shift)
-                store(scores, first + column, multiply(lives, exp(largest(score, lowest_safe))))
+                score = load(scores, first + column, lane_kind)
+                weight = multiply(lives, exp(largest(add(score, minus_shift), lowest_safe)))
+                store(scores, first + column, where_positive(add(score, huge), weight, zero))
             block_scale = add(block_scale, multiply(lives, add(shift, log_shift)))
             for varying_number in range(n_varying):  # w_a(j) of (6)
                 total = zero
@@ -170,10 +175,11 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
     n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
     values, next_values = scratch.values, scratch.next_values
     totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
+    closed = np.empty((n_labels, scores.shape[1]))  # -inf for labels that are impossible, which lead nowhere
     plain = n_varying == 0  # and nothing is forbidden: then the inner loop has no branches
     for score in weighted_arcs.arc_score:
         plain = plain and score > -np.inf
-    zero, infinite = fill(0.0, lane_kind), fill(np.inf, lane_kind)
+    zero, infinite, never = fill(0.0, lane_kind), fill(np.inf, lane_kind), fill(-np.inf, lane_kind)
     for block in range(len(tile.length)):
         for state in range(n_states):
             before = load(carry, state, lane_kind)
@@ -181,17 +187,20 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
             store(alpha, (tile.rows[block] + block) * n_states + state, before)
         for row in range(tile.rows[block], tile.rows[block + 1]):
             after = (row + block + 1) * n_states
+            scale = fill(1.0, lane_kind)
             if row > tile.rows[block]:
                 scale = load(inverse_scale, row - 1, lane_kind)
-                for label in range(row * n_columns, row * n_columns + n_labels):
-                    store(scores, label, multiply(load(scores, label, lane_kind), scale))
+            for label in range(n_labels):
+                weight = load(scores, row * n_columns + label, lane_kind)
+                store(closed, label, where_positive(weight, zero, never))
+                store(scores, row * n_columns + label, multiply(weight, scale))
             # m = S alpha (7)
             sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)
             total, low = zero, infinite
             store(alpha, after, zero)
             store(next_values, 0, zero)
             for state in range(1, n_states):  # alpha(j + 1, s) = x(j, y_s) sum of w_a m_a (9)
-                weighted, mass = zero, zero
+                weighted, mass = zero, load(closed, weighted_arcs.state_label[state], lane_kind)
                 if plain:
                     for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                         value = load(values, weighted_arcs.arc_value[arc], lane_kind)

@@ -18,7 +18,8 @@ CONTRIBUTING.md, where F is ``begin`` and G is ``reach``.
 Each alpha(v) is scaled to a total of 1. A segment spans several borders, so the logarithms of the scales between its
 ends go into its score before exp is taken, and so does the highest score of the row. Lanes in which anything
 structurally reachable falls out of the range of floating point numbers are reported as *suspect* and done again by the
-log-space twin (``segment_log``).
+log-space twin (``segment_log``). Segments of score -inf are impossible: their x is 0, and they reach nothing. A border
+that nothing reaches has the scale 1.
 
 Shapes: B blocks, W lanes, R rows (tokens of all blocks), C score columns, E cells of segment scores (see
 ``segment_scores``), P states, A arcs, Q varying arcs (arcs whose score varies with the position), H span arcs,
@@ -51,6 +52,7 @@ VECTORS_SOURCE = "bcbba1196ce83f68"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
+HUGE = 1e300  # added to a score, it leaves a positive number unless the score is -inf
 LOWEST_SPAN = -180.0  # the same for the varying part of span arcs
 HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together they lift no score that is cut off at LOWEST_LOG above TINY
 ALIVE, TOTAL, LOW, SHIFT = range(4)  # what is told of the lanes of a row
@@ -83,10 +85,11 @@ class SegmentScratch(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, log_z, suspect):
+def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_z, suspect):
     """Run the scaled forward pass.
 
     scratch : ``SegmentScratch``
+    masked : bool   whether scores of segments may be -inf
     tables : ``SegmentTables``   scores in; cells of labels: log scores in, x out, the others stay log scores;
         varying, begin, span_begin, alpha, log_total and inverse out
     log_z, suspect : (B, W)   out: log Z, and 1 where a lane is to be done again
@@ -113,6 +116,8 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, log_z, suspe
             _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
             for state in range(n_states):
                 store(alpha, after + state, zero)
+            if masked:
+                _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             margin = _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position, after, margin)
             total, low = _end_segments(lane_kind, index, scratch, tables, row, position, after, low)
@@ -206,6 +211,7 @@ def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
     n_labels, n_cells = len(index.first_state) - 1, index.first_cell[-1]
     longest = min(len(between), position + 2) - 1
     minus, lowest_safe = fill(-1.0, lane_kind), fill(LOWEST_LOG, lane_kind)
+    huge, zero = fill(HUGE, lane_kind), fill(0.0, lane_kind)
     store(between, 1, fill(0.0, lane_kind))  # minus the logarithms of the scales of the borders inside d tokens
     for d in range(2, longest + 1):
         scale = load(log_total, row + 1 - d, lane_kind)
@@ -222,8 +228,35 @@ def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
     for label in range(n_labels):
         first = row * n_cells + index.first_cell[label] - 1
         for d in range(1, min(index.longest[label], longest) + 1):
-            score = largest(add(load(cells, first + d, lane_kind), minus_shift), lowest_safe)
-            store(cells, first + d, multiply(lives, exp(score)))
+            score = load(cells, first + d, lane_kind)
+            weight = multiply(lives, exp(largest(add(score, minus_shift), lowest_safe)))
+            store(cells, first + d, where_positive(add(score, huge), weight, zero))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, position):
+    """Mark in ``scratch.states`` what a possible segment that ends with the token reaches, as begun just now."""
+    cells, begin, span_begin, marked = tables.cells, tables.begin, tables.span_begin, scratch.states
+    n_states, n_cells, n_spans = index.first_state[-1], index.first_cell[-1], len(index.span_arc)
+    longest = min(len(scratch.between) - 1, position + 1)
+    zero, now, never = fill(0.0, lane_kind), fill(float(position), lane_kind), fill(-np.inf, lane_kind)
+    for state in range(n_states):
+        store(marked, state, never)
+    for label in range(len(index.first_state) - 1):
+        first = row * n_cells + index.first_cell[label] - 1
+        for d in range(1, min(index.longest[label], longest) + 1):
+            weight, start = load(cells, first + d, lane_kind), (row + 1 - d) * n_states
+            for state in range(index.first_state[label], index.first_state[label + 1]):
+                begun = where_positive(weight, load(begin, start + state, lane_kind), zero)
+                store(marked, state, where_positive(begun, now, load(marked, state, lane_kind)))
+    for number in range(n_spans):
+        arc = index.span_arc[number]
+        state, label = weighted_arcs.arc_target[arc], weighted_arcs.arc_label[arc]
+        first = row * n_cells + index.first_cell[label] - 1
+        for d in range(1, min(index.longest[label], longest) + 1):
+            begun = load(span_begin, (row + 1 - d) * n_spans + number, lane_kind)
+            begun = where_positive(load(cells, first + d, lane_kind), begun, zero)
+            store(marked, state, where_positive(begun, now, load(marked, state, lane_kind)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -291,6 +324,9 @@ def _take_scale(tile, tables, marks, row, block, log_shift, log_z, suspect):
             log_total[row, column] = 0.0
         if marks[ALIVE, lane] > 0.0:
             row_total = marks[TOTAL, lane]
+            ends = tile.last[block, lane] == row - tile.rows[block]
+            if row_total == 0.0 and marks[LOW, lane] >= TINY and not ends:
+                continue  # a border that nothing reaches
             safe = SMALLEST_TOTAL <= row_total <= 1.0 / SMALLEST_TOTAL
             if not (safe and marks[LOW, lane] >= TINY * max(1.0, row_total)):
                 suspect[block, lane] = 1.0

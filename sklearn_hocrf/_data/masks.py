@@ -1,0 +1,43 @@
+"""Masks: which labellings of a batch are possible."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import freeze
+
+__all__ = ["Mask", "both"]
+
+
+class Mask(NamedTuple):
+    """Which labellings of a batch are possible.   N tokens, L labels."""
+
+    allowed: np.ndarray  # (N, L) bool   labels that the token, or the segment that contains it, may have
+    begins: np.ndarray  # (N,) int8   1 where a segment begins, -1 where none may, else 0; chains do not read it
+
+    @staticmethod
+    def free(n_tokens: int, n_labels: int) -> Mask:
+        """Return the mask that rules nothing out."""
+        return Mask(np.ones((n_tokens, n_labels), bool), np.zeros(n_tokens, np.int8))
+
+    def part(self, tokens) -> Mask:
+        """Return the mask of some tokens, given by their numbers."""
+        return Mask(self.allowed[tokens], self.begins[tokens])
+
+    def frozen(self) -> Mask:
+        """Return the mask as kernels take it."""
+        return Mask(freeze(self.allowed, np.bool_), freeze(self.begins, np.int8))
+
+
+def both(left: Mask | None, right: Mask | None) -> Mask | None:
+    """Return the mask of the labellings that two masks let through; None lets all through.
+
+    Where one mask wants a segment to begin and the other one wants none, no label is allowed.
+    """
+    if left is None or right is None:
+        return right if left is None else left
+    allowed, begins = left.allowed & right.allowed, np.where(left.begins == 0, right.begins, left.begins)
+    allowed[left.begins * right.begins < 0] = False
+    return Mask(allowed, begins)
