@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
+from ._estimator.constraints import Constraints
 from ._estimator.parameters import resolve_feature_orders
 from ._estimator.pattern_search import PatternSearch
 from ._inference.families import CHAIN
@@ -58,6 +59,18 @@ class HighOrderCRF(BaseSequenceLabeler):
         (n_classes * n_label), where n and n_label are numbers of tokens, weighted by ``sample_weight``. Unlike
         ``sample_weight``, class weights do not affect the counts behind ``min_pattern_count`` and
         ``min_feature_count``: counts describe the data, whereas class weights describe the cost of errors.
+    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints, callable or None, default=None
+        What labels may follow each other. A labelling that breaks a constraint has probability 0, in training as in
+        prediction. A training sequence that breaks one is an error.
+
+        * The name of a tagging scheme: labels are tags, and only those sequences of tags are possible in which each
+          segment is marked as the scheme has it. :class:`HighOrderSemiCRF` describes the schemes. The strict form of
+          "iob1" has B only directly after a segment of the same label.
+        * :class:`~sklearn_hocrf.training.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
+          which a sequence may begin and end.
+        * A function of a label and the next one, which returns whether they may be neighbours. It is called once for
+          each pair of labels; None stands for the label before the first and after the last one.
+
     objective, penalty, solver, max_iter, tol, warm_start, n_jobs, verbose : as in :class:`BaseSequenceLabeler`
     random_state : as in :class:`BaseSequenceLabeler`
 
@@ -125,6 +138,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         fit_intercept: bool = True,
         unsupported: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
+        constraints: str | Constraints | Callable[[Any, Any], bool] | None = None,
         objective: str | Objective = "likelihood",
         penalty: Any = None,
         solver: Any = "auto",
@@ -145,6 +159,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         self.fit_intercept = fit_intercept
         self.unsupported = unsupported
         self.class_weight = class_weight
+        self.constraints = constraints
         self.objective = objective
         self.penalty = penalty
         self.solver = solver
@@ -172,7 +187,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         batch, codes, weight = data.batch, data.targets.codes, data.sequence_weight
         orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
         if like is None:
-            patterns = self._select_patterns(patterns, data.targets.labels, codes, batch.offsets, weight)
+            patterns = self._select_patterns(patterns, data)
         else:
             patterns = like.patterns
         return build_layout(
@@ -184,6 +199,7 @@ class HighOrderCRF(BaseSequenceLabeler):
             fit_intercept=self.fit_intercept,
             unsupported=self.unsupported,
             sequence_weight=weight,
+            forbidden=data.rules.forbidden,
             like=like,
         )
 
@@ -196,5 +212,5 @@ class HighOrderCRF(BaseSequenceLabeler):
     def _are_right(self, decoded, truth):
         return decoded == truth
 
-    def _class_marginals(self, batch):
-        return self._build_model().marginals(batch, n_jobs=self.n_jobs)
+    def _class_marginals(self, batch, mask):
+        return self._build_model().marginals(batch, n_jobs=self.n_jobs, mask=mask)

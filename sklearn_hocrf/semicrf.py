@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,11 +28,12 @@ from ._data.labels import sorted_labels
 from ._data.segments import NO_LIMIT, Segments
 from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
-from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_max_segment_length, resolve_feature_orders
+from ._estimator.constraints import Constraints
+from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_lengths, resolve_feature_orders
 from ._estimator.pattern_search import PatternSearch
 from ._inference.families import SEGMENTS
 from ._objectives import Objective
-from ._structure.patterns import without_repeats
+from ._structure.patterns import pairs_of_equals, without_forbidden
 from ._structure.segment_layout import SegmentLayout, build_segment_layout
 from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
 from ._validation._sklearn import Interval, Options, StrOptions
@@ -89,6 +90,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         an error. Training time is proportional to the maximum (with inf, to the longest sequence). The label "O" of
         "bio" and "bioes" always has length 1. If every maximum of "runs" is 1, given or from the data, each token is a
         segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`.
+    min_segment_length : int, dict or None, default=None
+        Minimum number of tokens of a segment, for all labels or by label; None, or a label that is missing from a dict,
+        stands for 1. A training segment below the minimum is an error. The label "O" of "bio" and "bioes" always has
+        length 1. A sequence that cannot be cut so is an error of the methods of predictions.
     sigma_reg, l1_reg : as in :class:`BaseSequenceLabeler`
     patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
@@ -112,6 +117,16 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         numbers of tokens, weighted by ``sample_weight``. Unlike ``sample_weight``, class weights do not affect the
         counts behind ``min_pattern_count`` and ``min_feature_count``: counts describe the data, whereas class weights
         describe the cost of errors.
+    constraints : Constraints, callable or None, default=None
+        What labels neighbouring segments may have. A segmentation that breaks a constraint has probability 0, in
+        training as in prediction. A training sequence that breaks one is an error.
+
+        * :class:`~sklearn_hocrf.training.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
+          which a sequence may begin and end.
+        * A function of the labels of a segment and the next one, which returns whether they may be neighbours. It is
+          called once for each pair of labels; None stands for the label before the first and after the last segment.
+
+        With "runs", neighbours of equal labels stay impossible, whatever the constraints say.
     objective, penalty, solver, max_iter, tol, warm_start : as in :class:`BaseSequenceLabeler`
     n_jobs, verbose, random_state : as in :class:`BaseSequenceLabeler`
 
@@ -124,6 +139,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         The labels of segments, sorted.
     max_segment_length_ : dict
         Maximum number of tokens of a segment by label, int or inf.
+    min_segment_length_ : dict
+        Minimum number of tokens of a segment by label.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
@@ -195,6 +212,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         **PARAMETER_CONSTRAINTS,
         "encoding": [StrOptions(set(ENCODINGS))],
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
+        "min_segment_length": [Interval(Integral, 1, None, closed="left"), dict, None],
     }
     _takes_segment_features = True
     _family = SEGMENTS
@@ -207,6 +225,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         *,
         encoding: str = "runs",
         max_segment_length: float | Mapping[Any, float] | None = None,
+        min_segment_length: int | Mapping[Any, int] | None = None,
         sigma_reg: float | Sequence[float] | Mapping[Any, float] = 1.0,
         l1_reg: float | Sequence[float] | Mapping[Any, float] = 0.0,
         patterns: str | Iterable[tuple] | PatternSearch = "observed",
@@ -216,6 +235,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         fit_intercept: bool = True,
         unsupported: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
+        constraints: Constraints | Callable[[Any, Any], bool] | None = None,
         objective: str | Objective = "likelihood",
         penalty: Any = None,
         solver: Any = "auto",
@@ -229,6 +249,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.max_order = max_order
         self.encoding = encoding
         self.max_segment_length = max_segment_length
+        self.min_segment_length = min_segment_length
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
         self.patterns = patterns
@@ -238,6 +259,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.fit_intercept = fit_intercept
         self.unsupported = unsupported
         self.class_weight = class_weight
+        self.constraints = constraints
         self.objective = objective
         self.penalty = penalty
         self.solver = solver
@@ -252,7 +274,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _check_parameters(self, patterns=None):
         super()._check_parameters(patterns)
-        check_max_segment_length(self.max_segment_length)
+        check_segment_lengths(self.min_segment_length, self.max_segment_length)
+        if isinstance(self.constraints, str):
+            raise ValueError(
+                f"constraints={self.constraints!r} is about tags of tokens, but {type(self).__name__} labels segments, "
+                "whose tags are always legal: its constraints are about the labels of segments"
+            )
 
     def _read_training_targets(self, y, sequences, fixed=None):
         return read_segment_targets(
@@ -263,6 +290,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             sequences.is_used,
             encoding=self.encoding,
             max_segment_length=self.max_segment_length,
+            min_segment_length=self.min_segment_length,
             fixed=fixed,
         )
 
@@ -274,11 +302,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _build_layout(self, data, like=None, patterns=None):
         batch, segments, weight = data.batch, data.targets.segments, data.sequence_weight
-        repeats, labels = data.targets.repeats, data.targets.labels
+        repeats = data.targets.repeats
         orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
         if like is None:
-            patterns = self._select_patterns(patterns, labels, segments.codes, segments.offsets, weight)
-            patterns = patterns if repeats else without_repeats(patterns)
+            patterns = self._select_patterns(patterns, data)
+            patterns = patterns if repeats else without_forbidden(patterns, pairs_of_equals(len(data.targets.labels)))
         else:
             patterns = like.patterns
         return build_segment_layout(
@@ -287,11 +315,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             patterns,
             data.targets.longest,
             repeats=repeats,
+            shortest=data.targets.shortest,
             feature_orders=orders,
             min_feature_count=self.min_feature_count,
             fit_intercept=self.fit_intercept,
             unsupported=self.unsupported,
             sequence_weight=weight,
+            forbidden=data.rules.forbidden,
             like=like,
         )
 
@@ -299,8 +329,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         labels, encoding = targets.labels.tolist(), targets.encoding
         outside = labels.index(OUTSIDE) if encoding in PREFIXES and OUTSIDE in labels else -1
         classes, tag_table = targets.labels, None
+        shortest = np.ones(len(labels), np.int64) if targets.shortest is None else targets.shortest
         if encoding in PREFIXES:
-            tags = possible_tags(encoding, targets.longest.tolist(), outside)
+            tags = possible_tags(encoding, targets.longest.tolist(), outside, shortest.tolist())
             pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
             names = [join_tag(prefix, labels[label], targets.bare_tags, encoding) for prefix, label in pairs]
             order = sorted(range(len(names)), key=names.__getitem__)
@@ -311,6 +342,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             "classes_": classes,
             "segment_labels_": targets.labels,
             "max_segment_length_": dict(zip(labels, longest, strict=True)),
+            "min_segment_length_": dict(zip(labels, shortest.tolist(), strict=True)),
             "_tags": tag_table,
             "_outside": outside,
         }
@@ -326,11 +358,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             return token_labels(decoded)
         return tag_numbers(tags_of_segments(decoded, self._encoding, self._outside), self._tags)
 
-    def _class_marginals(self, batch):
+    def _class_marginals(self, batch, mask):
         model = self._build_model()
         if self._tags is None:
-            return model.marginals(batch, n_jobs=self.n_jobs)
-        table = model.tag_marginals(batch, tag_channels(self._tags, self._encoding), n_jobs=self.n_jobs)
+            return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
+        table = model.tag_marginals(batch, tag_channels(self._tags, self._encoding), n_jobs=self.n_jobs, mask=mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def _without_outside(self, segments) -> Segments:
@@ -396,8 +428,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
         """
         fitted = self._as_fitted()
-        batch, _ = read_sequences(fitted, X)
-        segments = fitted._without_outside(fitted._build_model().decode(batch, n_jobs=fitted.n_jobs))
+        batch, form = read_sequences(fitted, X)
+        segments = fitted._without_outside(fitted._decode(batch, fitted._mask(batch, form)))
         return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
 
     @available_if(BaseSequenceLabeler._has_probabilities)
@@ -440,8 +472,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         fitted = self._as_fitted()
         if not (isinstance(threshold, Real) and 0 <= threshold <= 1):
             raise ValueError(f"threshold must be a probability, a number in [0, 1], got {threshold!r}")
-        batch, _ = read_sequences(fitted, X)
-        segments, probability = fitted._build_model().segment_marginals(batch, threshold, n_jobs=fitted.n_jobs)
+        batch, form = read_sequences(fitted, X)
+        model, options = fitted._build_model(), {"n_jobs": fitted.n_jobs, "mask": fitted._mask(batch, form)}
+        segments, probability = model.segment_marginals(batch, threshold, **options)
         probability = probability[segments.codes != fitted._outside]
         segments = fitted._without_outside(segments)
         fields = [("start", np.int64), ("stop", np.int64), ("label", fitted.segment_labels_.dtype)]

@@ -1,4 +1,4 @@
-"""Training criteria, penalties, solvers, and the search for label patterns: settings of the estimators.
+"""Training criteria, penalties, solvers, the search for label patterns, and constraints: settings of the estimators.
 
 The estimators accept names of criteria and solvers, or objects: instances of the classes in this module, or objects
 written by users.
@@ -12,10 +12,12 @@ written by users.
   ``needs`` names the methods of the objective and of the penalty that it calls; ``fit`` refuses combinations that lack
   them before any work.
 * :class:`PatternSearch` has the settings of the search behind ``patterns="auto"``.
+* :class:`Constraints` says which labels may follow each other, for the parameter ``constraints``.
 """
 
 from __future__ import annotations
 
+from ._estimator.constraints import Constraints
 from ._estimator.pattern_search import PatternSearch
 from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem
 from ._penalties import L2, ElasticNet
@@ -34,6 +36,7 @@ from ._solvers import (
 __all__ = [
     "AdaGrad",
     "AveragedPerceptron",
+    "Constraints",
     "ElasticNet",
     "FrankWolfe",
     "Hinge",

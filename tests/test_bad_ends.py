@@ -149,7 +149,7 @@ def test_a_negative_log_likelihood_is_never_below_0():
 
 def _data(crf, X, y):
     sequences = read_training_sequences(crf, X)
-    return sequences.with_targets(crf._read_training_targets(y, sequences))
+    return crf._read_training_data(y, sequences)
 
 
 def test_a_first_stage_that_stops_early_is_warned_about():

@@ -40,6 +40,7 @@ __all__ = [
     "S",
     "TagTable",
     "join_tag",
+    "legal_tags",
     "look_like_bio",
     "looks_like_segments",
     "marks_ends",
@@ -168,9 +169,55 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
     >>> segments.start, segments.stop, segments.codes
     (array([0, 2, 3, 4]), array([2, 3, 4, 5]), array([0, 1, 0, 2], dtype=int32))
     """
-    before, after = prefixes[:-1], prefixes[1:]
-    goes_on = (codes[1:] == codes[:-1]) & ((before == B) | (before == I)) & ((after == I) | (after == E))
+    goes_on = _go_on(TagTable(prefixes[:-1], codes[:-1]), TagTable(prefixes[1:], codes[1:]))
     return _cut(~goes_on, codes, offsets)
+
+
+def _go_on(before: TagTable, after: TagTable) -> np.ndarray:
+    """Tell where a tag goes on with the segment of the tag before it."""
+    is_open = (before.prefix == B) | (before.prefix == I)
+    return (before.label == after.label) & is_open & ((after.prefix == I) | (after.prefix == E))
+
+
+def legal_tags(tags: TagTable, encoding) -> tuple[np.ndarray, np.ndarray]:
+    """Return which tags may follow each other, and with which a sequence may begin and end.
+
+    Legal is what says itself where segments are, so that nothing has to be read by the rules for tags that break the
+    rules.
+
+    Parameters
+    ----------
+    tags : TagTable
+        C tags of the encoding.
+    encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}
+
+    Returns
+    -------
+    follow : ndarray of shape (C, C), bool
+        Whether the tag of the column may follow that of the row.
+    borders : ndarray of shape (2, C), bool
+        With which tags a sequence may begin, and with which it may end.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.encodings import B, I, O, TagTable, legal_tags
+    >>> follow, borders = legal_tags(TagTable(np.array([B, I, O]), np.array([0, 0, 1])), "bio")
+    >>> follow.astype(int)
+    array([[1, 1, 1],
+           [1, 1, 1],
+           [1, 0, 1]])
+    >>> borders.astype(int)
+    array([[1, 0, 1],
+           [1, 1, 1]])
+    """
+    before, after = (TagTable(*(column.reshape(shape) for column in tags)) for shape in ((-1, 1), (1, -1)))
+    goes_on = _go_on(before, after)
+    is_open, is_inside = np.isin(tags.prefix, (B, I)), np.isin(tags.prefix, (I, E))
+    if encoding == "iob1":  # B is for the segment after one of the same label
+        after_equal = (before.label == after.label) & is_open[:, None]
+        return after_equal | (after.prefix != B), np.stack([tags.prefix != B, np.ones(len(is_open), dtype=bool)])
+    must_go_on = is_open & marks_ends(encoding)
+    return goes_on | ~(must_go_on[:, None] | is_inside), np.stack([~is_inside, ~must_go_on])
 
 
 def _cut(begins, codes, offsets) -> Segments:
@@ -241,8 +288,10 @@ def tag_numbers(tags: TagTable, numbered: TagTable) -> np.ndarray:
     return number[tags]
 
 
-def possible_tags(encoding, longest, outside) -> TagTable:
+def possible_tags(encoding, longest, outside, shortest=None) -> TagTable:
     """Return the tags that occur in segments of at most ``longest[y]`` tokens of label y, by label.
+
+    ``shortest`` has the lowest lengths in the same way; None stands for 1.
 
     Examples
     --------
@@ -251,11 +300,15 @@ def possible_tags(encoding, longest, outside) -> TagTable:
     >>> tags.prefix, tags.label
     (array([4, 0, 3, 4, 0, 1, 3, 4, 2], dtype=int8), array([0, 1, 1, 1, 2, 2, 2, 2, 3], dtype=int32))
     """
-    shortest = {B: 2, I: 3, E: 2, S: 1} if marks_ends(encoding) else {B: 1, I: 2}
+    # lowest and highest length of the segments in which a tag occurs
+    lengths = {B: (1, np.inf), I: (2, np.inf)}
+    if marks_ends(encoding):
+        lengths = {B: (2, np.inf), I: (3, np.inf), E: (2, np.inf), S: (1, 1)}
     pairs = [
         (prefix, label)
-        for label, most in enumerate(longest)
-        for prefix in ([O] if label == outside else [p for p, fewest in shortest.items() if fewest <= most])
+        for label, (least, most) in enumerate(zip(shortest or [1] * len(longest), longest, strict=True))
+        for prefix, (low, high) in ({O: (1, 1)} if label == outside else lengths).items()
+        if low <= most and least <= high
     ]
     prefix, label = np.array(pairs).reshape(-1, 2).T
     return TagTable(prefix.astype(np.int8), label.astype(np.int32))

@@ -22,6 +22,23 @@ class Mask(NamedTuple):
         """Return the mask that rules nothing out."""
         return Mask(np.ones((n_tokens, n_labels), bool), np.zeros(n_tokens, np.int8))
 
+    @staticmethod
+    def of_borders(offsets, borders) -> Mask:
+        """Return the mask where sequences begin and end with some labels alone.
+
+        Parameters
+        ----------
+        offsets : ndarray of shape (n_sequences + 1,)
+            Token range of each sequence.
+        borders : ndarray of shape (2, L), bool
+            Labels of the first and of the last token.
+        """
+        mask = Mask.free(int(offsets[-1]), borders.shape[1])
+        has_tokens = np.diff(offsets) > 0
+        mask.allowed[offsets[:-1][has_tokens]] &= borders[0]
+        mask.allowed[offsets[1:][has_tokens] - 1] &= borders[1]
+        return mask
+
     def part(self, tokens) -> Mask:
         """Return the mask of some tokens, given by their numbers."""
         return Mask(self.allowed[tokens], self.begins[tokens])

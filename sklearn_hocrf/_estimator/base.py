@@ -19,15 +19,24 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.arrays import offsets_of
 from .._data.checks import refuse_infinite_sum
 from .._data.labels import decode_labels
+from .._data.masks import Mask
 from .._inference.families import Family
 from .._objectives import Objective, Problem
 from .._persistence import VersionMixin
 from .._settings import capability
-from .._structure.patterns import given_patterns
-from .._validation import check_class_weight, check_sequence_weight, read_sequences, read_training_sequences
+from .._structure.patterns import PatternTable, given_patterns
+from .._validation import (
+    TrainingData,
+    check_class_weight,
+    check_sequence_weight,
+    read_sequences,
+    read_training_sequences,
+)
 from .._validation._sklearn import fit_context
+from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .fitted import Fitted
 from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged, warn_not_found, without_zeros
 from .parameters import PARAMETER_CONSTRAINTS, check_parameters, with_lists, with_mappings
@@ -218,8 +227,8 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         """Return for each token whether its decoded class is right; bool of shape (N,)."""
 
     @abstractmethod
-    def _class_marginals(self, batch):
-        """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
+    def _class_marginals(self, batch, mask):
+        """Return the probabilities of ``classes_`` at each token, given a mask; shape (N, n_classes)."""
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
@@ -274,7 +283,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         """
         training = self._choose_training()
         sequences = read_training_sequences(self, X, sample_weight)
-        data = sequences.with_targets(self._read_training_targets(y, sequences))
+        data = self._read_training_data(y, sequences)
         is_warm = self.warm_start and hasattr(self, "coef_")
         found = self._search_patterns(training, data, is_warm)  # None unless they are to be searched
         problem = self._build_problem(data, found)
@@ -286,6 +295,17 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         warn_not_found(type(self).__name__, training.solver, found)
         warn_not_converged(type(self).__name__, training.solver, stages)
         return self
+
+    def _read_training_data(self, y, sequences, fixed=None) -> TrainingData:
+        """Return training sequences with their targets, which break no constraint; ``fixed`` is as for the targets."""
+        targets = self._read_training_targets(y, sequences, fixed)
+        rules = compile_constraints(self.constraints, targets.labels)
+        data = sequences.with_targets(targets, rules)
+        codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
+        origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
+        runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
+        refuse_breaches(rules, self.constraints, targets.labels, runs)
+        return data
 
     def _search_patterns(self, training, data, is_warm) -> FoundPatterns | None:
         """Return the label patterns that training chooses, and weights for them; None unless it is to choose."""
@@ -335,7 +355,9 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective.
         """
         weight, truth = self._objective_weight(data), data.targets.labelling
-        return Problem(self._family, layout, data.batch, truth, sequence_weight=weight, n_jobs=self.n_jobs)
+        support = border_mask(data.batch, data.rules.borders)
+        options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "support": support}
+        return Problem(self._family, layout, data.batch, truth, **options)
 
     def _parameters(self, patterns=None):
         """Return all parameters by name; ``patterns`` takes the place of that one unless it is None."""
@@ -366,10 +388,14 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         prior.warn_of_unused_prefixes(names)
         return penalty
 
-    def _select_patterns(self, patterns, labels, codes, offsets, sequence_weight):
+    def _select_patterns(self, patterns, data):
         """Return the label patterns of the model; ``patterns`` takes the place of the parameter unless it is None."""
-        given = self._parameters(patterns)["patterns"]
-        return select_patterns(given, labels, codes, offsets, sequence_weight, self.max_order, self.min_pattern_count)
+        given, labels = self._parameters(patterns)["patterns"], data.targets.labels
+        codes, offsets = self._family.label_sequences(data.targets.labelling, data.batch)
+        counts = data.sequence_weight, self.max_order, self.min_pattern_count
+        table = select_patterns(given, labels, codes, offsets, *counts)
+        is_given = not isinstance(given, (str, PatternTable))
+        return without_forbidden_patterns(data.rules, self.constraints, table, labels, is_given)
 
     def _objective_weight(self, data):
         """Return the weight of each sequence: its own times the mean class weight of its tokens; None: all 1."""
@@ -410,6 +436,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
             trained_with,
             stream,
             search,
+            data.rules.borders,
         )
         return learned.checked(self._layout_class)
 
@@ -461,6 +488,10 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
     def _build_model(self) -> Any:
         """Return the fitted model that decodes batches and gives their marginals."""
         return self._family.model(self._layout, self._weights)
+
+    def _mask(self, batch, form, known=None) -> Mask | None:
+        """Return which labellings of a batch are possible, None for all: by the constraints, and by what is known."""
+        return border_mask(batch, self._fitted.borders)
 
     def _as_fitted(self):
         """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
@@ -552,11 +583,15 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
-        codes = fitted._token_codes(fitted._build_model().decode(batch, n_jobs=fitted.n_jobs))
+        codes = fitted._token_codes(fitted._decode(batch, fitted._mask(batch, form)))
         if form != "sequences":
             return fitted._reshape(fitted.classes_[codes], batch, form)
         as_lists = fitted._fitted.targets.as_lists
         return decode_labels(codes, fitted.classes_, batch.offsets, as_lists=as_lists)
+
+    def _decode(self, batch, mask):
+        """Return the most probable labelling, given a mask."""
+        return self._build_model().decode(batch, n_jobs=self.n_jobs, mask=mask)
 
     @available_if(_has_probabilities)
     def predict_marginals(self, X: Any) -> Any:
@@ -597,7 +632,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
-        return fitted._reshape(fitted._class_marginals(batch), batch, form)
+        return fitted._reshape(fitted._class_marginals(batch, fitted._mask(batch, form)), batch, form)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
@@ -664,7 +699,8 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         fitted = self._as_fitted()
         codes = pattern_codes(list(patterns), fitted._labels)
         batch, form = read_sequences(fitted, X)
-        marginals = fitted._build_model().pattern_marginals(batch, codes, n_jobs=fitted.n_jobs)
+        mask = fitted._mask(batch, form)
+        marginals = fitted._build_model().pattern_marginals(batch, codes, n_jobs=fitted.n_jobs, mask=mask)
         return fitted._reshape(marginals, batch, form)
 
     def _reshape(self, rows, batch, form):
@@ -726,7 +762,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         token_weight = None if weight is None else np.repeat(weight, batch.lengths)
         if batch.n_tokens == 0 or (weight is not None and not token_weight.any()):
             raise ValueError("X has no tokens of positive weight, so the accuracy is undefined")
-        decoded = fitted._build_model().decode(batch, n_jobs=fitted.n_jobs)
+        decoded = fitted._decode(batch, fitted._mask(batch, form))
         return float(np.average(fitted._are_right(decoded, truth), weights=token_weight))
 
     @available_if(_has_probabilities)
@@ -773,8 +809,11 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
         batch, form = read_sequences(fitted, X)
         truth = fitted._read_truth(y, batch, form, unknown="raise" if unknown == "raise" else "ignore")
-        model = fitted._build_model()
-        difference = model.log_score(batch, truth) - model.log_partition(batch, n_jobs=fitted.n_jobs)
+        model, mask = fitted._build_model(), fitted._mask(batch, form)
+        log_z = model.log_partition(batch, n_jobs=fitted.n_jobs, plan=model.plan(batch, mask))
+        difference = model.log_score(batch, truth) - log_z
+        if mask is not None:
+            difference[~_are_possible(mask, batch.offsets, model.label_codes(truth))] = -np.inf
         return np.minimum(difference, 0.0)  # rounding errors must not make a probability larger than 1
 
     def __sklearn_tags__(self):
@@ -785,6 +824,18 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def border_mask(batch, borders) -> Mask | None:
+    """Return the mask of the labels with which sequences may begin and end; None stands for all."""
+    return None if borders is None else Mask.of_borders(batch.offsets, borders)
+
+
+def _are_possible(mask, offsets, codes) -> np.ndarray:
+    """Tell which sequences have labels that a mask allows at each token; -1 is none of the labels."""
+    is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
+    n_forbidden = offsets_of(~is_allowed)
+    return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]
 
 
 def _feature_keys(new, old):

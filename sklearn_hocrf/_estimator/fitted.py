@@ -30,6 +30,7 @@ class Fitted(NamedTuple):
     trained_with: dict  # the parameters that say what was minimised
     stream: tuple | None = None  # of partial_fit: state of the solver, and its class
     search: np.ndarray | None = None  # of HISTORY: the rounds of a search for patterns
+    borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
 
     def checked(self, layout_class) -> Fitted:
         """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
@@ -52,9 +53,9 @@ class Fitted(NamedTuple):
         if not isinstance(targets, targets_class):
             raise ValueError(f"the targets are {type(targets).__name__}, not {targets_class.__name__}")
         targets.check(layout.patterns.n_labels)
-        lengths = [(part.longest, part.repeats) for part in (layout, targets) if hasattr(part, "longest")]
-        if lengths and (lengths[0][1] != lengths[1][1] or not np.array_equal(lengths[0][0], lengths[1][0])):
-            raise ValueError("the highest lengths of segments are not those of the layout")
+        for name in ("longest", "shortest", "repeats"):
+            if not np.array_equal(getattr(layout, name, None), getattr(targets, name, None)):
+                raise ValueError("the highest and lowest lengths of segments are not those of the layout")
         n_values = len(_numbers(self.history, "history"))
         if not isinstance(self.n_iter, Integral) or n_values != self.n_iter + 1:
             raise ValueError(f"a history of {n_values} values does not go with {self.n_iter!r:.20} iterations")
@@ -65,7 +66,7 @@ class Fitted(NamedTuple):
         self._check_stream()
         if self.search is not None and (not isinstance(self.search, np.ndarray) or self.search.dtype != HISTORY):
             raise ValueError(f"the rounds of the search for patterns are a {type(self.search).__name__}")
-        return self._replace(weights=weights)
+        return self._replace(weights=weights, borders=_borders(self.borders, layout.patterns.n_labels))
 
     def _check_stream(self):
         if self.stream is None:
@@ -75,6 +76,16 @@ class Fitted(NamedTuple):
         state: Any = self.stream[0]
         if hasattr(state, "check"):
             state.check(self.layout.n_weights)
+
+
+def _borders(borders, n_labels) -> np.ndarray | None:
+    """Return a table of the labels at borders as a read-only one, or raise."""
+    if borders is None:
+        return None
+    borders = np.asarray(borders)
+    if borders.shape != (2, n_labels) or borders.dtype != bool:
+        raise ValueError(f"the labels at borders are {borders.shape} of {borders.dtype}, not (2, {n_labels}) of bool")
+    return freeze(borders, np.bool_)
 
 
 def _numbers(array, what, length=None) -> np.ndarray:

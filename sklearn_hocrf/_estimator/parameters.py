@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 
 from .._data.checks import short
+from .._data.encodings import PREFIXES
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
 from .._validation._sklearn import HasMethods, Interval, StrOptions
+from .constraints import Constraints, check_constraints
 from .fitting import OBJECTIVES, SOLVERS
 from .pattern_search import PatternSearch, has_l1, pattern_search
 
 __all__ = [
     "GROUP_KEYS",
     "PARAMETER_CONSTRAINTS",
-    "check_max_segment_length",
     "check_parameters",
     "check_patterns",
+    "check_segment_lengths",
     "is_group_key",
     "resolve_feature_orders",
     "with_lists",
@@ -38,6 +40,7 @@ PARAMETER_CONSTRAINTS: dict[str, list] = {
     "fit_intercept": ["boolean"],
     "unsupported": ["boolean"],
     "class_weight": [StrOptions({"balanced"}), dict, None],
+    "constraints": [StrOptions(set(PREFIXES)), Constraints, callable, None],
     "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
     "penalty": [HasMethods(["value", "gap"]), None],
     "solver": [StrOptions({"auto", *SOLVERS}), HasMethods("solve")],
@@ -89,6 +92,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     for name, check in (("sigma_reg", _check_sigma_reg), ("l1_reg", _check_l1_reg)):
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
+    check_constraints(parameters["constraints"])
     search = pattern_search(parameters["patterns"])
     if search is not None:
         search.check()
@@ -187,16 +191,23 @@ def _is_order(value) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
-def check_max_segment_length(max_segment_length) -> None:
-    """Check the highest length of segments, which applies to all labels or is given by label."""
-    if isinstance(max_segment_length, bool):
-        raise ValueError(f"max_segment_length must be an integer >= 1, inf, a dict or None, got {max_segment_length!r}")
-    if not isinstance(max_segment_length, dict):
+def check_segment_lengths(min_segment_length, max_segment_length) -> None:
+    """Check the lowest and the highest length of segments, which apply to all labels or are given by label."""
+    _check_length("max_segment_length", max_segment_length, "integers >= 1 or inf", "an integer >= 1, inf")
+    _check_length("min_segment_length", min_segment_length, "integers >= 1", "an integer >= 1")
+
+
+def _check_length(name, given, numbers, number) -> None:
+    """Check one of the lengths; ``numbers`` and ``number`` say what they are in messages."""
+    if isinstance(given, bool):
+        raise ValueError(f"{name} must be {number}, a dict or None, got {given!r}")
+    if not isinstance(given, dict):
         return
-    for label, length in max_segment_length.items():
+    for label, length in given.items():
         is_integer = isinstance(length, Integral) and not isinstance(length, bool)
-        if not (is_integer or length is not None and length == np.inf) or length < 1:
-            raise ValueError(f"max_segment_length maps labels to integers >= 1 or inf, got {label!r}: {length!r}")
+        is_infinite = name == "max_segment_length" and length is not None and length == np.inf
+        if not (is_integer or is_infinite) or length < 1:
+            raise ValueError(f"{name} maps labels to {numbers}, got {label!r}: {length!r}")
 
 
 def resolve_feature_orders(feature_order, max_order, names):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from .._data.checks import short
 from .._objectives import Objective
 from .._settings import capability
 from .._validation import read_more_sequences, read_training_sequences
 from .._validation._sklearn import fit_context
+from .constraints import Rules
 from .fitting import OBJECTIVES, SOLVERS, warn_not_converged
 from .parameters import check_patterns
 from .pattern_search import pattern_search
@@ -160,7 +162,7 @@ class PartialFitMixin:
         """Return the training data of the first call."""
         fixed = None if classes is None else self._check_classes(classes)
         sequences = read_training_sequences(self, X, sample_weight)
-        return sequences.with_targets(self._read_training_targets(y, sequences, fixed))
+        return self._read_training_data(y, sequences, fixed)
 
     def _read_next(self, X, y, classes, patterns, sample_weight):
         """Return the training data of a later call, their layout, and the places of the old weights in it, or None."""
@@ -169,7 +171,11 @@ class PartialFitMixin:
                 f"classes are not those of the first call, {self._labels.tolist()!r}: they are fixed from then on"
             )
         sequences = read_more_sequences(self, X, sample_weight)
-        data = sequences.with_targets(self._read_training_targets(y, sequences, self._fitted.targets))
+        data = self._read_training_data(y, sequences, self._fitted.targets)
+        if not data.rules.equal(Rules(self._layout.forbidden, self._fitted.borders)):
+            raise ValueError(
+                f"constraints={short(self.constraints)} are not those of the first call: they are fixed from then on"
+            )
         if patterns is not None and not isinstance(patterns, str):
             singles = {(label,) for label in self._labels.tolist()}
             if {tuple(pattern) for pattern in patterns} | singles != set(self.patterns_):

@@ -49,14 +49,16 @@ class Matching(metaclass=ABCMeta):
         How much each sequence counts.
     schedule : Schedule or None
         Where the batch is cut.
+    support : Mask or None
+        The labellings that are possible; None stands for all.
     """
 
     n_columns: int  # of the table of r
 
-    def __init__(self, model_class, layout, batch, truth, sequence_weight, schedule=None):
+    def __init__(self, model_class, layout, batch, truth, sequence_weight, schedule=None, support=None):
         self.model_class, self.sequence_weight = model_class, sequence_weight
         self.layout = self._with_pattern_columns(layout)
-        self.plan = model_class.plan_class(self.layout, batch, schedule)
+        self.plan = model_class.plan_class(self.layout, batch, schedule).masked(support)
         self.features = _squared_features(self.layout, batch)
         self.ones = freeze(np.ones(self.layout.n_pairs), np.float64)
         self.dense_ones = freeze(self.layout.dense_table(self.ones), np.float64)

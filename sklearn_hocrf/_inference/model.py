@@ -125,7 +125,7 @@ class Model(metaclass=ABCMeta):
         sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, weight, direction=moving)
         return self.counts(plan, sums) / SMALL_STEP
 
-    def label_gradient(self, batch: SequenceBatch, token, label) -> np.ndarray:
+    def label_gradient(self, batch: SequenceBatch, token, label, mask=None) -> np.ndarray:
         """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
 
         It is the covariance of the label's indicator with all counts: the derivative of the expected counts when the
@@ -133,7 +133,9 @@ class Model(metaclass=ABCMeta):
         contain the token. ``token`` is its number in the batch.
         """
         sequence = int(np.searchsorted(batch.offsets, token, side="right")) - 1
-        position, plan = token - int(batch.offsets[sequence]), self.plan(batch[[sequence]])
+        first, stop = batch.offsets[sequence : sequence + 2]
+        plan = self.plan(batch[[sequence]], mask and mask.part(np.arange(first, stop)))
+        position = token - int(first)
         moves = Moves(np.arange(plan.n_tokens), self._label_moves(plan, position, label))
         options = {"direction": self.at_rest(), "moves": moves}
         sums = self._run_all(plan, None, lambda: ExpectedCounts(self), np.zeros(1), np.ones(1), **options)

@@ -39,6 +39,7 @@ class SegmentPlan(Plan):
         super().__init__(layout, batch, schedule)
         self.candidates = layout.candidate_features(batch)
         self.segment_index = layout.segment_index(int(batch.lengths.max(initial=0)))
+        self.too_short = layout.too_short(self.segment_index)
         matrix = layout.length_matrix(self.segment_index)
         self.length_pairs = np.unique(matrix.indices)
         self.length_matrix = matrix[:, self.length_pairs]
@@ -67,6 +68,7 @@ class _SegmentBasePass(BasePass):
         weights = weights[self.plan.length_pairs]
         derivatives = np.zeros(len(weights)) if self.n_parts == 1 else derivatives[self.plan.length_pairs]
         scores = self.plan.length_matrix @ np.stack([weights, derivatives], axis=1)
+        scores[self.plan.too_short] = -np.inf, 0.0
         self.length_scores = freeze(scores, np.float64)
         self.is_masked = self.plan.mask is not None or bool(np.isneginf(scores[:, 0]).any())
 

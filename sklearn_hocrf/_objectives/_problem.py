@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
+from .._data.masks import Mask
 from .._inference.families import Family
 from .._inference.feature_matching import Matching
 from .._inference.loss_augmented import Margins
@@ -39,6 +41,8 @@ class Problem:
         Number of threads, as in joblib. Results have the same bits for any number.
     schedule : Schedule or None
         Where the batch is cut into tasks.
+    support : Mask or None
+        The labellings that are possible; those of the truth are among them. None stands for all.
 
     Attributes
     ----------
@@ -55,9 +59,10 @@ class Problem:
         sequence_weight: np.ndarray | None = None,
         n_jobs: int | None = None,
         schedule: Schedule | None = None,
+        support: Mask | None = None,
     ) -> None:
         self.family, self.layout, self.batch, self.truth = family, layout, batch, truth
-        self.n_jobs, self.schedule = n_jobs, schedule
+        self.n_jobs, self.schedule, self.support = n_jobs, schedule, support
         self.n_weights, self.n_sequences = layout.n_weights, len(batch)
         ones = np.ones(len(batch))
         self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
@@ -65,7 +70,8 @@ class Problem:
     @cached_property
     def plan(self) -> Any:
         """The division of the batch into tasks."""
-        return self.family.model.plan_class(self.layout, self.batch, self.schedule)
+        plan = self.family.model.plan_class(self.layout, self.batch, self.schedule)
+        return plan if self.support is None else plan.masked(self.support)
 
     def model(self, w: np.ndarray) -> Model:
         """Return the model with the weights ``w``."""
@@ -95,18 +101,26 @@ class Problem:
     def part(self, sequences: np.ndarray) -> Problem:
         """Return the problem of some of the sequences."""
         truth = self.family.labelling_of(self.truth, self.batch, sequences)
-        return self._with(self.layout, self.batch[sequences], truth, self.sequence_weight[sequences])
+        tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
+        support = None if self.support is None else self.support.part(tokens)
+        return self._with(self.layout, self.batch[sequences], truth, self.sequence_weight[sequences], support)
 
     def under(self, layout: Any) -> Problem:
         """Return the same data under another layout."""
-        return self._with(layout, self.batch, self.truth, self.sequence_weight)
+        return self._with(layout, self.batch, self.truth, self.sequence_weight, self.support)
 
-    def on(self, batch: SequenceBatch, truth: Any, sequence_weight: np.ndarray | None = None) -> Problem:
+    def on(
+        self,
+        batch: SequenceBatch,
+        truth: Any,
+        sequence_weight: np.ndarray | None = None,
+        support: Mask | None = None,
+    ) -> Problem:
         """Return other data under the same layout."""
-        return self._with(self.layout, batch, truth, sequence_weight)
+        return self._with(self.layout, batch, truth, sequence_weight, support)
 
-    def _with(self, layout, batch, truth, weight):
-        options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "schedule": self.schedule}
+    def _with(self, layout, batch, truth, weight, support):
+        options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "schedule": self.schedule, "support": support}
         return type(self)(self.family, layout, batch, truth, **options)
 
     @property
@@ -122,7 +136,7 @@ class Problem:
     def matching(self) -> Matching:
         """The comparison of each position, or candidate segment, with the expectations of a model."""
         data = self.batch, self.truth, self.sequence_weight
-        return self.family.matching(self.family.model, self.layout, *data, self.schedule)
+        return self.family.matching(self.family.model, self.layout, *data, self.schedule, self.support)
 
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,)."""

@@ -15,7 +15,7 @@ import numpy as np
 from .._data.arrays import freeze, group_offsets
 from .patterns import PatternTable, given_patterns
 
-__all__ = ["PatternAutomaton", "automaton_without_repeats", "build_automaton"]
+__all__ = ["PatternAutomaton", "automaton_with_arcs", "build_automaton"]
 
 
 class PatternAutomaton(NamedTuple):
@@ -113,16 +113,18 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     )
 
 
-def automaton_without_repeats(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
-    """Compile patterns, with an arc for each pair of equal labels: that arc can be forbidden."""
+def automaton_with_arcs(patterns: PatternTable, runs, n_labels: int) -> tuple[PatternAutomaton, np.ndarray]:
+    """Compile patterns, with an arc for each of some runs of two or more label codes; return it and those arcs."""
     given = patterns.tuples()
-    table = given_patterns([*given, *((y, y) for y in range(n_labels))], n_labels)
+    table = given_patterns([*given, *runs], n_labels)
     row = {pattern: number for number, pattern in enumerate(table.tuples())}
     automaton = build_automaton(table, n_labels)
+    arcs = automaton.pattern_arc[[row[run] for run in runs]]
     pattern_arc = automaton.pattern_arc[[row[pattern] for pattern in given]]
     arc_pattern = np.full(automaton.n_arcs, -1)
     arc_pattern[pattern_arc] = np.arange(len(given))
-    return automaton._replace(pattern_arc=freeze(pattern_arc, np.int32), arc_pattern=freeze(arc_pattern, np.int32))
+    pattern_arc, arc_pattern = freeze(pattern_arc, np.int32), freeze(arc_pattern, np.int32)
+    return automaton._replace(pattern_arc=pattern_arc, arc_pattern=arc_pattern), arcs
 
 
 def _build_trie(patterns, n_labels):

@@ -65,6 +65,8 @@ class WeightLayout:
         Patterns that have a weight of their own, ascending.
     extra_columns : sequence of int
         Score columns that have no pairs: ``channel * Z + pattern``.
+    forbidden : iterable of tuples of int
+        Runs of two or more label codes that have probability 0.
     channels : tuple of Channel
         The channels that features go by. A token of a chain is its own first token: BEGIN is the only channel.
     compiled : CompiledPatterns or None
@@ -99,11 +101,13 @@ class WeightLayout:
         pair_pattern,
         bias_pattern,
         extra_columns=(),
+        forbidden=(),
         *,
         channels: tuple[Channel, ...] = (BEGIN,),
         compiled: CompiledPatterns | None = None,
     ):
-        self.compiled = compile_patterns(patterns) if compiled is None else compiled
+        self.forbidden = tuple(map(tuple, forbidden))
+        self.compiled = self._compile(patterns) if compiled is None else compiled
         self.channels = channels
         self.features: FeatureMap = FeatureMap(*features).checked(len(channels))
         n_patterns, self.n_features = len(self.patterns.lengths), len(self.features.attribute)
@@ -186,11 +190,12 @@ class WeightLayout:
             "pair_pattern": self.pair_pattern,
             "bias_pattern": self.bias_pattern,
             "extra_columns": self.extra_columns,
+            "forbidden": self.forbidden,
         }
 
     def replaced(self, **changes) -> Self:
         """Return a layout with other arguments; patterns that stay the same are not compiled again."""
-        compiled = None if "patterns" in changes else self.compiled
+        compiled = self.compiled if changes.keys().isdisjoint(("patterns", "forbidden")) else None
         return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
 
     def with_biases(self, patterns: PatternTable, bias_pattern) -> Self:
@@ -211,7 +216,7 @@ class WeightLayout:
         return layout
 
     def _compile(self, patterns) -> CompiledPatterns:
-        return compile_patterns(patterns)
+        return compile_patterns(patterns, self.forbidden)
 
     def __reduce__(self):
         return type(self), tuple(self.arguments().values())
@@ -378,6 +383,7 @@ def build_layout(
     fit_intercept=True,
     unsupported=False,
     sequence_weight=None,
+    forbidden=(),
     like=None,
 ) -> WeightLayout:
     """Decide which weights the model has.
@@ -401,8 +407,10 @@ def build_layout(
         Whether pairs that do not occur get a weight, too.
     sequence_weight : ndarray of shape (n_sequences,) or None
         How often each sequence counts; 0 leaves it out.
+    forbidden : iterable of tuples of int
+        Runs of label codes that have probability 0.
     like : WeightLayout or None
-        A layout of the same patterns, whose automaton is taken.
+        A layout of the same patterns, whose automaton is taken, and what is forbidden.
 
     Returns
     -------
@@ -410,11 +418,12 @@ def build_layout(
     """
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
-    compiled = compile_patterns(patterns) if like is None else like.compiled
+    compiled = compile_patterns(patterns, forbidden) if like is None else like.compiled
     arcs = label_arcs(compiled.automaton, batch.offsets, codes)
     matrix = batch.tocsr()
     matrix = sparse.csr_array((np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
     rule = PairRule(feature_orders, min_feature_count, unsupported)
     pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, batch.lengths))
     features = FeatureMap.of_tokens(first_seen(batch))
-    return WeightLayout(patterns, features, *pairs, bias_pattern, compiled=compiled)
+    forbidden = forbidden if like is None else like.forbidden
+    return WeightLayout(patterns, features, *pairs, bias_pattern, forbidden=forbidden, compiled=compiled)

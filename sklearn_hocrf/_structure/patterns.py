@@ -7,13 +7,25 @@ single labels always come first, whether they occur or not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from .._data.arrays import freeze, freeze_indices
 
-__all__ = ["PatternTable", "all_patterns", "given_patterns", "is_frequent", "observed_patterns", "without_repeats"]
+__all__ = [
+    "PatternTable",
+    "all_patterns",
+    "checked_forbidden",
+    "contain_any",
+    "given_patterns",
+    "is_frequent",
+    "observed_patterns",
+    "pairs_of_equals",
+    "without_forbidden",
+]
 
 _MOST_PATTERNS = 1_000_000
 
@@ -140,10 +152,46 @@ def given_patterns(patterns: Iterable[Sequence[int]], n_labels) -> PatternTable:
     return _stack([np.array(sorted(by_length[n]), dtype=np.int32) for n in sorted(by_length)])
 
 
-def without_repeats(patterns: PatternTable) -> PatternTable:
-    """Return the patterns that have no equal neighbours."""
-    left, right = patterns.labels[:, :-1], patterns.labels[:, 1:]
-    return patterns.subset(~((left == right) & (right >= 0)).any(axis=1))
+def without_forbidden(patterns: PatternTable, forbidden: Iterable[Sequence[int]]) -> PatternTable:
+    """Return the patterns that contain none of the forbidden runs of labels, and so can occur."""
+    return patterns.subset(~contain_any(patterns.labels, forbidden))
+
+
+def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:
+    """Tell which rows of label codes contain some of the runs of label codes; -1 is no label; shape (len(rows),).
+
+    Examples
+    --------
+    >>> contain_any(np.array([[-1, 0, 1], [1, 0, 0]]), [(0, 1)])
+    array([ True, False])
+    """
+    found = np.zeros(len(rows), dtype=bool)
+    by_length: dict[int, list] = {}
+    for run in runs:
+        by_length.setdefault(len(run), []).append(run)
+    for length, given in by_length.items():
+        if length <= rows.shape[1]:
+            windows = sliding_window_view(rows, length, axis=1)
+            every = np.concatenate([np.array(given), windows.reshape(-1, length)])
+            number = np.unique(every, axis=0, return_inverse=True)[1].ravel()
+            is_given = np.isin(number[len(given) :], number[: len(given)])
+            found |= is_given.reshape(len(rows), -1).any(axis=1)
+    return found
+
+
+def checked_forbidden(forbidden: Iterable[Sequence[int]], n_labels: int) -> tuple[tuple[int, ...], ...]:
+    """Return forbidden runs of two or more label codes, sorted, each once, or raise a ValueError."""
+    runs = set()
+    for run in forbidden:
+        if len(run) < 2 or not all(isinstance(y, Integral) and 0 <= y < n_labels for y in run):
+            raise ValueError(f"a forbidden run must have two or more labels in [0, {n_labels}), got {run!r:.80}")
+        runs.add(tuple(map(int, run)))
+    return tuple(sorted(runs, key=lambda run: (len(run), run)))
+
+
+def pairs_of_equals(n_labels: int) -> tuple[tuple[int, int], ...]:
+    """Return each label twice: what is forbidden where no label may follow itself."""
+    return tuple((label, label) for label in range(n_labels))
 
 
 def is_frequent(counts, min_count) -> np.ndarray:

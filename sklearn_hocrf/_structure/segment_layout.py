@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_indices, offsets_of
+from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.segments import (
     AS_A_WHOLE,
@@ -34,6 +34,7 @@ from .._data.segments import (
 )
 from .layout import WeightLayout
 from .pairs import FeatureMap, PairRule, choose_pairs, first_seen, pattern_indicator, values_at
+from .patterns import PatternTable, pairs_of_equals
 from .weighted_arcs import arcs_with_suffix, compile_patterns, label_arcs, suffix_patterns
 
 __all__ = [
@@ -102,6 +103,7 @@ class SegmentRules(NamedTuple):
     length_blocks: tuple  # of (int, LengthBlock): first feature and block of the features of lengths
     longest: np.ndarray  # (L,) int64   highest length of a segment, by label
     repeats: bool  # whether neighbouring segments may have one label
+    shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1 for all
 
     def checked(self) -> SegmentRules:
         """Return the rules with read-only arrays, or raise a ValueError."""
@@ -112,7 +114,12 @@ class SegmentRules(NamedTuple):
             channel.check()
         length_blocks = tuple((first, LengthBlock(*block)) for first, block in self.length_blocks)
         longest = freeze_indices(self.longest, NO_LIMIT + 1, "highest lengths of segments", np.int64, start=1)
-        return SegmentRules(channels, length_blocks, longest, bool(self.repeats))
+        shortest = self.shortest
+        if shortest is not None:
+            shortest = freeze_indices(shortest, NO_LIMIT + 1, "lowest lengths of segments", np.int64, start=1)
+            if len(shortest) != len(longest) or (shortest > longest).any():
+                raise ValueError("lowest and highest lengths of segments do not go together")
+        return SegmentRules(channels, length_blocks, longest, bool(self.repeats), shortest)
 
     def check_sizes(self, n_labels, n_features):
         """Raise a ValueError if the rules are not for so many labels and features."""
@@ -130,20 +137,18 @@ class SegmentLayout(WeightLayout):
     Parameters
     ----------
     rules : SegmentRules
-    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, compiled
-        As in :class:`WeightLayout`.
+    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, forbidden, compiled
+        As in :class:`WeightLayout`. What is forbidden are labels of consecutive segments.
     """
 
-    def __init__(self, rules, patterns, *arguments, compiled=None, **named):
-        rules = SegmentRules(*rules).checked()
-        compiled = compile_patterns(patterns, rules.repeats) if compiled is None else compiled
-        super().__init__(patterns, *arguments, channels=rules.channels, compiled=compiled, **named)
-        rules.check_sizes(self.patterns.n_labels, self.n_features)
-        self.rules = rules
-        _, self.length_blocks, self.longest, self.repeats = rules
+    def __init__(self, rules, patterns, *arguments, **named):
+        self.rules = SegmentRules(*rules).checked()
+        _, self.length_blocks, self.longest, self.repeats, self.shortest = self.rules
+        super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
+        self.rules.check_sizes(self.patterns.n_labels, self.n_features)
 
     def _compile(self, patterns):
-        return compile_patterns(patterns, self.repeats)
+        return compile_patterns(patterns, _all_forbidden(self.forbidden, self.repeats, patterns))
 
     def arguments(self) -> dict:
         return {"rules": self.rules, **super().arguments()}
@@ -185,6 +190,14 @@ class SegmentLayout(WeightLayout):
             freeze(span_suffix, np.int32),
             freeze(scored_of_arc[span_arc], np.int32),
         )
+
+    def too_short(self, index: SegmentIndex) -> np.ndarray:
+        """Return the cells of labels whose segments are too short to be."""
+        if self.shortest is None:
+            return np.empty(0, np.int64)
+        n_labels = self.automaton.n_labels
+        counts = np.minimum(self.shortest - 1, index.longest[:n_labels])
+        return joined_ranges(index.first_cell[:n_labels], index.first_cell[:n_labels] + counts)
 
     def length_matrix(self, index: SegmentIndex) -> sparse.csr_array:
         """Return the matrix of shape (E, n_pairs) that makes length scores of the pairs' weights."""
@@ -301,7 +314,9 @@ class SegmentLayout(WeightLayout):
             pattern = suffix_patterns(self.automaton, arcs, order)
             ends = np.flatnonzero(pattern >= 0)
             scores[ends] += values_at(products, ends, pattern[ends])
-        return np.where(segments.lengths > self.longest[segments.codes], -np.inf, scores)
+        too_long = segments.lengths > self.longest[segments.codes]
+        too_short = False if self.shortest is None else segments.lengths < self.shortest[segments.codes]
+        return np.where(too_long | too_short, -np.inf, scores)
 
 
 def build_segment_layout(
@@ -311,11 +326,13 @@ def build_segment_layout(
     longest,
     *,
     repeats,
+    shortest=None,
     feature_orders=(0,),
     min_feature_count=1,
     fit_intercept=True,
     unsupported=False,
     sequence_weight=None,
+    forbidden=(),
     like=None,
 ) -> SegmentLayout:
     """Decide which weights a semi-Markov model has.
@@ -332,7 +349,9 @@ def build_segment_layout(
         Highest length of a segment, by label.
     repeats : bool
         Whether neighbouring segments may have one label.
-    feature_orders, min_feature_count, fit_intercept, unsupported, sequence_weight, like
+    shortest : ndarray of shape (L,) or None
+        Lowest length of a segment, by label; None stands for 1.
+    feature_orders, min_feature_count, fit_intercept, unsupported, sequence_weight, forbidden, like
         As in :func:`~sklearn_hocrf._structure.layout.build_layout`.
 
     Returns
@@ -342,13 +361,21 @@ def build_segment_layout(
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
     features, channels, length_blocks = _feature_map(batch)
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
-    compiled = compile_patterns(patterns, repeats) if like is None else like.compiled
+    if like is None:
+        compiled = compile_patterns(patterns, _all_forbidden(forbidden, repeats, patterns))
+    else:
+        compiled, forbidden = like.compiled, like.forbidden
     arcs = label_arcs(compiled.automaton, segments.offsets, segments.codes)
     matrix = segment_counts(batch, segments.start, segments.stop)
     rule = PairRule(feature_orders, min_feature_count, unsupported)
     pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, np.diff(segments.offsets)))
-    rules = SegmentRules(channels, length_blocks, longest, repeats)
-    return SegmentLayout(rules, patterns, features, *pairs, bias_pattern, compiled=compiled)
+    rules = SegmentRules(channels, length_blocks, longest, repeats, shortest)
+    return SegmentLayout(rules, patterns, features, *pairs, bias_pattern, forbidden=forbidden, compiled=compiled)
+
+
+def _all_forbidden(forbidden, repeats, patterns):
+    """Return what is forbidden, with the rule that neighbouring segments have different labels, if that holds."""
+    return tuple(forbidden) if repeats else (*forbidden, *pairs_of_equals(PatternTable(*patterns).n_labels))
 
 
 def _feature_map(batch):

@@ -13,8 +13,8 @@ import numpy as np
 
 from .._data.arrays import freeze, group_offsets
 from .._kernels import chain
-from .automaton import PatternAutomaton, automaton_without_repeats, build_automaton
-from .patterns import PatternTable
+from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton
+from .patterns import PatternTable, checked_forbidden
 from .sum_network import SumNetwork, build_sum_network
 
 __all__ = [
@@ -42,8 +42,15 @@ class CompiledPatterns(NamedTuple):
     longer_arcs: tuple  # of ndarray: the arcs of 2, 3, ... labels
 
 
-def compile_patterns(patterns, repeats=True) -> CompiledPatterns:
-    """Check patterns and compile them; without ``repeats``, no label may follow itself.
+def compile_patterns(patterns, forbidden=()) -> CompiledPatterns:
+    """Check patterns and compile them.
+
+    Parameters
+    ----------
+    patterns : PatternTable
+        Patterns that have weights. Those that contain a forbidden run never occur.
+    forbidden : iterable of tuples of int
+        Runs of two or more label codes that may not occur, however long, whether they are patterns or not.
 
     Raises
     ------
@@ -51,17 +58,29 @@ def compile_patterns(patterns, repeats=True) -> CompiledPatterns:
         If the patterns are not as ``_structure.patterns`` makes them.
     """
     patterns = PatternTable(*patterns).checked()
-    build = build_automaton if repeats else automaton_without_repeats
-    automaton = build(patterns, patterns.n_labels)
+    runs = _without_longer(checked_forbidden(forbidden, patterns.n_labels))
+    if runs:
+        automaton, forbidden_arcs = automaton_with_arcs(patterns, runs, patterns.n_labels)
+    else:
+        automaton, forbidden_arcs = build_automaton(patterns, patterns.n_labels), np.empty(0)
     order = np.argsort(automaton.arc_length, kind="stable")
     lengths = automaton.arc_length[order]
     by_length = np.split(order, np.searchsorted(lengths, np.arange(2, lengths[-1] + 1)))
-    # longer arcs of equal neighbours inherit the score of the arc of these two labels
-    same = automaton.state_label[automaton.arc_source] == automaton.arc_label
-    forbidden = [] if repeats else np.flatnonzero(same & (automaton.arc_length == 2))
+    # longer arcs that end with a forbidden run inherit the score of its arc
     return CompiledPatterns(
-        patterns, automaton, build_sum_network(automaton), freeze(forbidden, np.int32), tuple(by_length[1:])
+        patterns, automaton, build_sum_network(automaton), freeze(forbidden_arcs, np.int32), tuple(by_length[1:])
     )
+
+
+def _without_longer(runs) -> list[tuple[int, ...]]:
+    """Return the runs that contain no other one; they are sorted by length."""
+    shortest: set = set()
+    lengths = sorted({len(run) for run in runs})
+    for run in runs:
+        parts = (run[i : i + n] for n in lengths if n < len(run) for i in range(len(run) - n + 1))
+        if not any(part in shortest for part in parts):
+            shortest.add(run)
+    return [run for run in runs if run in shortest]
 
 
 class ArcStructure(NamedTuple):

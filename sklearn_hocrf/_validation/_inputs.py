@@ -66,6 +66,7 @@ class TrainingData(NamedTuple):
     targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
     features: FeatureSpace
+    rules: Any = None  # what the labels of these data may be: ``Rules``
 
 
 class TrainingSequences(NamedTuple):
@@ -78,8 +79,13 @@ class TrainingSequences(NamedTuple):
     is_used: np.ndarray | None  # (n_sequences,) bool: weights are positive; None: all are
     vocabulary: Vocabulary | None = None  # of attribute names, which are not in ``features`` yet
 
-    def with_targets(self, targets) -> TrainingData:
-        """Return the training data with targets of the sequences that are used."""
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers, in X, of the sequences that are used."""
+        return np.arange(len(self.batch)) if self.is_used is None else np.flatnonzero(self.is_used)
+
+    def with_targets(self, targets, rules=None) -> TrainingData:
+        """Return the training data with targets of the sequences that are used, and the rules for their labels."""
         batch, weight, features = self.batch, self.sequence_weight, self.features
         if self.is_used is not None and weight is not None:
             batch = batch[self.is_used]
@@ -89,7 +95,7 @@ class TrainingSequences(NamedTuple):
             if features.vocabulary is not None:
                 batch, vocabulary = extend_vocabulary(batch, vocabulary, features.vocabulary, features.names)
             features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
-        return TrainingData(batch, targets, weight, features)
+        return TrainingData(batch, targets, weight, features, rules)
 
 
 def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequences:

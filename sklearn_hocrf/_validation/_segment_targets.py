@@ -42,11 +42,17 @@ class SegmentTargets(NamedTuple):
     as_lists: bool  # y was made of lists, so predictions are lists, too
     bare_tags: bool  # tags of the label "_" are written without it
     encoding: str  # form in which y gives the segments
+    shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
 
     @property
     def labelling(self) -> Segments:
         """The segments, in the form in which models take them."""
         return self.segments
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The token at which each segment starts."""
+        return self.segments.start
 
     def without_data(self) -> SegmentTargets:
         """Return the labels, limits and form of y, which later training data must share."""
@@ -88,7 +94,7 @@ def check_segment_classes(classes, encoding) -> np.ndarray:
 
 
 def read_segment_targets(
-    y, lengths, form, name, kept=None, *, encoding, max_segment_length, fixed=None
+    y, lengths, form, name, kept=None, *, encoding, max_segment_length, min_segment_length=None, fixed=None
 ) -> SegmentTargets:
     """Return the training segmentations.
 
@@ -99,6 +105,8 @@ def read_segment_targets(
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     max_segment_length : int, inf, dict or None
         Maximum length of a segment, for all labels or by label; None stands for the longest training segment.
+    min_segment_length : int, dict or None
+        Minimum length of a segment, for all labels or by label; None stands for 1.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None stands for the labels of y.
     """
@@ -107,13 +115,14 @@ def read_segment_targets(
     reading = _read(y, lengths, form, name, encoding, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
     if earlier is not None:
-        longest = earlier.longest
+        longest, shortest = earlier.longest, earlier.shortest
         reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, like_bio=False)
         if max_segment_length is None:
             hint = ": None stands for the longest of the first call of partial_fit"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
     else:
-        longest = _longest(max_segment_length, segments, labels, encoding)
+        shortest = _shortest(min_segment_length, labels, encoding)
+        longest = _longest(max_segment_length, shortest, segments, labels, encoding)
     singles = encoding == "runs" and bool((longest == 1).all())
     repeats = encoding != "runs" or singles
     if singles:
@@ -122,9 +131,11 @@ def read_segment_targets(
     if reading.like_bio and not (singles and max_segment_length is not None):
         warn_user('the labels look like BIO tags: encoding="bio"?')
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
+    if shortest is not None:
+        _refuse_shorter(segments, shortest, labels, _offsets(lengths, kept))
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
-    return SegmentTargets(segments, labels, longest, repeats, reading.as_lists, reading.bare_tags, encoding)
+    return SegmentTargets(segments, labels, longest, repeats, reading.as_lists, reading.bare_tags, encoding, shortest)
 
 
 def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown) -> Segments:
@@ -255,32 +266,61 @@ def _gap(n, start, stop, where):
 # --- lengths ----------------------------------------------------------------------------------------------------------
 
 
-def _longest(max_segment_length, segments, labels, encoding):
+def _longest(max_segment_length, shortest, segments, labels, encoding):
     """Return the maximum length of a segment of each label."""
-    longest = np.ones(len(labels), dtype=np.int64)
+    longest = np.ones(len(labels), dtype=np.int64) if shortest is None else shortest.copy()
     np.maximum.at(longest, segments.codes, segments.lengths)
+    for code, most in _by_code("max_segment_length", max_segment_length, labels, encoding):
+        longest[code] = min(most, NO_LIMIT)
+        if shortest is not None and most < shortest[code]:
+            raise ValueError(
+                f"max_segment_length is {most} for the label {short(labels.tolist()[code])}, but min_segment_length "
+                f"{shortest[code]}"
+            )
+    return longest
+
+
+def _shortest(min_segment_length, labels, encoding):
+    """Return the minimum length of a segment of each label, or None where all are 1."""
+    shortest = np.ones(len(labels), dtype=np.int64)
+    for code, least in _by_code("min_segment_length", min_segment_length, labels, encoding):
+        shortest[code] = min(least, NO_LIMIT)
+    return shortest if (shortest > 1).any() else None
+
+
+def _by_code(parameter, given, labels, encoding) -> list:
+    """Return the code of each label that a parameter gives a length, and the length."""
     names = labels.tolist()
-    given = max_segment_length
     if given is None:
         given = {}
     elif not isinstance(given, dict):
         given = {label: given for label in names if encoding not in PREFIXES or label != OUTSIDE}
-    for label, most in given.items():
+    for label, length in given.items():
         if label not in names:
-            raise ValueError(f"max_segment_length names the label {short(label)}, which the training data do not have")
-        if encoding in PREFIXES and label == OUTSIDE and most != 1:
-            raise ValueError(f"max_segment_length['O'] is {most}, but every O token is a segment of length 1")
-        longest[names.index(label)] = min(most, NO_LIMIT)
-    return longest
+            raise ValueError(f"{parameter} names the label {short(label)}, which the training data do not have")
+        if encoding in PREFIXES and label == OUTSIDE and length != 1:
+            raise ValueError(f"{parameter}['O'] is {length}, but every O token is a segment of length 1")
+    return [(names.index(label), length) for label, length in given.items()]
 
 
 def _refuse_longer(segments, longest, labels, offsets, hint=""):
     """Raise if a training segment is longer than its label allows."""
-    for i in np.flatnonzero(segments.lengths > longest[segments.codes])[:1].tolist():
+    is_long = segments.lengths > longest[segments.codes]
+    _refuse_lengths(segments, is_long, "max_segment_length allows", longest, labels, offsets, hint)
+
+
+def _refuse_shorter(segments, shortest, labels, offsets):
+    """Raise if a training segment is shorter than its label allows."""
+    is_short = segments.lengths < shortest[segments.codes]
+    _refuse_lengths(segments, is_short, "min_segment_length asks for", shortest, labels, offsets)
+
+
+def _refuse_lengths(segments, is_wrong, which, limit, labels, offsets, hint=""):
+    for i in np.flatnonzero(is_wrong)[:1].tolist():
         n = int(np.searchsorted(offsets, segments.start[i], side="right")) - 1
         label = labels.tolist()[segments.codes[i]]
         segment = int(segments.start[i] - offsets[n]), int(segments.stop[i] - offsets[n]), label
         raise ValueError(
-            f"segment {short(segment)} of sequence {n} of y has {segments.lengths[i]} tokens, but max_segment_length "
-            f"allows {longest[segments.codes[i]]} for the label {short(label)}{hint}"
+            f"segment {short(segment)} of sequence {n} of y has {segments.lengths[i]} tokens, but {which} "
+            f"{limit[segments.codes[i]]} for the label {short(label)}{hint}"
         )

@@ -39,6 +39,11 @@ class TokenTargets(NamedTuple):
         """The labels, in the form in which models take them."""
         return self.codes
 
+    @property
+    def starts(self) -> np.ndarray:
+        """The token at which each label starts; (N,)."""
+        return np.arange(len(self.codes))
+
     def without_data(self) -> TokenTargets:
         """Return the labels and the form of y, which later training data must share."""
         return self._replace(codes=self.codes[:0])

@@ -138,11 +138,12 @@ def log_odds_standard_errors(
     estimator = _fitted(estimator)
     laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
     model, labels = laplace.model, estimator._labels
-    batch, _ = read_sequences(estimator, X_new)
+    batch, form = read_sequences(estimator, X_new)
+    mask = estimator._mask(batch, form)
     positions = list(positions)
     tokens = [_token_number(batch, position) for position in positions]
-    decoded, marginals = model.decode(batch, n_jobs=estimator.n_jobs), model.marginals(batch, n_jobs=estimator.n_jobs)
-    codes = model.label_codes(decoded)
+    marginals = model.marginals(batch, estimator.n_jobs, mask)
+    codes = model.label_codes(model.decode(batch, estimator.n_jobs, mask))
     fields = [("label", labels.dtype), ("log_odds", np.float64), ("standard_error", np.float64)]
     table = np.empty(len(tokens), dtype=fields)
     for row, (token, position) in enumerate(zip(tokens, positions, strict=True)):
@@ -150,7 +151,7 @@ def log_odds_standard_errors(
         yes, no = marginals[token, code], np.delete(marginals[token], code).sum()
         table[row] = labels[code], np.inf, np.nan
         if no > 0:
-            gradient = model.label_gradient(batch, token, code) / (yes * no)
+            gradient = model.label_gradient(batch, token, code, mask) / (yes * no)
             table["log_odds"][row] = np.log(yes) - np.log(no)
             table["standard_error"][row] = laplace.standard_error(gradient, f"the log-odds at {position!r}")
     return table
@@ -179,10 +180,10 @@ class _Laplace:
                 f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: give "
                 "them as sample_weight"
             )
-        batch, _ = read_sequences(estimator, X)
+        batch, form = read_sequences(estimator, X)
         self.weight = check_sequence_weight(sample_weight, len(batch))
         self.model, self.n_jobs = estimator._build_model(), estimator.n_jobs
-        self.plan = self.model.plan(batch)
+        self.plan = self.model.plan(batch, estimator._mask(batch, form))
         self.n_weights, self.tol, self.max_iter = self.model.layout.n_weights, tol, max_iter
 
     def standard_error(self, gradient: np.ndarray, name: str) -> float:

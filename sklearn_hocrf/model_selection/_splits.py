@@ -85,11 +85,12 @@ def _make_fold(fitted, split, targets, groups) -> Fold:
     fitted._keep(fitted._learned(data, layout, nothing.w, nothing))
     batch, form = read_sequences(fitted, split.X_test)
     truth = fitted._read_truth(split.y_test, batch, form, unknown="raise")
-    held_out = training.on(batch, truth, split.weight_test)
+    mask = fitted._mask(batch, form)
+    held_out = training.on(batch, truth, split.weight_test, mask)
     weight = np.repeat(held_out.sequence_weight, batch.lengths)
 
     def accuracy(w):
-        decoded = held_out.model(w).decode(batch, fitted.n_jobs)
+        decoded = held_out.model(w).decode(batch, fitted.n_jobs, mask)
         return float(np.average(fitted._are_right(decoded, truth), weights=weight))
 
     of_weights = groups.of_weights(layout, data)
@@ -98,4 +99,4 @@ def _make_fold(fitted, split, targets, groups) -> Fold:
 
 def _read(estimator, X, y, weight, fixed=None) -> TrainingData:
     sequences = read_training_sequences(estimator, X, weight)
-    return sequences.with_targets(estimator._read_training_targets(y, sequences, fixed))
+    return estimator._read_training_data(y, sequences, fixed)

@@ -1,0 +1,308 @@
+"""Constraints: which runs of labels there can be, and with which labels sequences begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._data.checks import short
+from .._data.encodings import OUTSIDE, PREFIXES, E, I, O, TagTable, legal_tags, split_tag
+from .._data.labels import label_codes
+from .._structure.patterns import PatternTable, contain_any, given_patterns
+from .._structure.weighted_arcs import arcs_with_suffix, compile_patterns, label_arcs
+
+__all__ = [
+    "Constraints",
+    "LabelRuns",
+    "Rules",
+    "check_constraints",
+    "compile_constraints",
+    "refuse_breaches",
+    "without_forbidden_patterns",
+]
+
+
+class Constraints(BaseEstimator):
+    """Which labels may follow each other: a value of the parameter ``constraints``.
+
+    A labelling that breaks a constraint has probability 0. This holds in training and in prediction alike: the
+    probabilities of the others sum to 1. A training sequence that breaks one is an error.
+
+    Parameters
+    ----------
+    forbid : iterable of tuples of labels, default=()
+        Runs of two or more labels that may not occur, of any length: ``("O", "I-PER")`` forbids I-PER directly after O.
+    allow : iterable of pairs of labels, default=None
+        The only pairs of labels that may be neighbours, in place of ``forbid``. None stands for all. Where a label may
+        follow itself, that pair must be among them; "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF` has no such
+        pairs.
+    start, end : iterable of labels, default=None
+        The labels with which a sequence may begin, and with which it may end. None stands for all.
+
+    See Also
+    --------
+    sklearn_hocrf.HighOrderCRF : Knows tagging schemes by name, ``constraints="bio"``.
+
+    Notes
+    -----
+    For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are those of segments, and neighbours are neighbouring
+    segments. Time grows little with forbidden runs of at most ``max_order + 1`` labels; longer ones make the automaton
+    remember more labels, as patterns of that order do.
+
+    Examples
+    --------
+    No noun follows another one, and no sentence ends with a noun:
+
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import Constraints
+    >>> X = [[["dogs"], ["bark"]], [["cats"], ["see"], ["dogs"], ["bark"]]]
+    >>> y = [["NOUN", "VERB"], ["NOUN", "VERB", "NOUN", "VERB"]]
+    >>> constraints = Constraints(forbid=[("NOUN", "NOUN")], end=["VERB"])
+    >>> constraints
+    Constraints(end=['VERB'], forbid=[('NOUN', 'NOUN')])
+    >>> HighOrderCRF(constraints=constraints).fit(X, y).predict([[["cats"], ["see"], ["dogs"]]])
+    [['NOUN', 'VERB', 'VERB']]
+    """
+
+    def __init__(
+        self,
+        forbid: Iterable[tuple] = (),
+        *,
+        allow: Iterable[tuple] | None = None,
+        start: Iterable[Any] | None = None,
+        end: Iterable[Any] | None = None,
+    ) -> None:
+        self.forbid = forbid
+        self.allow = allow
+        self.start = start
+        self.end = end
+
+    def check(self) -> None:
+        """Raise a ValueError for the first setting that is not valid, as far as that can be told without labels."""
+        for name in ("forbid", "allow", "start", "end"):
+            given = getattr(self, name)
+            if given is None and name != "forbid":
+                continue
+            what = "tuples of labels" if name in ("forbid", "allow") else "labels"
+            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+                raise ValueError(f"{name} of Constraints must be a list of {what}, got {short(given)}")
+            if isinstance(given, Iterator):  # a second fit would find it empty
+                raise ValueError(
+                    f"{name} of Constraints is a {type(given).__name__}, which can be read only once: use a list"
+                )
+        for name, expected, most in ("forbid", "tuples of two or more labels", np.inf), ("allow", "pairs of labels", 2):
+            for run in getattr(self, name) or ():
+                if not isinstance(run, (tuple, list)) or not 2 <= len(run) <= most:
+                    raise ValueError(f"{name} of Constraints must have {expected}, got {short(run)}")
+        if self.allow is not None and len(list(self.forbid)):
+            raise ValueError("allow and forbid of Constraints exclude each other: allow names all pairs that may occur")
+        for name in ("start", "end"):
+            given = getattr(self, name)
+            if given is not None and not len(list(given)):
+                raise ValueError(f"{name} of Constraints is empty: every sequence has to {name} with some label")
+
+
+class Rules(NamedTuple):
+    """Constraints over label codes.   L labels."""
+
+    forbidden: tuple[tuple[int, ...], ...] = ()  # runs of label codes
+    borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of a sequence; None: all
+
+    def equal(self, other: Rules) -> bool:
+        """Tell whether other rules say the same."""
+        return set(self.forbidden) == set(other.forbidden) and np.array_equal(self.borders, other.borders)
+
+
+def check_constraints(constraints: Any) -> None:
+    """Raise an error for a parameter ``constraints`` that is not valid, as far as that can be told without labels."""
+    if isinstance(constraints, type):
+        raise ValueError(f"constraints is the class {constraints.__name__}: use an instance of it")
+    if isinstance(constraints, Constraints):
+        constraints.check()
+
+
+def compile_constraints(constraints: str | Constraints | Callable | None, labels: np.ndarray) -> Rules:
+    """Return what constraints say of the labels of a model.
+
+    Parameters
+    ----------
+    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints, callable or None
+        The parameter of the estimators, checked.
+    labels : ndarray of shape (L,)
+        The labels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For labels that are not those of the model, or no tags of the scheme, and for what a callable returns.
+    """
+    if constraints is None:
+        return Rules()
+    if isinstance(constraints, str):
+        return _rules(*legal_tags(_tags(constraints, labels), constraints))
+    if isinstance(constraints, Constraints):
+        return _rules_of_labels(constraints, labels)
+    return _rules(*_asked(constraints, labels.tolist()))
+
+
+def _rules(follow, borders) -> Rules:
+    """Return the rules of tables: which label may follow which, and with which sequences may begin and end."""
+    return Rules(tuple(map(tuple, np.argwhere(~follow).tolist())), None if borders.all() else borders)
+
+
+def _tags(encoding, labels) -> TagTable:
+    """Return prefix and label of each tag."""
+    parts = [split_tag(tag, encoding) for tag in labels.tolist()]
+    for tag, part in zip(labels.tolist(), parts, strict=True):
+        if part is None or (part[1] == OUTSIDE and part[0] != O):
+            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
+            raise ValueError(
+                f'constraints="{encoding}": the label {short(tag)} is no tag of this scheme, whose tags are '
+                f"'{OUTSIDE}', {expected}"
+            )
+    number = {name: i for i, name in enumerate(dict.fromkeys(name for _, name in parts))}
+    return TagTable(np.array([prefix for prefix, _ in parts]), np.array([number[name] for _, name in parts]))
+
+
+def _rules_of_labels(constraints, labels) -> Rules:
+    code_of = label_codes(labels)
+    runs = list(constraints.forbid if constraints.allow is None else constraints.allow)
+    given = [None if ends is None else list(ends) for ends in (constraints.start, constraints.end)]
+    named = [label for labels in (*runs, *given) if labels is not None for label in labels]
+    unknown = [label for label in named if not isinstance(label, Hashable) or label not in code_of]
+    if unknown:
+        distinct = [label for i, label in enumerate(unknown) if label not in unknown[:i]]
+        raise ValueError(f"constraints name labels that the training data do not have: {short(distinct)}")
+    codes = [tuple(code_of[label] for label in run) for run in runs]
+    borders = np.ones((2, len(labels)), dtype=bool)
+    for row, ends in zip(borders, given, strict=True):
+        if ends is not None:
+            row[:] = np.isin(np.arange(len(row)), [code_of[label] for label in ends])
+    follow = np.ones((len(labels), len(labels)), dtype=bool)
+    if constraints.allow is not None:
+        follow[:] = False
+        follow[tuple(np.array(codes, dtype=np.int64).reshape(-1, 2).T)] = True
+        codes = []
+    rules = _rules(follow, borders)
+    return rules._replace(forbidden=(*rules.forbidden, *codes))
+
+
+def _asked(may_follow, names) -> tuple[np.ndarray, np.ndarray]:
+    """Ask a callable for each pair of labels, with None at the borders; return the tables of :func:`_rules`."""
+    size = len(names)
+    table = np.ones((size + 1, size + 1), dtype=bool)  # None is the last label
+    for i, left in enumerate([*names, None]):
+        for j, right in enumerate([*names, None]):
+            if left is None and right is None:
+                continue
+            answer = may_follow(left, right)
+            if not isinstance(answer, (bool, np.bool_)):
+                raise TypeError(
+                    f"constraints must return True or False for each pair of labels, got {short(answer)} for "
+                    f"({short(left, 30)}, {short(right, 30)})"
+                )
+            table[i, j] = answer
+    return table[:size, :size], np.stack([table[size, :size], table[:size, size]])
+
+
+def without_forbidden_patterns(rules, constraints, patterns: PatternTable, labels, is_given) -> PatternTable:
+    """Return the patterns of a model that can occur; raise a ValueError if the user has given one that cannot."""
+    if not rules.forbidden:
+        return patterns
+    never = contain_any(patterns.labels, rules.forbidden)
+    if is_given and never.any():
+        codes = patterns.tuples()[int(np.argmax(never))]
+        pattern = tuple(labels.tolist()[code] for code in codes)
+        raise ValueError(
+            f"patterns: {short(pattern)} can never occur, because constraints={_text(constraints)} forbids it"
+        )
+    return patterns.subset(~never)
+
+
+def _text(constraints) -> str:
+    return f'"{constraints}"' if isinstance(constraints, str) else " ".join(short(constraints).split())
+
+
+# ------------------------------------------------------------------------------------------------------- what breaks
+
+
+class LabelRuns(NamedTuple):
+    """The labels of sequences, as they are in y.   N tokens or segments."""
+
+    codes: np.ndarray  # (N,)   -1 where the label is not known
+    offsets: np.ndarray  # (n_sequences + 1,)
+    position: np.ndarray  # (N,)   where each token or segment starts in its sequence
+    number: np.ndarray  # (n_sequences,)   number of each sequence in y
+
+
+def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns) -> None:
+    """Raise a ValueError for the first training labels that break a constraint.
+
+    Parameters
+    ----------
+    rules : Rules
+    constraints : object
+        From which the rules have been made, for the message.
+    labels : ndarray of shape (L,)
+    runs : LabelRuns
+    """
+    breaches = [*_forbidden_run(rules, len(labels), runs), *_forbidden_border(rules, runs)]
+    if not breaches:
+        return
+    token, first, where = min(breaches)
+    sequence = int(np.searchsorted(runs.offsets, token, side="right")) - 1
+    names = [labels.tolist()[code] for code in runs.codes[first : token + 1].tolist()]
+    last = short(names[-1], 40)
+    what = f"{last} {where}"
+    if not where:
+        what = f"{last} after {short(names[0], 40)}" if len(names) == 2 else f"the run of labels {short(tuple(names))}"
+    raise ValueError(
+        f"sequence {runs.number[sequence]}, position {runs.position[token]}: {what} is forbidden by "
+        f"constraints={_text(constraints)}{_reading(constraints, names[-1], where)}"
+    )
+
+
+def _reading(constraints, tag, where) -> str:
+    """Return what reads an illegal tag all the same."""
+    if not isinstance(constraints, str):
+        return ""
+    prefix = split_tag(tag, constraints)
+    begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and constraints != "iob1"
+    reading = "read it as a begin" if begins else "read such tags, too"
+    return f'; metrics.extract_segments(strict=False) and encoding="{constraints}" of the semi-CRF {reading}'
+
+
+_AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"
+
+
+def _forbidden_run(rules, n_labels, runs) -> list:
+    """Return last and first token or segment of the first forbidden run, if there is any."""
+    if not rules.forbidden:
+        return []
+    compiled = compile_patterns(given_patterns((), n_labels + 1), rules.forbidden)
+    automaton, is_forbidden = compiled.automaton, np.zeros(compiled.automaton.n_arcs, dtype=bool)
+    is_forbidden[compiled.forbidden_arcs] = True
+    codes = np.where(runs.codes < 0, n_labels, runs.codes)  # what is not known is a label that nothing forbids
+    arcs = label_arcs(automaton, runs.offsets, codes)
+    ends = np.flatnonzero(arcs_with_suffix(automaton, is_forbidden)[0][arcs] >= 0)
+    if not len(ends):
+        return []
+    arc = arcs[ends[0]]
+    while not is_forbidden[arc]:
+        arc = automaton.arc_suffix[arc]
+    return [(int(ends[0]), int(ends[0] - automaton.arc_length[arc] + 1), "")]
+
+
+def _forbidden_border(rules, runs) -> list:
+    """Return the first token or segment that no sequence may begin with, and the first that none may end with."""
+    if rules.borders is None:
+        return []
+    found, has_labels = [], np.diff(runs.offsets) > 0
+    borders = runs.offsets[:-1][has_labels], runs.offsets[1:][has_labels] - 1
+    for is_allowed, tokens, where in zip(rules.borders, borders, (_AT_START, _AT_END), strict=True):
+        is_right = np.append(is_allowed, True)[runs.codes[tokens]]  # -1 is not known
+        found += [(token, token, where) for token in tokens[~is_right][:1].tolist()]
+    return found

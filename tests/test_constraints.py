@@ -1,0 +1,691 @@
+"""Constraints and lowest lengths of segments: in models against enumeration, and as parameters of the estimators."""
+
+import itertools
+import math
+import pickle
+import re
+
+import numpy as np
+import oracle
+import pytest
+import segment_oracle as so
+from cases import random_case, to_batch, to_layout
+from segment_cases import (
+    from_segments,
+    has_repeat,
+    random_segment_case,
+    to_segment_batch,
+    to_segment_layout,
+    to_segments,
+    to_weights,
+    token_block,
+)
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data.encodings import PREFIXES, TagTable, legal_tags, segments_of_tags, tags_of_segments
+from sklearn_hocrf._data.masks import Mask
+from sklearn_hocrf._data.segments import BAG, BEGIN, LengthBlock
+from sklearn_hocrf._inference.chain import ChainModel
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
+from sklearn_hocrf._inference.passes import MarginalPass
+from sklearn_hocrf._inference.segment import SegmentModel
+from sklearn_hocrf._objectives import LocalFeatureMatching, NegativeLogLikelihood, Problem
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.training import Constraints
+
+SEEDS = range(40)
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+class Questions:
+    """A model with constraints, its data, and {labelling: score} of what is possible in each sequence."""
+
+    def __init__(self, family, model, batch, borders, possible, truth):
+        self.family, self.model, self.batch, self.possible, self.truth = family, model, batch, possible, truth
+        self.mask = None if borders is None else Mask.of_borders(batch.offsets, borders)
+
+    def problem(self):
+        return Problem(self.family, self.model.layout, self.batch, self.truth, support=self.mask)
+
+
+def draw_rules(rng, n_labels):
+    """Draw forbidden runs of 2 to 4 labels, and labels at borders or None."""
+    runs = {tuple(rng.integers(0, n_labels, rng.integers(2, 5)).tolist()) for _ in range(rng.integers(1, 6))}
+    borders = rng.random((2, n_labels)) < 0.7
+    return sorted(runs), None if rng.random() < 0.3 else borders
+
+
+def is_legal(labels, runs, borders):
+    if any(labels[i : i + len(run)] == run for run in runs for i in range(len(labels))):
+        return False
+    return borders is None or not labels or bool(borders[0][labels[0]] and borders[1][labels[-1]])
+
+
+def chain_questions(seed):
+    rng = np.random.default_rng(seed)
+    n_labels, max_order = int(rng.integers(2, 5)), int(rng.integers(0, 5))
+    lengths = rng.integers(0, 6 if n_labels < 4 else 5, 6).tolist()
+    orders = [(0,), (0, 1)] if max_order and rng.random() < 0.5 else [(0,)]
+    case = random_case(rng, n_labels, lengths, max_order, 6 if max_order else 0, float(rng.choice([1.0, 5.0])), orders)
+    runs, borders = draw_rules(rng, n_labels)
+    possible = [
+        {
+            labels: oracle.score(case.model, rows, labels)
+            for labels in oracle.labellings(n_labels, len(rows))
+            if is_legal(labels, runs, borders)
+        }
+        for rows in case.sequences
+    ]
+    kept = [s for s, scores in enumerate(possible) if scores]
+    possible = [possible[s] for s in kept]
+    truth = [list(scores)[rng.integers(len(scores))] for scores in possible]
+    case = case._replace(sequences=[case.sequences[s] for s in kept], labels=truth)
+    layout, weights = to_layout(case, forbidden=runs)
+    codes = np.array([y for labels in truth for y in labels], dtype=np.int32)
+    batch = to_batch(case.sequences, len(orders))
+    return Questions(CHAIN, ChainModel(layout, weights), batch, borders, possible, codes)
+
+
+def segment_questions(seed):
+    rng = np.random.default_rng(seed)
+    n_labels, repeats = int(rng.integers(2, 4)), bool(rng.random() < 0.7)
+    blocks = (token_block(BAG, [0]), token_block(BEGIN, [1]), LengthBlock("log", 0)) if rng.random() < 0.5 else None
+    patterns = {tuple(rng.integers(0, n_labels, rng.integers(2, 5)).tolist()) for _ in range(rng.integers(0, 7))}
+    patterns = [z for z in sorted(patterns) if repeats or not has_repeat(z)]
+    longest = rng.choice([2, 3, math.inf], n_labels).tolist()
+    shortest = rng.integers(1, 3, n_labels) if rng.random() < 0.6 else None
+    orders, scale = ((0, 1),) if rng.random() < 0.5 else ((0,),), float(rng.choice([1.0, 5.0]))
+    lengths = rng.integers(0, 6, 5).tolist()
+    options = {"longest": longest, "repeats": repeats, "patterns": patterns, "scale": scale}
+    case = random_segment_case(rng, lengths, blocks, orders, **options)
+    runs, borders = draw_rules(rng, n_labels)
+
+    def can_be(segmentation):
+        if shortest is not None and any(v - u < shortest[y] for u, v, y in segmentation):
+            return False
+        return is_legal(tuple(y for _, _, y in segmentation), runs, borders)
+
+    possible = [{s: x for s, x in so.scores(case.model, data).items() if can_be(s)} for data in case.sequences]
+    kept = [s for s, scores in enumerate(possible) if scores]
+    possible = [possible[s] for s in kept]
+    truth = [list(scores)[rng.integers(len(scores))] for scores in possible]
+    rows, words = ([column[s] for s in kept] for column in (case.rows, case.words))
+    case = case._replace(rows=rows, words=words, segmentations=truth)
+    layout = to_segment_layout(case, forbidden=runs, shortest=shortest)
+    batch = to_segment_batch(case)
+    model = SegmentModel(layout, to_weights(case, layout))
+    return Questions(SEGMENTS, model, batch, borders, possible, to_segments(truth, batch.offsets))
+
+
+def close(got, wanted):
+    """Say whether probabilities agree: those above 1e-12 to 1e-10 of their size."""
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    return np.all(np.abs(got - wanted) <= 1e-10 * wanted + 1e-15)
+
+
+def spans(asked, labelling):
+    """Return a labelling of one sequence as segments."""
+    if asked.family is SEGMENTS:
+        return labelling
+    return tuple((t, t + 1, y) for t, y in enumerate(labelling))
+
+
+FAMILIES = pytest.mark.parametrize("questions", [chain_questions, segment_questions])
+
+
+@FAMILIES
+@pytest.mark.parametrize("seed", SEEDS)
+def test_answers(questions, seed):
+    asked = questions(seed)
+    model, batch, mask = asked.model, asked.batch, asked.mask
+    n_labels = model.layout.patterns.n_labels
+    patterns = [(0,), (1, 0), (0, 1, 0), *model.layout.forbidden]
+    log_z = model.log_partition(batch, plan=model.plan(batch, mask))
+    marginals, ends = model.marginals(batch, mask=mask), model.pattern_marginals(batch, patterns, mask=mask)
+    best = model.decode(batch, mask=mask)
+    best = from_segments(best, batch.offsets) if asked.family is SEGMENTS else best
+    for s, (first, scores) in enumerate(zip(batch.offsets[:-1].tolist(), asked.possible, strict=True)):
+        total, length = oracle.log_sum_exp(scores.values()), int(batch.lengths[s])
+        assert abs(log_z[s] - total) <= 1e-13 * max(1.0, abs(total))
+        wanted, wanted_ends = np.zeros((length, n_labels)), np.zeros((length, len(patterns)))
+        for labelling, score in scores.items():
+            segments = spans(asked, labelling)
+            labels = tuple(y for _, _, y in segments)
+            for i, (u, v, y) in enumerate(segments):
+                wanted[u:v, y] += math.exp(score - total)
+                for p, pattern in enumerate(patterns):
+                    wanted_ends[v - 1, p] += math.exp(score - total) * oracle.occurs(pattern, labels, i)
+        assert close(marginals[first : first + length], wanted)
+        assert close(ends[first : first + length], wanted_ends)
+        decoded = best[s] if asked.family is SEGMENTS else best[first : first + length].tolist()
+        assert scores[tuple(decoded)] >= max(scores.values()) - 1e-9
+
+
+@FAMILIES
+@pytest.mark.parametrize("seed", range(6))
+def test_derivatives(questions, seed):
+    """Values by enumeration; gradients, and products of the Hessian, against differences; steps of few sequences."""
+    asked = questions(seed)
+    problem, w = asked.problem(), asked.model.weights
+    objective = NegativeLogLikelihood().bind(problem)
+    value, gradient = objective.value_gradient(w)
+    truth = asked.model.log_score(asked.batch, asked.truth)
+    wanted = sum(oracle.log_sum_exp(scores.values()) for scores in asked.possible) - truth.sum()
+    assert abs(value - wanted) <= 1e-11 * max(1.0, abs(wanted))
+    direction = np.random.default_rng(seed).normal(size=len(w))
+    step = 1e-5 * direction
+    slope = (objective.value(w + step) - objective.value(w - step)) / 2e-5
+    assert abs(slope - gradient @ direction) <= 1e-6 * max(1.0, abs(slope))
+    curve = (objective.value_gradient(w + step)[1] - objective.value_gradient(w - step)[1]) / 2e-5
+    assert np.allclose(objective.hessp(w, direction), curve, rtol=1e-5, atol=1e-6)
+    total, sums = 0.0, np.zeros(len(w))
+    for part in objective.minibatches(2, np.random.RandomState(0)):
+        value_of_part, gradient_of_part = part.value_gradient(w)
+        total, sums[part.weights] = total + value_of_part, sums[part.weights] + gradient_of_part
+    assert abs(total - value) <= 1e-9 * max(1.0, value)
+    assert np.allclose(sums, gradient, rtol=1e-9, atol=1e-9)
+    parts = [objective.part(np.array([s])).value(w) for s in range(len(asked.batch))]
+    assert abs(sum(parts) - value) <= 1e-9 * max(1.0, value)
+
+
+@FAMILIES
+@pytest.mark.parametrize("seed", range(6))
+def test_margins(questions, seed):
+    """The loss-augmented maximum goes over what is possible."""
+    asked = questions(seed)
+    maxima = asked.problem().margins(1.0).maxima(asked.model)
+    truths = from_segments(asked.truth, asked.batch.offsets) if asked.family is SEGMENTS else None
+    for s, scores in enumerate(asked.possible):
+        first, stop = asked.batch.offsets[s : s + 2]
+        truth = spans(asked, truths[s] if truths is not None else tuple(asked.truth[first:stop].tolist()))
+        by_label_only = asked.family is CHAIN or not asked.model.layout.repeats
+
+        def cost(segments, truth=truth, by_label_only=by_label_only):
+            marks = [
+                {t: (y, not by_label_only and t == u) for u, v, y in these for t in range(u, v)}
+                for these in (segments, truth)
+            ]
+            return sum(marks[0][t] != marks[1][t] for t in marks[0])
+
+        wanted = max(score + cost(spans(asked, labelling)) for labelling, score in scores.items())
+        assert abs(maxima[s] - wanted) <= 1e-9 * max(1.0, abs(wanted))
+
+
+@FAMILIES
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_of_local_feature_matching(questions, seed):
+    asked = questions(seed)
+    w = 0.3 * asked.model.weights
+    objective = LocalFeatureMatching().bind(asked.problem())
+    direction = np.random.default_rng(seed).normal(size=len(w))
+    up, down = (objective.value_gradient(w + step * direction)[0] for step in (1e-5, -1e-5))
+    slope = (up - down) / 2e-5
+    assert abs(slope - objective.value_gradient(w)[1] @ direction) <= 1e-5 * max(1.0, abs(slope))
+
+
+@FAMILIES
+def test_scaled_passes_take_constraints(questions, monkeypatch):
+    redone, n_sequences = [], 0
+
+    def forward(self, task, original=MarginalPass.forward):
+        alive, checkpoints = original(self, task)
+        redone.extend(task.sequences[(task.sequences >= 0) & ~alive])
+        return alive, checkpoints
+
+    monkeypatch.setattr(MarginalPass, "forward", forward)
+    for seed in range(10):
+        asked = questions(seed)
+        asked.model.marginals(asked.batch, mask=asked.mask)
+        n_sequences += int((asked.batch.lengths > 0).sum())
+    assert n_sequences > 20
+    assert not redone
+
+
+@FAMILIES
+def test_layouts_keep_what_is_forbidden(questions):
+    layout = questions(3).model.layout
+    assert layout.forbidden
+    wider = layout.with_columns([((0, 1), BEGIN)])[0]
+    for other in (pickle.loads(pickle.dumps(layout)), wider, layout.pruned(np.zeros(layout.n_weights))[0]):
+        assert other.forbidden == layout.forbidden
+        assert len(other.compiled.forbidden_arcs) == len(layout.compiled.forbidden_arcs)
+        assert getattr(other, "shortest", None) is getattr(layout, "shortest", None) or np.array_equal(
+            other.shortest, layout.shortest
+        )
+
+
+@pytest.mark.parametrize("run", [(0,), (0, 9), (0, -1), (0, "a")])
+def test_layouts_refuse_runs_of_other_labels(run):
+    layout = chain_questions(3).model.layout
+    with pytest.raises(ValueError, match="a forbidden run must have two or more labels"):
+        layout.replaced(forbidden=[run])
+
+
+# --- tag schemes ------------------------------------------------------------------------------------------------------
+
+NAMES = ["a", "b", "O"]
+TAGS = {
+    encoding: [f"{letter}-{name}" for letter in letters if letter != "O" for name in "ab"] + ["O"]
+    for encoding, letters in PREFIXES.items()
+}
+
+
+def written(segments, encoding):
+    """Return the tags of a segmentation of one sequence."""
+    if encoding != "iob1":
+        prefixes = tags_of_segments(segments, encoding, 2).prefix.tolist()
+    else:
+        prefixes, before = [], 2
+        for length, label in zip(segments.lengths.tolist(), segments.codes.tolist(), strict=True):
+            prefixes += [2] if label == 2 else [int(label != before), *[1] * (length - 1)]
+            before = label
+    names = [NAMES[code] for code in np.repeat(segments.codes, segments.lengths)]
+    return ["O" if p == 2 else f"{PREFIXES[encoding][p]}-{name}" for p, name in zip(prefixes, names, strict=True)]
+
+
+def is_legal_in(tags, encoding):
+    """Say whether tags are those which their own segments are written in."""
+    prefix = np.array([PREFIXES[encoding].index(tag[0]) for tag in tags])
+    codes = np.array([NAMES.index(tag[2:] or "O") for tag in tags])
+    return written(segments_of_tags(prefix, codes, np.array([0, len(tags)])), encoding) == tags
+
+
+@pytest.mark.parametrize("encoding", PREFIXES)
+def test_legal_sequences_are_those_that_the_encoding_writes(encoding):
+    tags, n_legal = TAGS[encoding], 0
+    prefix = np.array([PREFIXES[encoding].index(tag[0]) for tag in tags])
+    follow, borders = legal_tags(TagTable(prefix, np.array([NAMES.index(tag[2:] or "O") for tag in tags])), encoding)
+    for length in (1, 2, 3):
+        for chosen in itertools.product(range(len(tags)), repeat=length):
+            can_be = borders[0, chosen[0]] and borders[1, chosen[-1]]
+            can_be = can_be and all(follow[a, b] for a, b in itertools.pairwise(chosen))
+            assert can_be == is_legal_in([tags[i] for i in chosen], encoding)
+            n_legal += can_be
+    assert n_legal > 20
+
+
+# --- estimators -------------------------------------------------------------------------------------------------------
+
+WORDS = ["the", "old", "man", "met", "Ann", "Lee", "near", "Oslo", "in", "May"]
+
+
+def sentences(rng, lengths):
+    return [[[f"w={WORDS[i]}"] for i in rng.integers(0, len(WORDS), n)] for n in lengths]
+
+
+def tagged_data(encoding="bio", n_sequences=30, seed=0):
+    """Return random sentences, and the tags of random segments of them."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 8, n_sequences)
+    y = []
+    for length in lengths.tolist():
+        segments, t = [], 0
+        while t < length:
+            label = int(rng.integers(0, 3))
+            stop = t + 1 if label == 2 else min(length, t + int(rng.integers(1, 4)))
+            segments.append((t, stop, label))
+            t = stop
+        y.append(written(to_segments([segments], np.array([0, length])), encoding))
+    return sentences(rng, lengths), y
+
+
+@pytest.mark.parametrize("encoding", PREFIXES)
+def test_predictions_are_legal(encoding):
+    X, y = tagged_data(encoding)
+    crf = HighOrderCRF(0, constraints=encoding, tol=1e-2).fit(X, y)
+    X_new = sentences(np.random.default_rng(1), [1, 2, 5, 9] * 20)
+    assert all(is_legal_in(tags, encoding) for tags in crf.predict(X_new))
+    if encoding != "iob1":  # where few things are forbidden
+        free = clone(crf).set_params(constraints=None).fit(X, y)
+        assert not all(is_legal_in(tags, encoding) for tags in free.predict(X_new))
+    for x in X_new[:2]:
+        every = [list(tags) for tags in itertools.product(crf.classes_.tolist(), repeat=len(x))]
+        log_probability = crf.log_likelihood([x] * len(every), every)
+        assert (log_probability > -np.inf).tolist() == [is_legal_in(tags, encoding) for tags in every]
+        assert abs(np.exp(log_probability).sum() - 1) < 1e-12
+        assert crf.predict([x]) == [every[int(np.argmax(log_probability))]]
+
+
+TRAINERS = {
+    "likelihood": {},
+    "owlqn": {"l1_reg": 0.1},
+    "newton": {"solver": "newton-cg"},
+    "sgd": {"solver": "sgd"},
+    "adagrad": {"solver": "adagrad", "l1_reg": 0.01},
+    "hinge": {"objective": "hinge"},
+    "perceptron": {"objective": "perceptron"},
+    "matching": {"objective": "local_feature_matching"},
+    "search": {"patterns": "auto", "max_order": 2},
+    "features": {"feature_order": 1, "max_order": 2},
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_all_training_goes_by_constraints(trainer):
+    """A model under constraints says what it says with the impossible made impossible after training."""
+    X, y = tagged_data()
+    settings = {"max_iter": 15, "random_state": 0, "constraints": "bio", **TRAINERS[trainer]}
+    crf = HighOrderCRF(**settings).fit(X, y)
+    assert all(is_legal_in(tags, "bio") for tags in crf.predict(X))
+    assert all(is_legal_in(list(z), "bio") or z[0][0] == "I" for z in crf.patterns_)
+    same = pickle.loads(pickle.dumps(crf))
+    assert same.predict(X) == crf.predict(X)
+    if hasattr(crf, "log_likelihood"):
+        assert np.array_equal(same.log_likelihood(X, y), crf.log_likelihood(X, y))
+        assert (crf.log_likelihood(X, y) > -np.inf).all()
+        assert crf.log_likelihood([X[0][:1]], [["I-a"]]) == -np.inf
+    if trainer in ("likelihood", "owlqn", "newton", "sgd", "adagrad"):
+        penalty = 0.5 * (crf.coef_.power(2).sum() + (crf.pattern_coef_**2).sum())
+        l1 = settings.get("l1_reg", 0.0) * (abs(crf.coef_).sum() + np.abs(crf.pattern_coef_).sum())
+        assert abs(crf.objective_history_[-1] - (penalty + l1 - crf.log_likelihood(X, y).sum())) < 1e-9
+
+
+def test_training_is_that_of_the_constrained_model():
+    """At the optimum, expected counts under the constraints are those of the data, but for the penalty."""
+    X, y = tagged_data()
+    crf = HighOrderCRF(constraints="bio", tol=1e-9).fit(X, y)
+    patterns = crf.patterns_
+    expected = sum(table.sum(axis=0) for table in crf.pattern_marginals(X, patterns))
+    observed = [
+        sum(tuple(tags[t + 1 - len(z) : t + 1]) == z for tags in y for t in range(len(z) - 1, len(tags)))
+        for z in patterns
+    ]
+    assert np.allclose(expected - observed, -crf.pattern_coef_, atol=1e-6)
+    impossible = [("O", "I-a"), ("B-a", "I-b"), ("O", "I-b", "I-b")]
+    assert all((table == 0).all() for table in crf.pattern_marginals(X, impossible))
+    assert all(abs(table.sum(axis=1) - 1).max() < 1e-12 for table in crf.predict_marginals(X))
+    starts = np.isin(crf.classes_, ["I-a", "I-b"])
+    assert all((table[0, starts] == 0).all() for table in crf.predict_marginals(X))
+
+
+def never_ends_with_b(left, right):
+    return (left, right) not in [("a", "a"), ("b", None)]
+
+
+SEGMENTED = [
+    [(0, 2, "a"), (2, 4, "b"), (4, 6, "a")],
+    [(0, 2, "b"), (2, 3, "O"), (3, 5, "a")],
+    [(0, 1, "O"), (1, 3, "a")],
+]
+RULES = {
+    "forbid": Constraints(forbid=[("a", "b", "O"), ("O", "b"), ("a", "a")], end=["a", "O"]),
+    "allow": Constraints(allow=["ab", "ba", "bO", "Oa", "OO"], start=["O", "a", "b"]),
+    "function": never_ends_with_b,
+}
+RULES["allow"].set_params(allow=[tuple(pair) for pair in RULES["allow"].allow])
+
+
+def can_follow(rules, labels):
+    pairs = list(itertools.pairwise(labels))
+    if rules == "allow":
+        return {("a", "b"), ("b", "a"), ("b", "O"), ("O", "a"), ("O", "O")}.issuperset(pairs)
+    if rules == "function":
+        return ("a", "a") not in pairs and labels[-1] != "b"
+    found = {("a", "a"), ("O", "b")}.intersection(pairs) or "abO" in "".join(labels)
+    return not found and labels[-1] != "b"
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("encoding", ["runs", "bio", "bioes", "segments"])
+def test_segments_go_by_constraints(encoding, rules):
+    """All segmentations of a sequence: their probabilities, the best one, and the marginals."""
+    shortest = {"a": 2, "b": 2} if rules == "allow" else {"b": 2}
+
+    def in_encoding(segments):
+        if encoding == "segments":
+            return list(segments)
+        if encoding == "runs":
+            return [label for u, v, label in segments for _ in range(u, v)]
+        coded = [tuple((u, v, NAMES.index(label)) for u, v, label in segments)]
+        return written(to_segments(coded, np.array([0, segments[-1][1]])), encoding)
+
+    lengths = [segments[-1][1] for segments in SEGMENTED]
+    X, y = sentences(np.random.default_rng(0), lengths), [in_encoding(segments) for segments in SEGMENTED]
+    settings = {"encoding": encoding, "constraints": RULES[rules], "max_segment_length": {"a": 3}}
+    crf = HighOrderSemiCRF(2, min_segment_length=shortest, **settings).fit(X, y)
+    assert crf.min_segment_length_ == {"O": 1, "a": 1, "b": 1} | shortest
+    labels = crf.segment_labels_.tolist()
+    model = so.Model(3, tuple(crf.max_segment_length_[name] for name in labels), encoding != "runs", {}, {})
+    x = X[1]
+    every = [tuple((u, v, labels[code]) for u, v, code in s) for s in so.segmentations(model, len(x))]
+    log_probability = crf.log_likelihood([x] * len(every), [in_encoding(segments) for segments in every])
+    for segments, log_p in zip(every, log_probability, strict=True):
+        long_enough = all(v - u >= shortest.get(label, 1) for u, v, label in segments)
+        is_possible = long_enough and can_follow(rules, [label for _, _, label in segments])
+        assert (log_p > -np.inf) == is_possible
+    probability = np.exp(log_probability)
+    assert abs(probability.sum() - 1) < 1e-12
+    best = [
+        segment
+        for segment in every[int(np.argmax(probability))]
+        if encoding in ("runs", "segments") or segment[2] != "O"
+    ]
+    assert crf.predict_segments([x]) == [best]
+    for *segment, got in crf.segment_marginals([x], threshold=0)[0].tolist():
+        wanted = sum(p for p, segments in zip(probability, every, strict=True) if tuple(segment) in segments)
+        assert close(got, wanted)
+    tags = crf.predict_marginals([x])[0]
+    assert np.allclose(tags.sum(axis=1), 1)
+    if encoding == "bioes" and rules == "allow":
+        assert crf.classes_.tolist() == ["B-a", "B-b", "E-a", "E-b", "I-a", "O"]
+    assert pickle.loads(pickle.dumps(crf)).predict(X) == crf.predict(X) == y
+
+
+def test_partial_fit():
+    X, y = tagged_data()
+    crf = HighOrderCRF(solver="sgd", random_state=0, constraints="bio")
+    crf.partial_fit(X[:20], y[:20], classes=TAGS["bio"], patterns="all")
+    assert all(is_legal_in(list(z), "bio") or z[0][0] == "I" for z in crf.patterns_)
+    crf.partial_fit(X[20:], y[20:])
+    assert all(is_legal_in(tags, "bio") for tags in crf.predict(X))
+    with pytest.raises(ValueError, match=r"sequence 1, position 1: 'I-b' after 'B-a' is forbidden"):
+        crf.partial_fit(X[:1] + [X[1][:1] * 2], [y[0], ["B-a", "I-b"]])
+    before = crf.predict(X)
+    with pytest.raises(ValueError, match="constraints=None are not those of the first call"):
+        crf.set_params(constraints=None).partial_fit(X, y)
+    assert crf.predict(X) == before  # the fitted model keeps its own
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_searches():
+    X, y = tagged_data()
+    grid = {"constraints": [None, "bio", Constraints(forbid=[("O", "I-a"), ("O", "I-b")])]}
+    search = GridSearchCV(HighOrderCRF(max_iter=10), grid, cv=3).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    penalties = PenaltySearchCV(HighOrderCRF(constraints="bio"), cv=2, max_steps=2).fit(X, y)
+    assert all(is_legal_in(tags, "bio") for tags in penalties.predict(X))
+
+
+def test_held_out_likelihood_of_searches_is_that_of_the_constrained_model():
+    X, y = tagged_data()
+    half = np.arange(len(X)) % 2 == 0
+    cv = [(np.flatnonzero(half), np.flatnonzero(~half))]
+    search = PenaltySearchCV(HighOrderCRF(constraints="bio", tol=1e-6), cv=cv, max_steps=1, refit=False).fit(X, y)
+    step = {key: values[0] for key, values in search.cv_results_.items()}
+    train, test = ([X[i] for i in part] for part in cv[0])
+    crf = HighOrderCRF(constraints="bio", tol=1e-9).fit(train, [y[i] for i in cv[0][0]])
+    score = crf.log_likelihood(test, [y[i] for i in cv[0][1]]).sum() / sum(map(len, test))
+    assert abs(score - step["mean_test_score"]) < 1e-3
+
+
+def test_warm_start():
+    X, y = tagged_data()
+    crf = HighOrderCRF(warm_start=True, tol=1e-8).fit(X, y)
+    crf.set_params(constraints="bio").fit(X, y)
+    cold = HighOrderCRF(constraints="bio", tol=1e-8).fit(X, y)
+    assert np.allclose(crf.log_likelihood(X, y), cold.log_likelihood(X, y), atol=1e-5)
+    assert crf.fit(X, y).n_iter_ <= 1
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def fit(y, constraints, weight=None, **settings):
+    X = [[["w"]] * len(labels) for labels in y]
+    return HighOrderCRF(constraints=constraints, **settings).fit(X, y, sample_weight=weight)
+
+
+READS = "metrics.extract_segments(strict=False) and encoding"
+
+
+@pytest.mark.parametrize(
+    ("y", "constraints", "message"),
+    [
+        (
+            [["O", "B-a"], ["O", "O", "I-a", "O"]],
+            "bio",
+            f"sequence 1, position 2: 'I-a' after 'O' is forbidden by constraints=\"bio\"; {READS}=\"bio\" of the "
+            "semi-CRF read it as a begin",
+        ),
+        (
+            [["O", "B-a"], ["I-a", "O"], ["O", "I-a"]],
+            "bio",
+            f"sequence 1, position 0: 'I-a' at the start of a sequence is forbidden by constraints=\"bio\"; {READS}",
+        ),
+        (
+            [["O", "S-a"], ["O", "B-a"]],
+            "bioes",
+            f"sequence 1, position 1: 'B-a' at the end of a sequence is forbidden by constraints=\"bioes\"; {READS}="
+            '"bioes" of the semi-CRF read such tags, too',
+        ),
+        (
+            [["a", "b", "a", "b", "c"], ["c", "a"]],
+            Constraints([("a", "b", "c")]),
+            "sequence 0, position 4: the run of labels ('a', 'b', 'c') is forbidden by constraints=Constraints(forbid=",
+        ),
+        ([["a", "b"]], Constraints(start=["b"]), "sequence 0, position 0: 'a' at the start of a sequence is forbidden"),
+        (
+            [["a", "b"], ["b", "b"]],
+            lambda left, right: left != right,
+            "sequence 1, position 1: 'b' after 'b' is forbid",
+        ),
+    ],
+)
+def test_training_labels_that_break_constraints(y, constraints, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        fit(y, constraints)
+
+
+def test_sequences_keep_their_numbers_and_those_of_weight_0_may_break_constraints():
+    y = [["O", "I-a"], ["B-a", "I-a"], ["O", "O"]]
+    assert fit(y, "bio", [0.0, 1.0, 2.0]).predict([[["w"]]]) in ([["O"]], [["B-a"]])
+    with pytest.raises(ValueError, match="sequence 2, position 1"):
+        fit([y[0], y[1], ["O", "I-a"]], "bio", [0.0, 1.0, 2.0])
+
+
+def test_segments_that_break_constraints_are_named_by_their_first_token():
+    X = [[["w"]] * 5]
+    with pytest.raises(ValueError, match="sequence 0, position 3: 'b' after 'a' is forbidden"):
+        HighOrderSemiCRF(constraints=Constraints([("a", "b")])).fit(X, [["a", "a", "a", "b", "b"]])
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [
+        (
+            Constraints([("a", "x"), ("x", "y")]),
+            r"constraints name labels that the training data do not have: \['x', 'y'\]",
+        ),
+        (Constraints(start=["z", "a"]), r"do not have: \['z'\]"),
+        ("bio", r'constraints="bio": the label \'a\' is no tag of this scheme, whose tags are \'O\', \'B-label\', '),
+        (Constraints([("a",)]), r"forbid of Constraints must have tuples of two or more labels, got \('a',\)"),
+        (Constraints(["ab"]), "forbid of Constraints must have tuples of two or more labels, got 'ab'"),
+        (Constraints(allow=[("a", "b", "a")]), "allow of Constraints must have pairs of labels"),
+        (Constraints([("a", "b")], allow=[("a", "b")]), "allow and forbid of Constraints exclude each other"),
+        (Constraints(start="a"), "start of Constraints must be a list of labels, got 'a'"),
+        (Constraints(end=[]), "end of Constraints is empty"),
+        (Constraints(iter([("a", "b")])), "forbid of Constraints is a list_iterator, which can be read only once"),
+        (Constraints, "constraints is the class Constraints: use an instance of it"),
+        (
+            lambda left, right: None,
+            r"constraints must return True or False for each pair of labels, got None for \('a', 'a'\)",
+        ),
+        ("iob", "The 'constraints' parameter of HighOrderCRF must be"),
+        (3, "The 'constraints' parameter of HighOrderCRF must be"),
+    ],
+)
+def test_constraints_that_are_none(constraints, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        fit([["a", "b"], ["b", "a"]], constraints)
+
+
+def test_given_patterns_that_are_forbidden():
+    constraints = Constraints([("a", "b")])
+    with pytest.raises(
+        ValueError, match=r"patterns: \('c', 'a', 'b'\) can never occur, because constraints=Constraints"
+    ):
+        fit([["a", "c"], ["b", "a"]], constraints, patterns=[("a", "c"), ("c", "a", "b")], max_order=2)
+    assert ("a", "b") not in fit([["a", "c"], ["b", "a"]], constraints, patterns="all").patterns_
+
+
+def test_tag_schemes_are_not_for_segments():
+    with pytest.raises(ValueError, match="is about tags of tokens, but HighOrderSemiCRF labels segments"):
+        HighOrderSemiCRF(constraints="bio", encoding="bio").fit([[["w"]]], [["O"]])
+
+
+def test_sequences_without_any_possible_labelling():
+    crf = fit([["a", "b"], ["a", "b", "c", "b"]], Constraints(start=["a"], end=["b"]))
+    with pytest.raises(ValueError, match="sequence 1: the model forbids every labelling of it"):
+        crf.predict([[["w"]] * 2, [["w"]]])
+    with pytest.raises(ValueError, match="sequence 1: the model forbids every labelling of it"):
+        crf.predict_marginals([[["w"]] * 2, [["w"]]])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"min_segment_length": 2},
+            r"segment \(2, 3, 'b'\) of sequence 0 of y has 1 tokens, but min_segment_length asks for 2",
+        ),
+        (
+            {"min_segment_length": {"c": 2}},
+            "min_segment_length names the label 'c', which the training data do not have",
+        ),
+        ({"min_segment_length": {"a": 0}}, "min_segment_length maps labels to integers >= 1, got 'a': 0"),
+        ({"min_segment_length": {"a": math.inf}}, "min_segment_length maps labels to integers >= 1, got 'a': inf"),
+        ({"min_segment_length": True}, "min_segment_length must be an integer >= 1, a dict or None, got True"),
+        ({"min_segment_length": 0}, "The 'min_segment_length' parameter"),
+        (
+            {"min_segment_length": {"a": 3}, "max_segment_length": 2},
+            "max_segment_length is 2 for the label 'a', but min_segment_length 3",
+        ),
+    ],
+)
+def test_lowest_lengths_that_are_none(settings, message):
+    with pytest.raises(ValueError, match=message):
+        HighOrderSemiCRF(**settings).fit([[["w"]] * 3, [["w"]] * 2], [["a", "a", "b"], ["a", "a"]])
+
+
+def test_lowest_length_of_outside_is_1():
+    with pytest.raises(ValueError, match="every O token is a segment of length 1"):
+        HighOrderSemiCRF(encoding="bio", min_segment_length={"O": 2}).fit([[["w"]]], [["O"]])
+
+
+def test_constraints_are_parameters_as_others_are():
+    constraints = Constraints([("a", "b")], end=["b"])
+    assert repr(constraints) == "Constraints(end=['b'], forbid=[('a', 'b')])"
+    assert clone(constraints).get_params() == {"forbid": [("a", "b")], "allow": None, "start": None, "end": ["b"]}
+    assert clone(HighOrderCRF(constraints=constraints)).constraints.end == ["b"]
+    crf = HighOrderCRF(constraints=constraints)
+    crf.set_params(constraints__end=None)
+    assert crf.constraints.end is None
+
+
+def test_each_pair_is_asked_for_once():
+    asked = []
+
+    def may_follow(left, right):
+        asked.append((left, right))
+        return True
+
+    crf = fit([["a", "b"], ["b", "a", "a"]], may_follow)
+    crf.predict([[["w"]]])
+    pairs = set(itertools.product(["a", "b", None], repeat=2)) - {(None, None)}
+    assert len(asked) == 8
+    assert set(asked) == pairs
