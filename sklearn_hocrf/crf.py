@@ -15,7 +15,15 @@ from ._estimator.pattern_search import PatternSearch
 from ._inference.families import CHAIN
 from ._objectives import Objective
 from ._structure.layout import WeightLayout, build_layout
-from ._validation import check_classes, read_label_codes, read_token_targets
+from ._validation import (
+    Reader,
+    check_classes,
+    has_holes,
+    read_known_tokens,
+    read_label_codes,
+    read_labels,
+    read_token_targets,
+)
 
 __all__ = ["HighOrderCRF"]
 
@@ -71,8 +79,8 @@ class HighOrderCRF(BaseSequenceLabeler):
         * A function of a label and the next one, which returns whether they may be neighbours. It is called once for
           each pair of labels; None stands for the label before the first and after the last one.
 
-    objective, penalty, solver, max_iter, tol, warm_start, n_jobs, verbose : as in :class:`BaseSequenceLabeler`
-    random_state : as in :class:`BaseSequenceLabeler`
+    objective, penalty, solver, max_iter, tol, missing_label, warm_start : as in :class:`BaseSequenceLabeler`
+    n_jobs, verbose, random_state : as in :class:`BaseSequenceLabeler`
 
     Attributes
     ----------
@@ -144,6 +152,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         solver: Any = "auto",
         max_iter: int = 500,
         tol: float = 1e-4,
+        missing_label: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -165,6 +174,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
+        self.missing_label = missing_label
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -212,5 +222,12 @@ class HighOrderCRF(BaseSequenceLabeler):
     def _are_right(self, decoded, truth):
         return decoded == truth
 
+    def _has_holes(self, y, batch, form):
+        return has_holes(read_labels(y, batch.lengths, form, type(self).__name__)[0], self.missing_label)
+
+    def _read_known(self, known, batch, form, what="known", unknown="raise"):
+        reader = Reader(self.classes_, self.missing_label, unknown)
+        return read_known_tokens(known, batch.lengths, form, type(self).__name__, reader, what)
+
     def _class_marginals(self, batch, mask):
-        return self._build_model().marginals(batch, n_jobs=self.n_jobs, mask=mask)
+        return self._ask("marginals", batch, mask=mask)

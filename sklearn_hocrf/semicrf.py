@@ -35,7 +35,15 @@ from ._inference.families import SEGMENTS
 from ._objectives import Objective
 from ._structure.patterns import pairs_of_equals, without_forbidden
 from ._structure.segment_layout import SegmentLayout, build_segment_layout
-from ._validation import check_segment_classes, read_segment_targets, read_segments, read_sequences
+from ._validation import (
+    Reader,
+    check_segment_classes,
+    have_segment_holes,
+    read_known_segments,
+    read_segment_targets,
+    read_segments,
+    read_sequences,
+)
 from ._validation._sklearn import Interval, Options, StrOptions
 
 __all__ = ["HighOrderSemiCRF"]
@@ -127,7 +135,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           called once for each pair of labels; None stands for the label before the first and after the last segment.
 
         With "runs", neighbours of equal labels stay impossible, whatever the constraints say.
-    objective, penalty, solver, max_iter, tol, warm_start : as in :class:`BaseSequenceLabeler`
+    objective, penalty, solver, max_iter, tol, missing_label, warm_start : as in :class:`BaseSequenceLabeler`
     n_jobs, verbose, random_state : as in :class:`BaseSequenceLabeler`
 
     Attributes
@@ -241,6 +249,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         solver: Any = "auto",
         max_iter: int = 500,
         tol: float = 1e-4,
+        missing_label: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -265,6 +274,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
+        self.missing_label = missing_label
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -359,10 +369,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return tag_numbers(tags_of_segments(decoded, self._encoding, self._outside), self._tags)
 
     def _class_marginals(self, batch, mask):
-        model = self._build_model()
         if self._tags is None:
-            return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
-        table = model.tag_marginals(batch, tag_channels(self._tags, self._encoding), n_jobs=self.n_jobs, mask=mask)
+            return self._ask("marginals", batch, mask=mask)
+        table = self._ask("tag_marginals", batch, tag_channels(self._tags, self._encoding), mask=mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def _without_outside(self, segments) -> Segments:
@@ -371,13 +380,27 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         offsets = offsets_of(kept)[segments.offsets]
         return Segments(offsets, segments.start[kept], segments.stop[kept], segments.codes[kept])
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, known: Any = None) -> Any:
         """Return the most probable segmentation of each sequence, in the encoding of y in fit.
 
         Parameters
         ----------
         X : as in :meth:`fit`
             Sequences may be empty.
+        known : list of label or segment sequences, or array-like, default=None
+            What is known of the segmentation, in the encoding of y in fit. The prediction is the best segmentation that
+            agrees with it. None, or ``missing_label``, in the place of a label or tag stands for any, and a set for one
+            of its members; None in the place of a whole sequence says nothing about it.
+
+            * "segments": the known segments, which need not tile the sequence. A segment of which only the borders are
+              known has None for its label.
+            * "runs": the labels of the segments that contain the tokens. Neighbours with equal labels are in one
+              segment.
+            * "bio" and others: "B-PER" says that a segment of the label begins with the token, "I-PER" that one
+              contains it and does not begin with it, E and S that it is the last token of one, and in encodings with E
+              and S, B and I that it is not. Where the tag before, or after, is known and forbids that, tags are read as
+              in fit. After an unknown tag, an I of "iob1" may also begin a segment. A set has all tags of its labels,
+              or all that begin a segment, or all that do not, and the same with ends.
 
         Returns
         -------
@@ -391,27 +414,33 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         ValueError, TypeError
-            If X is invalid or does not match the X of fit.
+            If X is invalid or does not match the X of fit, and if no segmentation agrees with ``known``.
 
         Examples
         --------
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).predict([[["Bob"], ["met"], ["Ann"], ["Lee"]], []])
+        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf.predict([[["Bob"], ["met"], ["Ann"], ["Lee"]], []])
         [['B-PER', 'O', 'B-PER', 'I-PER'], []]
+
+        The last token is known to begin a segment:
+
+        >>> crf.predict([[["Bob"], ["met"], ["Ann"], ["Lee"]]], known=[[None, None, None, "B-PER"]])
+        [['B-PER', 'O', 'B-PER', 'B-PER']]
         """
         fitted = self._as_fitted()
         if fitted._encoding == "segments":
-            return fitted.predict_segments(X)
-        return super(HighOrderSemiCRF, fitted).predict(X)
+            return fitted.predict_segments(X, known=known)
+        return super(HighOrderSemiCRF, fitted).predict(X, known=known)
 
-    def predict_segments(self, X: Any) -> list[list[tuple[int, int, Any]]]:
+    def predict_segments(self, X: Any, *, known: Any = None) -> list[list[tuple[int, int, Any]]]:
         """Return the segments of the most probable segmentation of each sequence.
 
         Parameters
         ----------
-        X : as in :meth:`predict`
+        X, known : as in :meth:`predict`
 
         Returns
         -------
@@ -429,11 +458,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
-        segments = fitted._without_outside(fitted._decode(batch, fitted._mask(batch, form)))
+        segments = fitted._without_outside(fitted._decode(batch, fitted._mask(batch, form, known)))
         return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
 
     @available_if(BaseSequenceLabeler._has_probabilities)
-    def segment_marginals(self, X: Any, threshold: float = 1e-6) -> list[np.ndarray]:
+    def segment_marginals(self, X: Any, threshold: float = 1e-6, *, known: Any = None) -> list[np.ndarray]:
         """Return all segments whose probability reaches a threshold.
 
         Parameters
@@ -441,6 +470,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         X : as in :meth:`predict`
         threshold : float, default=1e-6
             Lowest probability of a segment. A threshold of 0 returns every segment that ``max_segment_length_`` allows.
+        known : as in :meth:`predict`
+            The probabilities are those given that the segmentation agrees with it.
 
         Returns
         -------
@@ -473,8 +504,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         if not (isinstance(threshold, Real) and 0 <= threshold <= 1):
             raise ValueError(f"threshold must be a probability, a number in [0, 1], got {threshold!r}")
         batch, form = read_sequences(fitted, X)
-        model, options = fitted._build_model(), {"n_jobs": fitted.n_jobs, "mask": fitted._mask(batch, form)}
-        segments, probability = model.segment_marginals(batch, threshold, **options)
+        mask = fitted._mask(batch, form, known)
+        segments, probability = fitted._ask("segment_marginals", batch, threshold, mask=mask)
         probability = probability[segments.codes != fitted._outside]
         segments = fitted._without_outside(segments)
         fields = [("start", np.int64), ("stop", np.int64), ("label", fitted.segment_labels_.dtype)]
@@ -496,6 +527,21 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             encoding=self._encoding,
             singles=self._encoding == "runs" and self._fitted.targets.repeats,
             unknown=unknown,
+        )
+
+    def _has_holes(self, y, batch, form):
+        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, self._encoding)
+
+    def _read_known(self, known, batch, form, what="known", unknown="raise"):
+        return read_known_segments(
+            known,
+            batch.lengths,
+            form,
+            type(self).__name__,
+            Reader(self.segment_labels_, self.missing_label, unknown),
+            what,
+            encoding=self._encoding,
+            longest=self._fitted.targets.longest,
         )
 
     def _are_right(self, decoded, truth):

@@ -22,13 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.arrays import offsets_of
 from .._data.checks import refuse_infinite_sum
 from .._data.labels import decode_labels
-from .._data.masks import Mask
+from .._data.masks import Mask, both
 from .._inference.families import Family
 from .._objectives import Objective, Problem
 from .._persistence import VersionMixin
 from .._settings import capability
 from .._structure.patterns import PatternTable, given_patterns
 from .._validation import (
+    Known,
     TrainingData,
     check_class_weight,
     check_sequence_weight,
@@ -39,6 +40,7 @@ from .._validation._sklearn import fit_context
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .fitted import Fitted
 from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged, warn_not_found, without_zeros
+from .known import naming_the_impossible
 from .parameters import PARAMETER_CONSTRAINTS, check_parameters, with_lists, with_mappings
 from .partial_fit import PartialFitMixin
 from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
@@ -131,6 +133,9 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         on the distance from the optimum, is at most ``100 * tol`` of the objective, 1 % by default. "sgd" and "adagrad"
         stop after five consecutive epochs that each fail to lower the objective by a fraction ``tol``, "perceptron"
         after an epoch without mistakes.
+    missing_label : object, default=None
+        What stands for a label that is not known, in y and in the ``known`` of predictions, beside None: -100 in data
+        of Hugging Face's libraries, "-" in spaCy's.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
         "bcfw" always starts from 0.
@@ -219,12 +224,23 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         """Return labellings of the user in the form of the model's predictions."""
 
     @abstractmethod
+    def _has_holes(self, y, batch, form) -> bool:
+        """Tell whether y leaves some labels open."""
+
+    @abstractmethod
     def _token_codes(self, decoded):
         """Return the decoded class of each token as an index into ``classes_``; shape (N,)."""
 
     @abstractmethod
     def _are_right(self, decoded, truth):
         """Return for each token whether its decoded class is right; bool of shape (N,)."""
+
+    @abstractmethod
+    def _read_known(self, known, batch, form, what="known", unknown="raise") -> Known:
+        """Return what labels with holes, which messages call ``what``, say of a batch.
+
+        ``unknown="ignore"`` takes labels that the model does not know for impossible ones.
+        """
 
     @abstractmethod
     def _class_marginals(self, batch, mask):
@@ -491,7 +507,18 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     def _mask(self, batch, form, known=None) -> Mask | None:
         """Return which labellings of a batch are possible, None for all: by the constraints, and by what is known."""
-        return border_mask(batch, self._fitted.borders)
+        known = None if known is None else self._read_known(known, batch, form).mask
+        return both(border_mask(batch, self._fitted.borders), known)
+
+    def _decode(self, batch, mask):
+        """Return the most probable labelling, given a mask."""
+        return self._ask("decode", batch, mask=mask)
+
+    def _ask(self, question, batch, *args, mask):
+        """Ask the model about a batch, given a mask; raise where no labelling agrees with it."""
+        model = self._build_model()
+        with naming_the_impossible(model, batch, mask, border_mask(batch, self._fitted.borders)):
+            return getattr(model, question)(batch, *args, n_jobs=self.n_jobs, mask=mask)
 
     def _as_fitted(self):
         """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
@@ -551,13 +578,17 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, known: Any = None) -> Any:
         """Return the most probable label sequence of each sequence.
 
         Parameters
         ----------
         X : as in :meth:`fit`
             Sequences may be empty.
+        known : list of label sequences, or array-like, default=None
+            What is known of the labels, in the form of y in :meth:`fit`, with holes: None, or ``missing_label``, stands
+            for any label, and a set for one of its members; None in the place of a whole sequence says nothing about
+            it. The prediction is the best labelling among those that agree.
 
         Returns
         -------
@@ -571,35 +602,39 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         ValueError, TypeError
-            If X is invalid or does not match the X of fit.
+            If X is invalid or does not match the X of fit, and if no labelling agrees with ``known``.
 
         Examples
         --------
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> HighOrderCRF().fit(X, y).predict([[["the"], ["old"]], []])
+        >>> crf = HighOrderCRF().fit(X, y)
+        >>> crf.predict([[["the"], ["old"]], []])
         [['DET', 'ADJ'], []]
+
+        Some labels are known:
+
+        >>> crf.predict([[["the"], ["old"], ["house"]]], known=[[None, "NOUN", {"ADJ", "DET"}]])
+        [['DET', 'NOUN', 'DET']]
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
-        codes = fitted._token_codes(fitted._decode(batch, fitted._mask(batch, form)))
+        codes = fitted._token_codes(fitted._decode(batch, fitted._mask(batch, form, known)))
         if form != "sequences":
             return fitted._reshape(fitted.classes_[codes], batch, form)
         as_lists = fitted._fitted.targets.as_lists
         return decode_labels(codes, fitted.classes_, batch.offsets, as_lists=as_lists)
 
-    def _decode(self, batch, mask):
-        """Return the most probable labelling, given a mask."""
-        return self._build_model().decode(batch, n_jobs=self.n_jobs, mask=mask)
-
     @available_if(_has_probabilities)
-    def predict_marginals(self, X: Any) -> Any:
+    def predict_marginals(self, X: Any, *, known: Any = None) -> Any:
         """Return the probability of each class at each token, given the whole sequence.
 
         Parameters
         ----------
         X : as in :meth:`predict`
+        known : as in :meth:`predict`
+            The probabilities are those given that the labelling agrees with it.
 
         Returns
         -------
@@ -632,15 +667,15 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
-        return fitted._reshape(fitted._class_marginals(batch, fitted._mask(batch, form)), batch, form)
+        return fitted._reshape(fitted._class_marginals(batch, fitted._mask(batch, form, known)), batch, form)
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, *, known: Any = None) -> Any:
         """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators expect.
 
         Parameters
         ----------
-        X : as in :meth:`predict`
+        X, known : as in :meth:`predict_marginals`
 
         Returns
         -------
@@ -654,10 +689,10 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         >>> HighOrderCRF().fit(X, y).predict_proba(X)[0].shape
         (3, 3)
         """
-        return self.predict_marginals(X)
+        return self.predict_marginals(X, known=known)
 
     @available_if(_has_probabilities)
-    def pattern_marginals(self, X: Any, patterns: Iterable[tuple]) -> Any:
+    def pattern_marginals(self, X: Any, patterns: Iterable[tuple], *, known: Any = None) -> Any:
         """Return the probability that an occurrence of a label pattern ends at a token.
 
         Parameters
@@ -666,6 +701,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         patterns : iterable of tuples of labels
             Patterns of any length, with or without a weight in the model. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments.
+        known : as in :meth:`predict_marginals`
 
         Returns
         -------
@@ -699,8 +735,7 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         fitted = self._as_fitted()
         codes = pattern_codes(list(patterns), fitted._labels)
         batch, form = read_sequences(fitted, X)
-        mask = fitted._mask(batch, form)
-        marginals = fitted._build_model().pattern_marginals(batch, codes, n_jobs=fitted.n_jobs, mask=mask)
+        marginals = fitted._ask("pattern_marginals", batch, codes, mask=fitted._mask(batch, form, known))
         return fitted._reshape(marginals, batch, form)
 
     def _reshape(self, rows, batch, form):
@@ -773,6 +808,8 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         ----------
         X : as in :meth:`predict`
         y : as in :meth:`fit`
+            It may have holes, as ``known`` in :meth:`predict`. The result is then the probability that the labelling
+            agrees with it: with holes y can be any event that concerns labels at given positions.
         unknown : {"raise", "impossible"}, default="raise"
             What a label is that did not occur in fit: an error, or a label of probability 0.
 
@@ -789,11 +826,18 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
 
         Examples
         --------
+        >>> import numpy as np
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> HighOrderCRF(max_order=2).fit(X, y).log_likelihood(X, y).round(2)
+        >>> crf = HighOrderCRF(max_order=2).fit(X, y)
+        >>> crf.log_likelihood(X, y).round(2)
         array([-1.18, -1.05])
+
+        The probability that the second token is no noun, and that both of the last two are:
+
+        >>> np.exp(crf.log_likelihood(X[:1] * 2, [[None, {"ADJ", "DET"}, None], [None, "NOUN", "NOUN"]])).round(2)
+        array([0.76, 0.13])
 
         A segment that is too long:
 
@@ -808,12 +852,20 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         if unknown not in ("raise", "impossible"):
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
         batch, form = read_sequences(fitted, X)
-        truth = fitted._read_truth(y, batch, form, unknown="raise" if unknown == "raise" else "ignore")
+        unknown = "raise" if unknown == "raise" else "ignore"
         model, mask = fitted._build_model(), fitted._mask(batch, form)
-        log_z = model.log_partition(batch, n_jobs=fitted.n_jobs, plan=model.plan(batch, mask))
-        difference = model.log_score(batch, truth) - log_z
-        if mask is not None:
-            difference[~_are_possible(mask, batch.offsets, model.label_codes(truth))] = -np.inf
+        plan = model.plan(batch, mask)
+        if fitted._has_holes(y, batch, form):
+            known = fitted._read_known(y, batch, form, "y", unknown)
+            event = plan.masked(both(mask, known.mask), may_be_impossible=True)
+            score = model.log_partition(batch, fitted.n_jobs, event)
+            score[known.is_impossible] = -np.inf
+        else:
+            truth = fitted._read_truth(y, batch, form, unknown=unknown)
+            score = model.log_score(batch, truth)
+            if mask is not None:
+                score[~_are_possible(mask, batch.offsets, model.label_codes(truth))] = -np.inf
+        difference = score - model.log_partition(batch, fitted.n_jobs, plan)
         return np.minimum(difference, 0.0)  # rounding errors must not make a probability larger than 1
 
     def __sklearn_tags__(self):

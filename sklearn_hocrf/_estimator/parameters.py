@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -29,7 +29,7 @@ __all__ = [
     "with_mappings",
 ]
 
-PARAMETER_CONSTRAINTS: dict[str, list] = {
+PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "max_order": [Interval(Integral, 0, None, closed="left"), None],
     "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like", Mapping],
     "l1_reg": [Interval(Real, 0, None, closed="left"), "array-like", Mapping],
@@ -46,6 +46,7 @@ PARAMETER_CONSTRAINTS: dict[str, list] = {
     "solver": [StrOptions({"auto", *SOLVERS}), HasMethods("solve")],
     "max_iter": [Interval(Integral, 0, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
+    "missing_label": "no_validation",
     "warm_start": ["boolean"],
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
@@ -100,6 +101,9 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     for name in ("objective", "penalty", "solver"):
         if isinstance(parameters[name], type):
             raise ValueError(f"{name} is the class {parameters[name].__name__}: use an instance of it")
+    missing = parameters["missing_label"]
+    if isinstance(missing, (set, frozenset)) or not isinstance(missing, Hashable):
+        raise ValueError(f"missing_label must be something like a label, or None, got {short(missing)}")
     if parameters["penalty"] is not None and has_l1(parameters["l1_reg"]):
         l1_reg = short(parameters["l1_reg"])
         raise ValueError(f"l1_reg={l1_reg} and penalty={parameters['penalty']!r} exclude each other")

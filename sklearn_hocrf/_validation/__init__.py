@@ -20,12 +20,15 @@ from ._inputs import (
     read_sequences,
     read_training_sequences,
 )
+from ._known import Known, Reader, has_holes, have_segment_holes, read_known_segments, read_known_tokens
 from ._segment_targets import SegmentTargets, check_segment_classes, read_segment_targets, read_segments
-from ._targets import TokenTargets, check_classes, read_label_codes, read_token_targets
+from ._targets import TokenTargets, check_classes, read_label_codes, read_labels, read_token_targets
 from ._warnings import warn_user
 
 __all__ = [
     "FeatureSpace",
+    "Known",
+    "Reader",
     "SegmentTargets",
     "TokenTargets",
     "TrainingData",
@@ -34,7 +37,12 @@ __all__ = [
     "check_classes",
     "check_segment_classes",
     "check_sequence_weight",
+    "has_holes",
+    "have_segment_holes",
+    "read_known_segments",
+    "read_known_tokens",
     "read_label_codes",
+    "read_labels",
     "read_more_sequences",
     "read_segment_targets",
     "read_segments",

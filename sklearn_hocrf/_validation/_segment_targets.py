@@ -16,7 +16,6 @@ from .._data.encodings import (
     I,
     O,
     look_like_bio,
-    looks_like_segments,
     read_segment,
     segments_of_labels,
     segments_of_tags,
@@ -26,7 +25,15 @@ from .._data.encodings import (
 )
 from .._data.labels import SEEN, check_hashable, encode_labels, position_name, sorted_labels
 from .._data.segments import NO_LIMIT, Segments
-from ._targets import FIXED, check_classes, check_known_labels, leave_out, read_labels, read_target_sequences
+from ._targets import (
+    FIXED,
+    check_classes,
+    check_known_labels,
+    leave_out,
+    read_labels,
+    read_target_sequences,
+    refuse_segments,
+)
 from ._warnings import warn_user
 
 __all__ = ["SegmentTargets", "check_segment_classes", "read_segment_targets", "read_segments"]
@@ -168,7 +175,7 @@ def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=N
     if encoding == "segments":
         return _read_lists(y, lengths, name, labels, unknown, kept, among)
     if form != "table":
-        _refuse_segments(y, lengths, name, encoding)
+        refuse_segments(y, lengths, name, encoding)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
     if encoding == "runs":
@@ -201,15 +208,6 @@ def _split_tags(tags, offsets, encoding):
     return np.array([parts[tag][0] for tag in tags], dtype=np.int8), [parts[tag][1] for tag in tags]
 
 
-def _refuse_segments(y, lengths, name, encoding):
-    """Raise if y holds segments instead of labels or tags of tokens."""
-    if looks_like_segments(read_target_sequences(y, len(lengths), name)):
-        raise ValueError(
-            f'y holds (start, stop, label): encoding="segments"? With encoding={encoding!r} there must be one label a '
-            "token"
-        )
-
-
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
@@ -234,7 +232,7 @@ def _read_lists(y, lengths, name, labels, unknown, kept, among) -> _Reading:
 
 
 def _rows(segments):
-    return segments.tolist() if isinstance(segments, np.ndarray) else segments
+    return segments.tolist() if isinstance(segments, np.ndarray) else segments or ()
 
 
 def _refuse_untiled(rows, sequence, start, stop, lengths):

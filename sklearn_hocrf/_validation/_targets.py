@@ -9,6 +9,7 @@ from sklearn.utils import column_or_1d
 
 from .._data.arrays import offsets_of
 from .._data.checks import short, unmasked
+from .._data.encodings import looks_like_segments
 from .._data.labels import encode_labels, flatten_labels, sorted_labels
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "read_labels",
     "read_target_sequences",
     "read_token_targets",
+    "refuse_segments",
 ]
 
 
@@ -109,8 +111,10 @@ def leave_out(labels, lengths, kept):
     return labels, offsets_of(lengths)
 
 
-def read_labels(y, lengths, form, name) -> tuple[np.ndarray | list, bool]:
+def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bool]:
     """Return the labels of all tokens one after the other, and whether y was made of lists.
+
+    None in the place of a sequence of labels stands for one None a token.
 
     Parameters
     ----------
@@ -121,50 +125,68 @@ def read_labels(y, lengths, form, name) -> tuple[np.ndarray | list, bool]:
         Form of X; for a table y is 1-D.
     name : str
         Name of the estimator, for messages.
+    what : str
+        What messages call ``y``.
     """
-    y = _read_collection(y, name)
+    y = _read_collection(y, name, what)
     if form == "table":
-        return _read_plain_labels(y, len(lengths))
-    sequences = read_target_sequences(y, len(lengths), name)
+        return _read_plain_labels(y, len(lengths), what)
+    sequences = read_target_sequences(y, len(lengths), name, what)
     for n, (labels, length) in enumerate(zip(sequences, lengths.tolist(), strict=True)):
+        if labels is None:
+            sequences[n] = labels = [None] * length
         if isinstance(labels, np.ndarray) and labels.ndim > 1:
-            raise ValueError(f"y[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token")
+            raise ValueError(
+                f"{what}[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token"
+            )
         if len(labels) != length:
-            raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in y")
+            raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in {what}")
     return flatten_labels(sequences), not all(isinstance(labels, np.ndarray) for labels in sequences)
 
 
-def read_target_sequences(y, n_sequences, name) -> list:
-    """Return y as a list of lists or arrays, one for each sequence of X."""
-    y = _read_collection(y, name)
+def read_target_sequences(y, n_sequences, name, what="y") -> list:
+    """Return y as a list of lists or arrays, one for each sequence of X, or None where nothing is said about it."""
+    y = _read_collection(y, name, what)
     if len(y) != n_sequences:
-        raise ValueError(f"X has {n_sequences} sequences, y has {len(y)}")
-    return [_label_sequence(labels, n) for n, labels in enumerate(y)]
+        raise ValueError(f"X has {n_sequences} sequences, {what} has {len(y)}")
+    return [None if labels is None else _label_sequence(labels, n, what) for n, labels in enumerate(y)]
 
 
-def _read_collection(y, name):
+def refuse_segments(y, lengths, name, encoding, what="y"):
+    """Raise if y holds segments instead of labels or tags of tokens."""
+    sequences = read_target_sequences(y, len(lengths), name, what)
+    if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
+        raise ValueError(
+            f'{what} holds (start, stop, label): encoding="segments"? With encoding={encoding!r} there must be one '
+            "label a token"
+        )
+
+
+def _read_collection(y, name, what):
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     if isinstance(y, (str, bytes)):
-        raise TypeError(f"y is the str {short(y)}; for one sequence with a label a character: `[list(text)]`")
+        raise TypeError(f"{what} is the str {short(y)}; for one sequence with a label a character: `[list(text)]`")
     if hasattr(y, "__array__"):
         y = unmasked(y)
     if not _is_ordered_collection(y):
-        raise TypeError(f"y must be a list of label sequences or an array, not a {type(y).__name__}")
+        raise TypeError(f"{what} must be a list of label sequences or an array, not a {type(y).__name__}")
     return y
 
 
-def _read_plain_labels(y, n_rows):
+def _read_plain_labels(y, n_rows, what):
     """Read the labels of a plain 2-D X, one a row."""
     as_lists = not isinstance(y, np.ndarray)
     if as_lists and any(isinstance(label, (list, np.ndarray)) for label in y) or not as_lists and y.ndim > 1:
         if len(y) == 1 and np.size(y[0]) == n_rows > 1:
-            raise ValueError("y holds one sequence of labels, but X is a plain 2-D array: wrap it, too: `[X]`")
+            raise ValueError(f"{what} holds one sequence of labels, but X is a plain 2-D array: wrap it, too: `[X]`")
         if as_lists:
-            raise ValueError("y should be a 1d array, one label a row, because X is a plain 2-D array")
+            raise ValueError(f"{what} should be a 1d array, one label a row, because X is a plain 2-D array")
         y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
-        raise ValueError(f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, y {len(y)}")
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, {what} {len(y)}"
+        )
     return (list(y) if as_lists or y.dtype == object else y), as_lists
 
 
@@ -174,17 +196,18 @@ def _is_ordered_collection(value):
     return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
 
 
-def _label_sequence(labels, n):
+def _label_sequence(labels, n, what):
     if isinstance(labels, (str, bytes)):
         raise TypeError(
-            f"y[{n}] (sequence {n}) is the str {short(labels)}, where a sequence of labels belongs; for a label a "
+            f"{what}[{n}] (sequence {n}) is the str {short(labels)}, where a sequence of labels belongs; for a label a "
             "character: `list(text)`"
         )
     if hasattr(labels, "__array__"):
         labels = unmasked(labels)
     if not _is_ordered_collection(labels):
         raise TypeError(
-            f"y[{n}] (sequence {n}) is {short(labels)} ({type(labels).__name__}), where a sequence of labels belongs"
+            f"{what}[{n}] (sequence {n}) is {short(labels)} ({type(labels).__name__}), where a sequence of labels "
+            "belongs"
         )
     return labels
 

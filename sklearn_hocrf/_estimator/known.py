@@ -1,0 +1,61 @@
+"""Where a labelling that agrees with what is known does not exist."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+
+from .._data.masks import Mask
+
+__all__ = ["naming_the_impossible"]
+
+
+@contextmanager
+def naming_the_impossible(model, batch, mask: Mask | None, support: Mask | None = None, what="'known'"):
+    """Raise an error that names sequence and position, where a question fails because a mask leaves no labelling.
+
+    Parameters
+    ----------
+    model : Model
+    batch : SequenceBatch
+    mask : Mask or None
+    support : Mask or None
+        What the constraints alone let through.
+    what : str
+        Where the rest of the mask comes from.
+    """
+    try:
+        yield
+    except ValueError:
+        sequences = () if mask is None else _impossible(model, batch, mask)
+        if not len(sequences) or (support is not None and sequences[0] in _impossible(model, batch, support)):
+            raise  # something else is wrong, or the model has no labelling whatever is known
+        sequence = int(sequences[0])
+        position = _first_without_any(model, batch, mask, sequence)
+        raise ValueError(
+            f"sequence {sequence}: no labelling agrees with {what} and the constraints; the first position with none "
+            f"left is {position}"
+        ) from None
+
+
+def _impossible(model, batch, mask) -> np.ndarray:
+    """Return the sequences of which a mask rules out all labellings that the model has."""
+    plan = model.plan(batch).masked(mask, may_be_impossible=True)
+    return np.flatnonzero(model.log_partition(batch, plan=plan) == -np.inf)
+
+
+def _first_without_any(model, batch, mask, sequence) -> int:
+    """Return the first position of a sequence up to which no labelling agrees with a mask."""
+    first, stop = batch.offsets[sequence : sequence + 2].tolist()
+    alone, mask = batch[[sequence]], mask.part(slice(first, stop))
+    free = Mask.free(stop - first, mask.allowed.shape[1])
+    possible, impossible = 0, stop - first  # numbers of positions that the mask speaks of
+    while impossible - possible > 1:
+        middle = (possible + impossible) // 2
+        start = Mask(*(np.concatenate([a[:middle], b[middle:]]) for a, b in zip(mask, free, strict=True)))
+        if len(_impossible(model, alone, start)):
+            impossible = middle
+        else:
+            possible = middle
+    return impossible - 1

@@ -1,0 +1,448 @@
+"""What is known of the labels of a batch: y, or ``known``, with holes.
+
+A token, or the label of a segment, may have in place of a label
+
+    None, or the estimator's ``missing_label``      any label
+    a set or frozenset                              one of these labels
+
+A whole sequence may be None. Lists of segments need not tile a sequence: what is between them may be anything.
+
+Tags say where segments begin and end as well as their labels. A set of tags must be one that a mask can express: all
+tags of each of its labels, or all that begin a segment, or all that do not, and the same with ends. Where tags break
+the rules, they are read as in :mod:`sklearn_hocrf._data.encodings`: the tag before or after decides where it is known.
+An I whose neighbour is not known continues the segment before it; in "iob1" it may begin one as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.arrays import joined_ranges, offsets_of
+from .._data.checks import IGNORED, is_missing, missing_label, short
+from .._data.encodings import OUTSIDE, B, E, I, O, marks_ends, read_segment, split_tag
+from .._data.labels import SEEN, check_hashable, label_codes, position_name
+from .._data.masks import Mask
+from ._targets import read_labels, read_target_sequences, refuse_segments
+
+__all__ = [
+    "Known",
+    "Reader",
+    "Said",
+    "has_holes",
+    "have_segment_holes",
+    "is_hole",
+    "known_of_lists",
+    "known_of_runs",
+    "known_of_tags",
+    "known_of_tokens",
+    "listed_segments",
+    "read_known_segments",
+    "read_known_tokens",
+    "what_is_said",
+]
+
+_FLAGS = (1, -1, 0)  # as in Mask.begins; what says most comes first
+
+
+class Known(NamedTuple):
+    """What is known of the labels of a batch.   N tokens, L labels of the model."""
+
+    mask: Mask
+    codes: np.ndarray  # (N,) int32   label of each token, or of its segment; -1 where several are possible
+    is_impossible: np.ndarray  # (n_sequences,) bool   has a label that no model can give; the mask says nothing of it
+
+
+class Said(NamedTuple):
+    """What y says of tokens, or of segments, each distinct thing once.   D distinct things."""
+
+    things: list  # of length D: a label, a frozenset of labels, or None for anything
+    index: np.ndarray  # which of them is said of each token, int64
+    offsets: np.ndarray  # (n_sequences + 1,)
+    what: str  # what messages call y
+
+    def where(self, thing) -> str:
+        """Return the name of the first position of which a thing is said."""
+        return position_name(self.offsets, int(np.argmax(self.index == thing)))
+
+
+class Reader:
+    """How labels are read.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (L,)
+        Those of the model, sorted.
+    missing : object
+        What stands for any label, beside None.
+    unknown : {"raise", "ignore"}
+        What other labels are: an error, or impossible.
+    among : str
+        What messages call ``labels``.
+    """
+
+    def __init__(self, labels, missing=None, unknown="raise", among=SEEN):
+        self.labels, self.missing, self.unknown, self.among = labels, missing, unknown, among
+        self.codes = label_codes(labels)
+
+    def code(self, label, said, thing) -> int:
+        """Return the code of a label, or -1 for one that is impossible; raise if it is an error."""
+        code = self.codes.get(label, -1)
+        if code < 0 and isinstance(label, Integral) and label == IGNORED:
+            raise missing_label(label, said.where(thing), said.what)
+        if code < 0 and self.unknown == "raise":
+            raise ValueError(
+                f"unknown label {short(label)} of {said.what} ({said.where(thing)}): it is not among {self.among}"
+            )
+        return code
+
+
+# --- entries ----------------------------------------------------------------------------------------------------------
+
+
+def is_hole(label, missing) -> bool:
+    """Tell whether one entry of y stands for any label."""
+    if label is None or missing is None:
+        return label is None
+    if is_missing(missing):
+        return is_missing(label)
+    return isinstance(label, type(missing)) and bool(label == missing) or _equal_numbers(label, missing)
+
+
+def _equal_numbers(label, missing) -> bool:
+    plain = (int, float, np.integer, np.floating)
+    return isinstance(label, plain) and isinstance(missing, plain) and bool(label == missing)
+
+
+def has_holes(labels, missing) -> bool:
+    """Tell whether some labels, an array or a list, are None, sets, or what stands for a missing one."""
+    if isinstance(labels, np.ndarray) and labels.dtype != object:
+        if missing is None:
+            return False
+        labels = np.unique(labels).tolist()
+    kinds = set(map(type, labels))
+    if kinds & {type(None), set, frozenset} or any(issubclass(kind, (set, frozenset)) for kind in kinds):
+        return True
+    if missing is None:
+        return False
+    try:
+        labels = set(labels)
+    except TypeError:  # another check says which one is not hashable
+        return False
+    return any(is_hole(label, missing) for label in labels)
+
+
+def what_is_said(labels, offsets, missing, what) -> Said:
+    """Return what is said of each token, or raise for what is neither a label nor a set of labels.
+
+    Parameters
+    ----------
+    labels : ndarray or list
+        Of all tokens, or of all segments.
+    offsets : ndarray of shape (n_sequences + 1,)
+        Where the sequences begin among them.
+    missing : object
+        What stands for any label, beside None.
+    what : str
+        What messages call y.
+    """
+    items = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    keys = [frozenset(item) if isinstance(item, (set, frozenset)) else item for item in items]
+    number: dict = {}
+    try:
+        index = np.fromiter((number.setdefault(key, len(number)) for key in keys), dtype=np.int64, count=len(keys))
+    except TypeError:
+        check_hashable(keys, offsets)
+        raise
+    said = Said(list(number), index, offsets, what)
+    things = [None if is_hole(thing, missing) else thing for thing in said.things]
+    for i, thing in enumerate(things):
+        members = thing if isinstance(thing, frozenset) else [thing]
+        if not members:
+            raise ValueError(f"{what} has an empty set ({said.where(i)}): no label is possible there; None means any")
+        for member in members:
+            if thing is not None and (is_missing(member) or is_hole(member, missing)):
+                raise missing_label(member, said.where(i), what)
+    return said._replace(things=things)
+
+
+def _members(thing):
+    return thing if isinstance(thing, frozenset) else [thing]
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def read_known_tokens(y, lengths, form, name, reader: Reader, what) -> Known:
+    """Return what is known of the labels of tokens.
+
+    Parameters
+    ----------
+    y, lengths, form, name, what
+        As in :func:`~sklearn_hocrf._validation._targets.read_labels`.
+    reader : Reader
+    """
+    labels, _ = read_labels(y, lengths, form, name, what)
+    return known_of_tokens(what_is_said(labels, offsets_of(lengths), reader.missing, what), reader)
+
+
+def known_of_tokens(said: Said, reader: Reader) -> Known:
+    """Return what is known of tokens of which so much is said."""
+    allowed = _allowed(said, reader)
+    mask = Mask(allowed[said.index], np.zeros(len(said.index), np.int8))
+    return _known(mask, said.index, said.offsets, ~allowed.any(axis=1))
+
+
+def _allowed(said, reader) -> np.ndarray:
+    """Return which labels each thing allows; shape (D, L)."""
+    allowed = np.zeros((len(said.things), len(reader.labels)), dtype=bool)
+    for i, thing in enumerate(said.things):
+        if thing is None:
+            allowed[i] = True
+            continue
+        codes = [reader.code(label, said, i) for label in _members(thing)]
+        allowed[i, [code for code in codes if code >= 0]] = True
+    return allowed
+
+
+def _known(mask, index, offsets, is_impossible) -> Known:
+    """Return what a mask says, given which things no label agrees with."""
+    sequence = np.searchsorted(offsets, np.flatnonzero(is_impossible[index]), side="right") - 1
+    impossible = np.zeros(len(offsets) - 1, dtype=bool)
+    impossible[sequence] = True
+    allowed, says_nothing = mask.allowed, np.repeat(impossible, np.diff(offsets))
+    allowed[says_nothing], mask.begins[says_nothing] = True, 0
+    is_single = allowed.sum(axis=1) == 1
+    return Known(mask, np.where(is_single, allowed.argmax(axis=1), -1).astype(np.int32), impossible)
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
+
+
+def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encoding, longest) -> Known:
+    """Return what is known of segmentations.
+
+    Parameters
+    ----------
+    y, lengths, form, name, reader, what
+        As in :func:`read_known_tokens`.
+    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+    longest : ndarray of shape (L,)
+        Highest length of a segment, by label.
+    """
+    if encoding == "segments":
+        numbers, said = listed_segments(y, lengths, name, reader.missing, what)
+        return known_of_lists(numbers, said, offsets_of(lengths), reader)
+    if form != "table":
+        refuse_segments(y, lengths, name, encoding, what)
+    labels, _ = read_labels(y, lengths, form, name, what)
+    said = what_is_said(labels, offsets_of(lengths), reader.missing, what)
+    if encoding == "runs":
+        return known_of_runs(said, reader)
+    return known_of_tags(said, reader, encoding, longest)
+
+
+def have_segment_holes(y, lengths, form, name, missing, encoding) -> bool:
+    """Tell whether y leaves labels or borders of segments open; other parameters as in :func:`read_known_segments`."""
+    if encoding != "segments":
+        return has_holes(read_labels(y, lengths, form, name)[0], missing)
+    numbers, said = listed_segments(y, lengths, name, missing, "y")
+    tokens = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
+    is_open = any(thing is None or isinstance(thing, frozenset) for thing in said.things)
+    return is_open or bool((tokens < lengths).any())
+
+
+def known_of_runs(said: Said, reader: Reader) -> Known:
+    """Return what labels of tokens say of segments that are runs of equal labels: their labels, and nothing else.
+
+    The model itself lets no two neighbouring segments have one label, unless all segments have one token.
+    """
+    return known_of_tokens(said, reader)
+
+
+def listed_segments(y, lengths, name, missing, what) -> tuple[np.ndarray, Said]:
+    """Return sequence, start and stop of the segments that y lists, of shape (M, 3), and what it says of their labels.
+
+    They are sorted, lie in their sequences and do not overlap.
+    """
+    sequences = read_target_sequences(y, len(lengths), name, what)
+    rows = [
+        (n, *read_segment(segment, f"sequence {n}, position {i}", what))
+        for n, segments in enumerate(sequences)
+        for i, segment in enumerate(segments.tolist() if isinstance(segments, np.ndarray) else segments or ())
+    ]
+    rows.sort(key=lambda row: row[:2])
+    numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+    sequence, start, stop = numbers.T
+    overlaps = np.append(False, (sequence[1:] == sequence[:-1]) & (start[1:] < stop[:-1]))[: len(rows)]
+    beyond = stop > lengths[sequence]
+    for i in np.flatnonzero(overlaps | beyond)[:1].tolist():
+        n, segment = rows[i][0], rows[i][1:]
+        if beyond[i]:
+            raise ValueError(f"segment {short(segment)} of sequence {n} of {what} ends beyond its {lengths[n]} tokens")
+        raise ValueError(f"segments {short(rows[i - 1][1:])} and {short(segment)} of sequence {n} of {what} overlap")
+    offsets = offsets_of(np.bincount(sequence, minlength=len(lengths)))
+    return numbers, what_is_said([row[3] for row in rows], offsets, missing, what)
+
+
+def known_of_lists(numbers, said: Said, offsets, reader: Reader) -> Known:
+    """Return what a list of segments says; ``offsets`` are those of the tokens.
+
+    A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
+    """
+    sequence, start, stop = numbers.T
+    n_tokens = int(offsets[-1])
+    start, stop = start + offsets[sequence], stop + offsets[sequence]
+    begins, allowed = np.zeros(n_tokens + 1, np.int8), np.ones((n_tokens, len(reader.labels)), bool)
+    tokens = joined_ranges(start, stop)
+    thing, of_thing = np.repeat(said.index, stop - start), _allowed(said, reader)
+    begins[tokens] = -1
+    begins[start] = begins[stop] = 1  # at the end of a sequence, the next one begins
+    allowed[tokens] = of_thing[thing]
+    index = np.full(n_tokens, len(said.things))  # of all other tokens nothing is said
+    index[tokens] = thing
+    impossible = np.append(~of_thing.any(axis=1), False)
+    return _known(Mask(allowed, begins[:n_tokens]), index, offsets, impossible)
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+
+class _Shapes(NamedTuple):
+    """How tags are read in one encoding.
+
+    A token has a *shape* in the segment that contains it: whether this is its first token, and whether it is its last.
+    """
+
+    encoding: str
+    possible: Mapping[str, frozenset]  # the shapes of the tokens of each label
+
+    def of_tag(self, tag, before, after) -> tuple[str, set]:
+        """Return the label of a tag, and the shapes that it may stand for.
+
+        ``before`` and ``after`` are the tags that the neighbours may have, or None for any; [] where there is none.
+        """
+        prefix, label = tag
+        goes_on_from = before is None or any(t in before for t in ((B, label), (I, label)))
+        goes_on_to = after is None or any(t in after for t in ((I, label), (E, label)))
+        begins = (False,) if prefix in (I, E) and goes_on_from else (True,)
+        if self.encoding == "iob1" and prefix == I and goes_on_from and _may_differ(before, label):
+            begins = (False, True)  # an I begins a segment after another label
+        ends: tuple = (True,)
+        if not marks_ends(self.encoding) and prefix != O:
+            ends = (False, True)
+        elif prefix in (B, I) and goes_on_to:
+            ends = (False,)
+        shapes = {(first, last) for first in begins for last in ends}
+        return label, shapes & self._reachable(label, before, after)
+
+    def conditions(self, tags, before, after) -> tuple[set, int, int] | None:
+        """Return labels and flags that say the same as a set of tags, or None if there are none.
+
+        The flags say whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``. They
+        may let shapes through that the neighbours rule out: those of segments with a label that a neighbour cannot
+        have.
+        """
+        found: dict[str, set] = {}
+        for tag in tags:
+            label, shapes = self.of_tag(tag, before, after)
+            found.setdefault(label, set()).update(shapes)
+        found = {label: shapes for label, shapes in found.items() if shapes}
+        reachable = {label: self._reachable(label, before, after) for label in found}
+        for flags in ((begins, ends) for begins in _FLAGS for ends in _FLAGS):
+            if all(shapes == _agreeing(reachable[label], flags) for label, shapes in found.items()):
+                return set(found), *flags
+        return None
+
+    def _reachable(self, label, before, after):
+        """Return the shapes that a token of a label can have beside neighbours of so many tags."""
+        begins = before is not None and all(other != label for _, other in before)
+        ends = after is not None and all(other != label for _, other in after)
+        return {shape for shape in self.possible[label] if shape[0] >= begins and shape[1] >= ends}
+
+
+def _may_differ(tags, label) -> bool:
+    return tags is None or any(other != label for _, other in tags)
+
+
+def _agreeing(shapes, flags) -> set:
+    wanted = [{1: (True,), -1: (False,), 0: (False, True)}[flag] for flag in flags]
+    return {shape for shape in shapes if shape[0] in wanted[0] and shape[1] in wanted[1]}
+
+
+def known_of_tags(said: Said, reader: Reader, encoding, longest) -> Known:
+    """Return what tags say of segmentations; see :func:`read_known_segments`."""
+    names = reader.labels.tolist()
+    tags = [_tags_of(said, i, encoding) for i in range(len(said.things))]
+    possible = {label: _shapes_of(label, most) for label, most in zip(names, np.asarray(longest).tolist(), strict=True)}
+    for i, of_thing in enumerate(tags):
+        if of_thing is not None:
+            tags[i] = [tag for tag in of_thing if reader.code(tag[1], said, i) >= 0]
+    triples, first, inverse = _triples(said)
+    allowed, flags = np.ones((len(triples), len(names)), bool), np.zeros((len(triples), 2), np.int8)
+    shapes, neighbours = _Shapes(encoding, possible), [*tags, []]  # the last one for the border
+    for i, (before, here, after) in enumerate(triples.tolist()):
+        if tags[here] is None:
+            continue
+        conditions = shapes.conditions(tags[here], neighbours[before], neighbours[after])
+        if conditions is None:
+            raise ValueError(_no_mask(said, int(first[i])))
+        allowed[i] = [label in conditions[0] for label in names]
+        flags[i] = conditions[1:]
+    begins = flags[inverse, 0]
+    goes_on = np.ones(len(inverse), bool)
+    goes_on[said.offsets[:-1][said.offsets[:-1] < len(inverse)]] = False
+    after = np.flatnonzero(goes_on[1:]) + 1
+    begins[after] = np.where(begins[after] == 0, flags[inverse[after - 1], 1], begins[after])
+    impossible = np.array([t is not None and not t for t in tags], dtype=bool)
+    return _known(Mask(allowed[inverse], begins), said.index, said.offsets, impossible)
+
+
+def _tags_of(said, i, encoding):
+    """Return the pairs (prefix, label) that a thing stands for, or None for any."""
+    thing = said.things[i]
+    if thing is None:
+        return None
+    tags = []
+    for tag in _members(thing):
+        part = split_tag(tag, encoding)
+        if part is None or (part[1] == OUTSIDE and part[0] != O):
+            raise ValueError(f"{short(tag)} of {said.what} ({said.where(i)}) is no tag of encoding={encoding!r}")
+        tags.append(part)
+    return tags
+
+
+def _shapes_of(label, longest) -> frozenset:
+    """Return the shapes of the tokens of segments of at most so many tokens."""
+    single, two, more = {(True, True)}, {(True, False), (False, True)}, {(False, False)}
+    if label == OUTSIDE or longest == 1:
+        return frozenset(single)
+    return frozenset(single | two | (more if longest > 2 else set()))
+
+
+def _triples(said):
+    """Return what is said before, at and after tokens, each triple once, the first token of each, and its number.
+
+    The number after the last thing stands for the border of a sequence.
+    """
+    border, index = len(said.things), said.index
+    before, after = np.append(border, index[:-1])[: len(index)], np.append(index[1:], border)[: len(index)]
+    starts = said.offsets[:-1][np.diff(said.offsets) > 0]
+    before[starts] = border
+    after[said.offsets[1:][np.diff(said.offsets) > 0] - 1] = border
+    key = (before * (border + 1) + index) * (border + 1) + after
+    keys, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    triples = np.stack([keys // (border + 1) ** 2, keys // (border + 1) % (border + 1), keys % (border + 1)], axis=1)
+    return triples, first, inverse
+
+
+def _no_mask(said, token):
+    thing = said.things[said.index[token]]
+    return (
+        f"{said.what} has the set {short(set(thing))} ({position_name(said.offsets, token)}): a segment of some of its "
+        "labels begins or ends there and one of others does not, which is not supported. Leave the others out, or give "
+        "all tags of each label"
+    )

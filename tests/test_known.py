@@ -1,0 +1,442 @@
+"""Questions given that some labels are known, and probabilities of events: against the sum over all labellings."""
+
+import itertools
+
+import numpy as np
+import pytest
+import segment_oracle
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import _safe_indexing
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._validation import read_sequences
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.training import Constraints
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+WORDS = "abcd"
+LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
+
+
+def random_words(rng, length):
+    return [[str(word)] for word in rng.choice(list(WORDS), length)]
+
+
+def with_random_weights(estimator, rng, scale=1.5):
+    estimator._keep(estimator._fitted._replace(weights=scale * rng.normal(size=len(estimator._weights))))
+    return estimator
+
+
+def random_chain(rng, max_order=2):
+    """Return a model of three labels with random weights."""
+    X = [random_words(rng, 6) for _ in range(4)]
+    y = [[str(label) for label in rng.choice(list("xyz"), 6)] for _ in range(3)] + [list("xyzxyz")]
+    return with_random_weights(HighOrderCRF(max_order, max_iter=0).fit(X, y), rng)
+
+
+def tags_of(segmentation, encoding):
+    """Return the tag of each token of a list of (start, stop, label)."""
+    tags, before = [], None
+    for start, stop, label in segmentation:
+        if label == "O":
+            tags.append("O")
+        elif encoding == "iob1":
+            tags += [f"{'B' if label == before else 'I'}-{label}"] + [f"I-{label}"] * (stop - start - 1)
+        elif len(LETTERS[encoding]) == 2:
+            tags += [f"B-{label}"] + [f"I-{label}"] * (stop - start - 1)
+        elif stop - start == 1:
+            tags.append(f"{LETTERS[encoding][3]}-{label}")
+        else:
+            begin, inside, end = LETTERS[encoding][:3]
+            tags += [f"{begin}-{label}", *[f"{inside}-{label}"] * (stop - start - 2), f"{end}-{label}"]
+        before = label
+    return tags
+
+
+def written(segmentation, encoding):
+    """Return a list of (start, stop, label) as y has it in an encoding."""
+    if encoding == "segments":
+        return segmentation
+    if encoding == "runs":
+        return [label for start, stop, label in segmentation for _ in range(start, stop)]
+    return tags_of(segmentation, encoding)
+
+
+def random_segments(rng, encoding, max_order=1):
+    """Return a semi-CRF with random weights and the labels x, y and O, with at most 3, 2 and 1 tokens a segment."""
+    X = [[["a"], *random_words(rng, 6)], [["b"], ["c"], ["d"], ["a"]]]
+    segmentations = [
+        [(0, 3, "x"), (3, 4, "O"), (4, 6, "y"), (6, 7, "x")],
+        [(0, 1, "y"), (1, 2, "x"), (2, 3, "y"), (3, 4, "O")],
+    ]
+    y = [written(segmentation, encoding) for segmentation in segmentations]
+    estimator = HighOrderSemiCRF(max_order, encoding=encoding, max_iter=0)
+    return with_random_weights(estimator.fit(X, y), rng)
+
+
+def labellings_of(estimator, length):
+    """Return all labellings of so many tokens: tuples of labels, or lists of (start, stop, label)."""
+    if isinstance(estimator, HighOrderCRF):
+        return list(itertools.product(estimator.classes_.tolist(), repeat=length))
+    labels = estimator.segment_labels_.tolist()
+    longest = tuple(estimator.max_segment_length_[label] for label in labels)
+    model = segment_oracle.Model(len(labels), longest, estimator.encoding != "runs", {}, {})
+    every = segment_oracle.segmentations(model, length)
+    return [[(u, v, labels[y]) for u, v, y in segmentation] for segmentation in every]
+
+
+class Enumeration:
+    """All labellings of one sequence, with their log probabilities, of which complete labellings are asked."""
+
+    def __init__(self, estimator, words):
+        self.labellings = labellings_of(estimator, len(words))
+        encoding = getattr(estimator, "encoding", None)
+        self.y = [list(s) if encoding is None else written(s, encoding) for s in self.labellings]
+        self.log_p = estimator.log_likelihood([words] * len(self.y), self.y)
+        batch, _ = read_sequences(estimator, [words])
+        self.tolerance = 1e-13 * max(1.0, abs(float(estimator._build_model().log_partition(batch)[0])))
+
+    def log_probability(self, agrees):
+        return np.logaddexp.reduce(self.log_p[agrees]) if agrees.any() else -np.inf
+
+    def given(self, agrees):
+        """Return the probability of each labelling, given those that agree."""
+        return np.where(agrees, np.exp(self.log_p - self.log_probability(agrees)), 0.0)
+
+
+def fits(entry, label):
+    return entry is None or (label in entry if isinstance(entry, (set, frozenset)) else label == entry)
+
+
+def hide(rng, label, others):
+    """Return what may be known of a label: itself, a set with others, or nothing."""
+    kind = rng.integers(4)
+    if kind == 0:
+        return label
+    if kind == 1:
+        return {label, *rng.choice(others, rng.integers(1, len(others) + 1)).tolist()}
+    return None
+
+
+def random_known(rng, enumeration, encoding):
+    """Return what is known of a labelling drawn at random, and which labellings agree with it."""
+    number = int(rng.integers(len(enumeration.y)))
+    truth = enumeration.y[number]
+    if encoding == "segments":
+        known = [
+            (u, v, hide(rng, label, ["x", "y", "O"])) for u, v, label in truth if rng.random() < 0.5
+        ]  # and what is between them is free
+        agrees = [
+            all(any((u, v) == s[:2] and fits(entry, s[2]) for s in segments) for u, v, entry in known)
+            for segments in enumeration.labellings
+        ]
+    elif encoding in LETTERS:
+        known = [hide_tag(rng, tag, encoding) for tag in truth]
+        agrees = [all(map(fits, known, tags)) for tags in enumeration.y]
+    else:
+        known = [hide(rng, label, sorted({label for labels in enumeration.y for label in labels})) for label in truth]
+        agrees = [all(map(fits, known, labels)) for labels in enumeration.y]
+    return known, np.array(agrees)
+
+
+def hide_tag(rng, tag, encoding):
+    """Return what may be known of a tag: itself, all tags of its label and of others, or those with a border there."""
+    kind, letters, label = rng.integers(5), LETTERS[encoding], tag[2:]
+    if kind == 0 or (kind < 4 and tag == "O" and kind != 3):
+        return tag
+    if kind == 1 and len(letters) == 4 and tag[0] in letters[2:]:
+        return {f"{letters[2]}-{label}", f"{letters[3]}-{label}"}
+    if kind == 2 and tag[0] in (letters[0], letters[-1]):
+        return {f"{letter}-{name}" for letter in {letters[0], letters[3:] or letters[0]} for name in "xy"} | {"O"}
+    if kind == 3:
+        return {f"{letter}-{name}" for letter in letters for name in {label or "x", "y"}} | {"O"}
+    return None
+
+
+ENCODINGS = ["runs", "bio", "bioes", "bilou", "segments"]
+
+
+@pytest.mark.parametrize("encoding", [None, *ENCODINGS])
+def test_events_have_the_probability_of_their_labellings(encoding):
+    rng = np.random.default_rng(ENCODINGS.index(encoding) if encoding else 99)
+    n_inside = 0
+    for max_order in (0, 1, 2, 3):
+        estimator = random_chain(rng, max_order) if encoding is None else random_segments(rng, encoding, max_order)
+        for length in (1, 2, 4, 5):
+            words = random_words(rng, length)
+            enumeration = Enumeration(estimator, words)
+            drawn = [random_known(rng, enumeration, encoding) for _ in range(20)]
+            found = estimator.log_likelihood([words] * 20, [known for known, _ in drawn])
+            expected = np.array([enumeration.log_probability(agrees) for _, agrees in drawn])
+            np.testing.assert_allclose(found, expected, rtol=0, atol=enumeration.tolerance)
+            n_inside += int(((found < -1e-3) & (found > -10)).sum())
+    assert n_inside > 100  # events that are neither certain nor nearly impossible
+
+
+@pytest.mark.parametrize("encoding", [None, *ENCODINGS])
+def test_predictions_given_what_is_known(encoding):
+    rng = np.random.default_rng(7)
+    for max_order in (1, 3):
+        estimator = random_chain(rng, max_order) if encoding is None else random_segments(rng, encoding, max_order)
+        words = random_words(rng, 5)
+        enumeration = Enumeration(estimator, words)
+        drawn = [random_known(rng, enumeration, encoding) for _ in range(10)]
+        X, known = [words] * 10, [entries for entries, _ in drawn]
+        best = estimator.predict(X, known=known)
+        marginals = estimator.predict_marginals(X, known=known)
+        patterns = estimator.pattern_marginals(X, [("x",), ("x", "y")], known=known)
+        for n, (_, agrees) in enumerate(drawn):
+            probability = enumeration.given(agrees)
+            number = enumeration.y.index(best[n])
+            assert agrees[number]
+            assert probability[number] >= probability.max() * (1 - 1e-9)
+            expected = token_marginals(enumeration, probability, estimator)
+            assert_close_above(marginals[n], expected, 1e-12)
+            if encoding is None:
+                ends = [[y[t - 1 : t + 1] == ["x", "y"] for y in enumeration.y] if t else [False] for t in range(5)]
+                assert_close_above(patterns[n][:, 1], [float(np.sum(probability * e)) for e in ends], 1e-12)
+    if encoding is not None:
+        assert_segments_given(estimator, enumeration, X, known, drawn)
+
+
+def token_marginals(enumeration, probability, estimator):
+    classes = estimator.classes_.tolist()
+    table = np.zeros((5, len(classes)))
+    for y, p in zip(enumeration.y, probability, strict=True):
+        labels = written(y, "runs") if getattr(estimator, "encoding", None) == "segments" else y
+        for t, label in enumerate(labels):
+            table[t, classes.index(label)] += p
+    return table
+
+
+def assert_segments_given(estimator, enumeration, X, known, drawn):
+    tables = estimator.segment_marginals(X, 1e-12, known=known)
+    predicted = estimator.predict_segments(X, known=known)
+    for n, (_, agrees) in enumerate(drawn):
+        probability = enumeration.given(agrees)
+        expected: dict = {}
+        for segmentation, p in zip(enumeration.labellings, probability, strict=True):
+            for segment in segmentation:
+                expected[segment] = expected.get(segment, 0.0) + p
+        tagged = estimator.encoding in LETTERS
+        kept = {s: p for s, p in expected.items() if p > 1e-11 and not (tagged and s[2] == "O")}
+        found = {(u, v, label): p for u, v, label, p in tables[n].tolist()}
+        assert kept.keys() <= found.keys()
+        assert_close_above([found[s] for s in kept], list(kept.values()), 1e-12)
+        labels = [s for s in enumeration.labellings[int(probability.argmax())] if not (tagged and s[2] == "O")]
+        assert predicted[n] == labels
+
+
+def assert_close_above(found, expected, lowest):
+    found, expected = np.asarray(found), np.asarray(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=lowest)
+
+
+@pytest.mark.parametrize("encoding", LETTERS)
+def test_tags_that_break_the_rules_are_read_as_in_fit(encoding):
+    """A set of one tag each, which takes the way of holes, is the tag itself, wherever it stands."""
+    rng = np.random.default_rng(3)
+    estimator = random_segments(rng, encoding)
+    tags = ["O", *(f"{letter}-{label}" for letter in LETTERS[encoding] for label in "xy")]
+    words = random_words(rng, 4)
+    y = [[str(tag) for tag in rng.choice(tags, 4)] for _ in range(200)]
+    complete = estimator.log_likelihood([words] * 200, y)
+    as_sets = estimator.log_likelihood([words] * 200, [[{tag} for tag in labels] for labels in y])
+    np.testing.assert_allclose(as_sets, complete, rtol=0, atol=1e-12)
+    assert np.isinf(complete).any()
+    assert np.isfinite(complete).sum() > 100
+
+
+def probability(estimator, words, *events):
+    return np.exp(estimator.log_likelihood([words] * len(events), list(events)))
+
+
+def test_tags_beside_holes():
+    rng = np.random.default_rng(5)
+    words = random_words(rng, 3)
+    bio = random_segments(rng, "bio")
+    inside, *same = probability(bio, words, [None, "I-x", None], ["B-x", "I-x", None], ["I-x", "I-x", None])
+    assert same[0] == pytest.approx(same[1])
+    assert inside == pytest.approx(same[0])
+    after_other = probability(bio, words, [{"B-y", "I-y", "O"}, "I-x", None], [{"B-y", "I-y", "O"}, "B-x", None])
+    assert after_other[0] == pytest.approx(after_other[1])
+    iob1 = random_segments(rng, "iob1")
+    free, goes_on, begins = probability(
+        iob1, words, [None, "I-x", None], [{"B-x", "I-x"}, "I-x", None], [{"B-y", "I-y", "O"}, "I-x", None]
+    )
+    apart = probability(iob1, words, [{"B-x", "I-x"}, "B-x", None])[0]
+    assert free == pytest.approx(goes_on + begins + apart)
+    bioes = random_segments(rng, "bioes")
+    either, longer, single = probability(
+        bioes, words, [{"B-x", "S-x"}, None, None], ["B-x", None, None], ["S-x", None, None]
+    )
+    assert either == pytest.approx(longer + single)
+    assert longer > 0
+    assert single > 0
+
+
+def test_whole_sequences_and_marks_of_missing_labels():
+    rng = np.random.default_rng(6)
+    estimator = random_chain(rng)
+    X = [random_words(rng, 3), random_words(rng, 2)]
+    assert estimator.predict(X, known=[None, None]) == estimator.predict(X)
+    np.testing.assert_array_equal(estimator.log_likelihood(X, [None, [None, None]]), [0.0, 0.0])
+    for mark, other in (("-", "-"), (-100, -100), (np.nan, float("nan")), (None, None)):
+        marked = estimator.set_params(missing_label=mark)
+        assert marked.predict(X, known=[["x", other, other], [other, {"y"}]])[1][1] == "y"
+    integers = HighOrderCRF(missing_label=-100).fit(np.eye(3), [0, 1, 2])
+    assert integers.predict(np.eye(3), known=np.array([-100, 2, -100])).tolist() == [0, 2, 2]
+    masked = np.ma.array([0, 2, 0], mask=[True, False, True])
+    assert integers.predict(np.eye(3), known=masked).tolist() == [0, 2, 2]
+    grid = HighOrderCRF(max_iter=3).fit(np.ones((2, 3, 1)), [[0, 1, 2], [2, 1, 0]])
+    known = np.array([[None, 2, None], [1, None, {0}]], dtype=object)
+    assert grid.predict(np.ones((2, 3, 1)), known=known)[[0, 1, 1], [1, 0, 2]].tolist() == [2, 1, 0]
+
+
+def test_unknown_labels_of_events():
+    estimator = random_chain(np.random.default_rng(8))
+    X, y = [[["a"], ["b"]]] * 3, [["x", None], ["other", None], [{"other", "x"}, None]]
+    with pytest.raises(ValueError, match=r"unknown label 'other' of y \(sequence 1, position 0\)"):
+        estimator.log_likelihood(X, y)
+    found = estimator.log_likelihood(X, y, unknown="impossible")
+    assert found[0] == found[2] > -np.inf == found[1]
+
+
+@pytest.mark.parametrize(
+    ("known", "error", "message"),
+    [
+        ([["x", set(), None]], ValueError, r"known has an empty set \(sequence 0, position 1\)"),
+        ([["x", frozenset(), None]], ValueError, r"known has an empty set \(sequence 0, position 1\)"),
+        ([["x", "other", None]], ValueError, r"unknown label 'other' of known \(sequence 0, position 1\)"),
+        ([["x", {"x", "other"}, None]], ValueError, r"unknown label 'other' of known \(sequence 0, position 1\)"),
+        ([["x", None]], ValueError, r"sequence 0 has 3 tokens in X, but 2 labels in known"),
+        ([["x", None, None], None], ValueError, r"X has 1 sequences, known has 2"),
+        ([[None, ["x"], None]], TypeError, r"hashable, but \['x'\] \(sequence 0, position 1\) is a list"),
+        ([[None, None, float("nan")]], ValueError, r"known contains NaN \(sequence 0, position 2\)"),
+        ([[None, -100, None]], ValueError, r"known has the label -100 \(sequence 0, position 1\): is it Hugging"),
+        ([[None, {None, "x"}, None]], ValueError, r"known has the label None \(sequence 0, position 1\)"),
+        ("xyz", TypeError, r"known is the str 'xyz'"),
+        (["xyz"], TypeError, r"known\[0\] \(sequence 0\) is the str 'xyz'"),
+        ({"x"}, TypeError, "known must be a list of label sequences or an array, not a set"),
+    ],
+)
+def test_what_is_no_knowledge(known, error, message):
+    estimator = random_chain(np.random.default_rng(9))
+    for method in (estimator.predict, estimator.predict_marginals, estimator.predict_proba):
+        with pytest.raises(error, match=message):
+            method([[["a"], ["b"], ["c"]]], known=known)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "known", "message"),
+    [
+        ("bio", [None, "I-z", None, None], r"unknown label 'z' of known \(sequence 1, position 1\)"),
+        ("bio", [None, "X-x", None, None], r"'X-x' of known \(sequence 1, position 1\) is no tag of encoding='bio'"),
+        ("bio", [(0, 1, "x")], r'known holds \(start, stop, label\): encoding="segments"\?'),
+        (
+            "bio",
+            [None, {"I-x", "O"}, None, None],
+            r"known has the set .* \(sequence 1, position 1\): a segment of some",
+        ),
+        ("bio", ["B-y", "I-y", "I-y", None], "sequence 1: no labelling agrees with 'known'.*none left is 2$"),
+        ("bio", [None, None, "I-y", "I-y"], "sequence 1: no labelling agrees with 'known'.*none left is 3$"),
+        ("bioes", [None, {"B-x", "E-x"}, None, None], r"known has the set .* \(sequence 1, position 1\): a segment of"),
+        ("runs", ["O", "O", None, None], "sequence 1: no labelling agrees with 'known'.* left is 1$"),
+        ("segments", [(0, 3, "y")], "sequence 1: no labelling agrees with 'known'.* none left is 2$"),
+        ("segments", [(0, 2, "x"), (1, 3, "y")], r"\(0, 2, 'x'\) and \(1, 3, 'y'\) of sequence 1 of known overlap"),
+        ("segments", [(3, 5, "x")], r"segment \(3, 5, 'x'\) of sequence 1 of known ends beyond its 4 tokens"),
+        ("segments", [(3, 4, "z")], r"unknown label 'z' of known \(sequence 1, position 0\)"),
+        ("segments", [(3, 3, "x")], r"known has the segment \(3, 3, 'x'\) \(sequence 1, position 0\), but 0 <= start"),
+    ],
+)
+def test_what_is_no_knowledge_of_segments(encoding, known, message):
+    rng = np.random.default_rng(10)
+    estimator = random_segments(rng, encoding)
+    X = [random_words(rng, 2), random_words(rng, 4)]
+    for method in (estimator.predict, estimator.predict_segments, estimator.segment_marginals):
+        with pytest.raises(ValueError, match=message):
+            method(X, known=[None, known])
+
+
+def test_same_bits_for_any_number_of_threads():
+    rng = np.random.default_rng(11)
+    for estimator in (random_chain(rng), random_segments(rng, "bio")):
+        X = [random_words(rng, int(n)) for n in rng.integers(1, 30, 60)]
+        y = estimator.predict(X)
+        known = [[label if rng.random() < 0.2 else None for label in labels] for labels in y]
+        one, three = (estimator.set_params(n_jobs=n).log_likelihood(X, known) for n in (1, 3))
+        np.testing.assert_array_equal(one, three)
+        assert estimator.predict(X, known=known) == y  # the best labelling agrees with its own labels
+
+
+# --- pipelines and cross-validation -----------------------------------------------------------------------------------
+
+SENTENCES = [["the", "old", "man"], ["the", "man", "walks"], ["old", "men", "walk"], ["the", "men", "walk"]]
+TAGS = [["D", "A", "N"], ["D", "N", "V"], ["A", "N", "V"], ["D", "N", "V"]]
+KNOWN = [["V", None, None], [None, "V", {"A", "D"}], None, [None, None, "A"]]
+
+
+def agree(known, predicted):
+    return all(
+        entries is None or all(map(fits, entries, labels)) for entries, labels in zip(known, predicted, strict=True)
+    )
+
+
+def test_through_pipelines():
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(SENTENCES, TAGS)
+    assert agree(KNOWN, pipe.predict(SENTENCES, known=KNOWN))
+    assert not agree(KNOWN, pipe.predict(SENTENCES))
+    marginals = pipe.predict_marginals(SENTENCES, known=KNOWN)
+    assert marginals[0][0].round(9).tolist() == [0, 0, 0, 1]
+    assert (pipe.log_likelihood(SENTENCES, KNOWN) < 0).tolist() == [True, True, False, True]
+    plain = Pipeline(pipe.steps)
+    assert plain.predict(SENTENCES, known=KNOWN) == pipe.predict(SENTENCES, known=KNOWN)
+    np.testing.assert_array_equal(plain.predict_proba(SENTENCES, known=KNOWN)[0], marginals[0])
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_known_labels_of_folds(routing):
+    """scikit-learn passes no parameters of predict on, so that folds are predicted one by one."""
+    with sklearn.config_context(enable_metadata_routing=routing):
+        crf = HighOrderCRF(max_iter=5)
+        pipe = Pipeline(
+            [("same", FunctionTransformer()), ("crf", crf.set_predict_request(known=True) if routing else crf)]
+        )
+        X = [[[word] for word in words] for words in SENTENCES]
+        found: list = [None] * 4
+        for train, test in KFold(2).split(X):
+            fitted = clone(pipe).fit(_safe_indexing(X, train), _safe_indexing(TAGS, train))
+            predicted = fitted.predict(_safe_indexing(X, test), known=_safe_indexing(KNOWN, test))
+            for i, labels in zip(test, predicted, strict=True):
+                found[i] = labels
+        assert agree(KNOWN, found)
+        alone = cross_val_predict(pipe, X, TAGS, cv=KFold(2)).tolist()
+        assert found[2] == alone[2]
+        assert not agree(KNOWN, alone)
+
+
+def test_known_labels_and_constraints_together():
+    constraints = Constraints(forbid=[("D", "D")], start=["D", "A"], end=["N", "V"])
+    X = [[[word] for word in words] for words in SENTENCES]
+    crf = with_random_weights(HighOrderCRF(constraints=constraints, max_iter=0).fit(X, TAGS), np.random.default_rng(12))
+    possible = [
+        list(y) for y in itertools.product("ADNV", repeat=3) if y[0] in "AD" and y[2] in "NV" and "DD" not in "".join(y)
+    ]
+    log_p = crf.log_likelihood([X[0]] * len(possible), possible)
+    assert np.exp(log_p).sum() == pytest.approx(1)
+    for known in ([None, "D", None], [{"D", "N"}, None, {"A", "N"}], [None, {"D", "V"}, None]):
+        agrees = np.array([all(map(fits, known, y)) for y in possible])
+        expected = np.logaddexp.reduce(log_p[agrees])
+        assert crf.log_likelihood([X[0]], [known])[0] == pytest.approx(expected, rel=1e-12)
+        assert crf.predict([X[0]], known=[known]) == [possible[int(np.where(agrees, log_p, -np.inf).argmax())]]
+    assert crf.log_likelihood([X[0]], [["D", "D", None]])[0] == -np.inf
+    with pytest.raises(ValueError, match="sequence 1: no labelling agrees with 'known' and the constraints; .* is 1$"):
+        crf.predict(X[:2], known=[None, ["D", "D", None]])
+    with pytest.raises(ValueError, match="sequence 1: no labelling agrees with 'known' and the constraints; .* is 0$"):
+        crf.predict_proba(X[:2], known=[None, [{"N", "V"}, "D", "D"]])
