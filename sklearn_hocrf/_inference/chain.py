@@ -105,11 +105,10 @@ class ChainPass(MarginalPass):
             checkpoints.append(carry)
             alpha, log_scale = self._forward_log_tile(tile, carry)[2:]
             carry = alpha[-1].copy()
-            log_z += log_scale.real
-            self._refuse_impossible(sequence, log_z)
-            if log_z == -np.inf:
+            log_z += log_scale
+            if log_z.real == -np.inf:
                 break
-        self.log_z[sequence] = log_z
+        self._store_log_z(sequence, log_z)
         return task, checkpoints
 
     def _forward_log_tile(self, tile, carry):
@@ -133,6 +132,10 @@ class ChainPass(MarginalPass):
     def column_marginals(self, tile, weight):
         return self.scores(tile)
 
+    def continuations(self, tile):
+        beta, scores = self._log_beta(tile), self._score(tile)
+        return self._lattice(self.layout.pairs.n_columns, scores, self._varying_scores(tile, scores), beta)
+
     def add_feature_counts(self, tile, weight, gradient, dense):
         features, marginals = self.plan.token_features, self.scores(tile)
         token_scores.add_expectations(features, self.layout.pairs, tile, marginals, weight, gradient, dense)
@@ -152,8 +155,12 @@ class ChainDecodePass(DecodePass):
         for tile in task.tiles:
             scores, varying_log, beta = self._backward_max(tile, checkpoints.pop())
             if tile is task.tiles[0]:
-                self._store_best(task, beta)
+                self.store_best(task, beta)
             chain.walk(self.weighted_arcs, tile, scores, varying_log, beta, state, self.codes)
+
+    def lattice(self, tile):
+        carry = np.zeros((self.layout.automaton.n_states, lanes_of(tile)))
+        return self._lattice(self.layout.pairs.n_columns, *self._backward_max(tile, carry))
 
     def _backward_max(self, tile, carry):
         scores = self._score_tokens(tile)
@@ -199,7 +206,7 @@ class ChainModel(Model):
     def label_codes(self, labelling):
         return labelling
 
-    def _labelling(self, batch, codes, lengths):
+    def labelling(self, batch, codes, lengths):
         return codes
 
     def _log_scores(self, batch, labelling):

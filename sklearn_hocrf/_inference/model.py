@@ -5,15 +5,18 @@ They are asked here, once for chains and segmentations; ``chain`` and ``segment`
 
 from __future__ import annotations
 
+import math
 from abc import ABCMeta, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._data.arrays import freeze
+from .._data.arrays import freeze, joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._structure.weighted_arcs import weighted_arcs
+from .answers import BestLabellings, Entropies, Samples, SearchPass
 from .passes import (
     SMALL_STEP,
     ColumnMarginals,
@@ -27,6 +30,9 @@ from .passes import (
 from .schedule import Plan, Schedule
 
 __all__ = ["Expectations", "Model"]
+
+_LOW_ENTROPY = 1e-4  # of log Z: below, a difference of numbers of that size has less than ten right digits
+_LONE_SIZE = 1 << 26  # sequences so long that a block of them would take more than 512 MiB run alone
 
 
 class Expectations(NamedTuple):
@@ -76,6 +82,13 @@ class Model(metaclass=ABCMeta):
     def plan(self, batch: SequenceBatch, mask: Mask | None = None):
         """Return how a batch is cut, for questions to this model and others of its layout."""
         plan = self.plan_class(self.layout, batch, self.schedule)
+        return plan if mask is None else plan.masked(mask)
+
+    def _whole_plan(self, batch, mask) -> Plan:
+        """Return a plan that cuts no sequence into tiles, for walks through whole sequences."""
+        schedule = self.plan_class.default_schedule if self.schedule is None else self.schedule
+        schedule = replace(schedule, cut_size=math.inf, lone_size=min(schedule.lone_size, _LONE_SIZE))
+        plan = self.plan_class(self.layout, batch, schedule)
         return plan if mask is None else plan.masked(mask)
 
     def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
@@ -177,7 +190,45 @@ class Model(metaclass=ABCMeta):
         plan = self.plan(batch, mask)
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
         run_all(plan, n_jobs, lambda workspace: self.decode_pass_class(workspace, self, plan, codes, lengths))
-        return self._labelling(batch, codes, lengths)
+        return self.labelling(batch, codes, lengths)
+
+    def best_labellings(self, batch: SequenceBatch, n_best, n_jobs=None, mask=None) -> BestLabellings:
+        """Return the labellings of highest score of each sequence, best first, all different."""
+        plan = self._whole_plan(batch, mask)
+        best = BestLabellings.empty(n_best, batch)
+
+        def make_pass(workspace):
+            decoding = self.decode_pass_class(workspace, self, plan, best.codes[0], best.lengths[0], best=best.score)
+            return SearchPass(decoding, best)
+
+        run_all(plan, n_jobs, make_pass)
+        return best
+
+    def draw(self, batch: SequenceBatch, n_drawn, seed, n_jobs=None, mask=None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw labellings; return codes and lengths as of :class:`BestLabellings`."""
+        drawn = BestLabellings.empty(n_drawn, batch)
+        log_z = np.zeros(len(batch))
+        self._run_all(self._whole_plan(batch, mask), n_jobs, lambda: Samples(drawn.codes, drawn.lengths, seed), log_z)
+        return drawn.codes, drawn.lengths
+
+    def entropy(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
+        """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
+
+        It is log Z minus the expected score, a derivative of log Z. Where the difference is so small that rounding
+        errors of the terms would show in it, it is computed again, from the choices at all borders.
+        """
+        log_z, slope = np.zeros(len(batch)), np.zeros(len(batch))
+        moving = type(self)(self.layout, SMALL_STEP * np.where(np.isfinite(self.weights), self.weights, 0.0))
+        self._run_all(self.plan(batch, mask), n_jobs, lambda: None, log_z, direction=moving, slope=slope)
+        entropy = log_z - slope / SMALL_STEP
+        low = np.flatnonzero(entropy < _LOW_ENTROPY * np.maximum(1.0, np.abs(log_z)))
+        if len(low):
+            part, again = batch[low], np.zeros(len(low))
+            tokens = joined_ranges(batch.offsets[low], batch.offsets[low + 1])
+            plan = self._whole_plan(part, mask and mask.part(tokens))
+            self._run_all(plan, n_jobs, lambda: Entropies(again), np.zeros(len(low)))
+            entropy[low] = again
+        return entropy
 
     def log_score(self, batch: SequenceBatch, labelling) -> np.ndarray:
         """Return the log potential of a labelling of each sequence; shape (n_sequences,).
@@ -192,7 +243,7 @@ class Model(metaclass=ABCMeta):
         """Return the label codes of the tokens of a labelling; shape (N,), int32."""
 
     @abstractmethod
-    def _labelling(self, batch, codes, lengths):
+    def labelling(self, batch, codes, lengths):
         """Return a labelling, given what :class:`DecodePass` writes."""
 
     @abstractmethod

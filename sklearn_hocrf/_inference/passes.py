@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze
-from .._kernels import chain, masks, token_scores
+from .._kernels import chain, choices, masks, token_scores
 from .._structure.weighted_arcs import weighted_arcs
 from .schedule import Plan, Task, Tile, Workspace, add_up, in_order, lane_kind_of, lanes_of
 
@@ -102,6 +102,8 @@ class BasePass(metaclass=ABCMeta):
         self.n_parts = 1 if direction is None else 2
         self.weighted_arcs = self.log_weighted_arcs = model.weighted_arcs
         self.pair_weights, self.dense_weights = (model.pair_weights, model.pair_weights), model.dense_table
+        self.index: Any = None  # how the scores of segments are laid out
+        self._state_arcs: Any = None
         if direction is not None:
             self.weighted_arcs = weighted_arcs(self.layout, model.weights, direction.weights)
             arc_score = freeze(
@@ -152,6 +154,13 @@ class BasePass(metaclass=ABCMeta):
         if self.plan.mask is not None:
             masks.forbid_labels(tile, self.layout.pairs.n_columns, self.plan.mask.allowed, scores)
 
+    def _lattice(self, width: int, scores, varying_log, beta) -> choices.Lattice:
+        """Return what kernels read the choices at each border from."""
+        if self._state_arcs is None:
+            n_states, n_labels = self.layout.automaton.n_states, self.layout.automaton.n_labels
+            self._state_arcs = np.empty((n_states, n_labels), np.int32), np.zeros(n_states, np.bool_)
+        return choices.Lattice(width, scores, varying_log, beta, *self._state_arcs)
+
     def _varying_scores(self, tile: Tile, scores: np.ndarray) -> np.ndarray:
         """Return the log scores of varying arcs."""
         varying_log = self._varying(tile)
@@ -174,13 +183,28 @@ class MarginalPass(BasePass):
         What is done with the marginals of each tile.
     moves : Moves or None
         A direction of scores, in place of one of weights; ``direction`` is then a model of zeros.
+    slope : ndarray of shape (n_sequences,) or None
+        Out: the derivatives of log Z along the direction.
     """
 
+    is_log = False  # whether tables hold logarithms: those of a sequence that scaled passes could not represent
+
     def __init__(
-        self, workspace, model, plan, log_z, sequence_weight=None, *, receiver=None, direction=None, moves=None
+        self,
+        workspace,
+        model,
+        plan,
+        log_z,
+        sequence_weight=None,
+        *,
+        receiver=None,
+        direction=None,
+        moves=None,
+        slope=None,
     ):
         super().__init__(workspace, model, plan, direction)
         self.log_z, self.sequence_weight, self.receiver, self.moves = log_z, sequence_weight, receiver, moves
+        self.slope = slope
         self._sums: dict[tuple[str, int], np.ndarray] = {}
 
     @abstractmethod
@@ -204,6 +228,18 @@ class MarginalPass(BasePass):
         """Return the marginals of the score columns of a tile that is handed over; shape (R * C, columns)."""
 
     @abstractmethod
+    def continuations(self, tile: Tile) -> choices.Lattice:
+        """Return the log scores of a tile that is handed over, all of its sequences, and of all continuations."""
+
+    def _log_beta(self, tile: Tile) -> np.ndarray:
+        """Return log beta after each row, up to a constant; a backward pass has left it in place of alpha."""
+        beta = self._table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
+        if not self.is_log:
+            with np.errstate(divide="ignore"):
+                np.log(beta, out=beta)
+        return beta
+
+    @abstractmethod
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
         """Add the expected counts of the features of a tile, of pairs and of the dense table."""
 
@@ -220,8 +256,10 @@ class MarginalPass(BasePass):
         if self.receiver is not None and alive.any():
             self._backward(task, checkpoints, alive, np.where(alive, self._weight(task.sequences), 0.0))
         redo = self._forward_log if self.receiver is None else self._backward_log
+        self.is_log = True
         for sequence in np.sort(task.sequences[(task.sequences >= 0) & ~alive]):
             redo(sequence)
+        self.is_log = False
 
     def sums(self) -> tuple:
         return () if self.receiver is None else self.receiver.sums(self)
@@ -235,12 +273,17 @@ class MarginalPass(BasePass):
         lanes = filled.shape[1]
         alive = filled & (suspect[:, :lanes] == 0)
         self.log_z[task.sequences[alive]] = log_z[:, :lanes][alive]
+        if self.slope is not None:
+            self.slope[task.sequences[alive]] = log_z[:, lanes:][alive]
         return alive, checkpoints
 
-    def _refuse_impossible(self, sequence, log_z) -> None:
-        """Raise unless log Z of a sequence is finite, or the plan expects impossible ones and this is one."""
-        if not (self.plan.may_be_impossible and log_z == -np.inf):
-            refuse_impossible([sequence], [log_z])
+    def _store_log_z(self, sequence, log_z) -> None:
+        """Store the log Z of a sequence in log space, a complex number if it has a derivative."""
+        self.log_z[sequence] = log_z.real
+        if self.slope is not None:
+            self.slope[sequence] = log_z.imag
+        if not (self.plan.may_be_impossible and log_z.real == -np.inf):
+            refuse_impossible([sequence], [log_z.real])
 
     def _weight(self, sequences):
         if self.sequence_weight is None:
@@ -342,7 +385,11 @@ class DecodePass(BasePass):
         super().__init__(workspace, model, plan)
         self.codes, self.lengths, self.best, self.add_costs = codes, lengths, best, add_costs
 
-    def _store_best(self, task: Task, beta: np.ndarray) -> None:
+    @abstractmethod
+    def lattice(self, tile: Tile) -> choices.Lattice:
+        """Return the log scores of a tile of whole sequences, and of the best continuations."""
+
+    def store_best(self, task: Task, beta: np.ndarray) -> None:
         """Take the scores of best labellings from the first rows of the first tile's beta."""
         tile, filled = task.tiles[0], task.sequences >= 0
         firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.layout.automaton.n_states

@@ -162,8 +162,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
             reach.reshape(n_rows, -1),
             span_reach.reshape(n_rows, self.plan.n_spans),
         )
-        self.log_z[sequence] = segment_log.forward_log(self.log_weighted_arcs, self.index, tables).real
-        self._refuse_impossible(sequence, self.log_z[sequence])
+        self._store_log_z(sequence, segment_log.forward_log(self.log_weighted_arcs, self.index, tables))
         return tile, tables
 
     def _backward_log(self, sequence):
@@ -180,6 +179,17 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
         return scores
 
+    def continuations(self, tile):
+        n_states, n_blocks, columns = self.layout.automaton.n_states, len(tile.length), self._columns(tile)
+        beta = self._log_beta(tile).reshape(-1, n_states, columns)
+        log_total = self._scales(tile)[0]
+        for block in range(n_blocks):  # borders of one sequence are compared, so their scales count
+            first, stop = tile.rows[block], tile.rows[block + 1]
+            beta[first + block + 1 : stop + block + 1] -= np.cumsum(log_total[first:stop], axis=0)[:, None]
+        scores, cells = self._score(tile)
+        varying_log = self._varying_scores(tile, scores)
+        return self._lattice(self.plan.n_cells, cells, varying_log, beta.reshape(-1, columns))
+
     def add_feature_counts(self, tile, weight, gradient, dense):
         plan, pairs, marginals = self.plan, self.layout.pairs, self.column_marginals(tile, weight)
         token_scores.add_expectations(plan.token_features, pairs, tile, marginals, weight, gradient, dense)
@@ -194,15 +204,22 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
     def run(self, task):
         (tile,) = task.tiles
+        cells, varying_log, beta = self._backward_max(tile)
+        self.store_best(task, beta)
+        segment.walk(self.weighted_arcs, self.index, tile, cells, varying_log, beta, self.codes, self.lengths)
+
+    def lattice(self, tile):
+        return self._lattice(self.plan.n_cells, *self._backward_max(tile))
+
+    def _backward_max(self, tile):
         scores, cells = self._score(tile)
         if self.add_costs is not None:
             self.add_costs(self, tile)
         varying_log, beta = self._varying_scores(tile, scores), self._alpha(tile)
-        structure = self.weighted_arcs, self.index, tile
+        structure = self.weighted_arcs, self.index, tile, self._scratch(tile)
         tables = varying_log, beta, *self._reach_tables(tile)
-        segment.backward_max(self._lane_kind(tile), *structure, self._scratch(tile), cells, *tables)
-        self._store_best(task, beta)
-        segment.walk(*structure, cells, varying_log, beta, self.codes, self.lengths)
+        segment.backward_max(self._lane_kind(tile), *structure, cells, *tables)
+        return cells, varying_log, beta
 
 
 class _LikelySegments(Receiver):
@@ -262,7 +279,7 @@ class SegmentModel(Model):
     def label_codes(self, labelling):
         return token_labels(labelling)
 
-    def _labelling(self, batch, codes, lengths):
+    def labelling(self, batch, codes, lengths):
         start = np.flatnonzero(lengths)
         return Segments(np.searchsorted(start, batch.offsets), start, start + lengths[start], codes[start])
 

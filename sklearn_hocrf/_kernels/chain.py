@@ -259,7 +259,7 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
 
     scratch : ``ChainScratch``
     tables : ``ChainTables``   from ``forward``; out: P(label) in the first L columns of the scores, P(pattern ends with
-        the token) in the others
+        the token) in the others; beta in place of alpha after each row, 0 where alpha is
     weight : (B, W)   by which each lane counts in ``counts``
     beta : (P, W)   in and out, for parts of long sequences
     counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
@@ -298,6 +298,7 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
                 mass = load(alpha, after + state, lane_kind)
                 # a state out of reach has no use for its beta, which may be infinite
                 reach = where_positive(mass, load(adjoints, first_beta + state, lane_kind), zero)
+                store(alpha, after + state, reach)
                 store(marginals, label, multiply_add(mass, reach, load(marginals, label, lane_kind)))
                 flow = multiply(reach, load(scores, row * n_columns + label, lane_kind))
                 for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):

@@ -55,7 +55,7 @@ def forward_log(weighted_arcs, scores, varying_log, alpha):
 def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts):
     """Turn ``scores`` into marginals, in place, and add arc marginals, times ``weight``, to ``counts``.
 
-    alpha : from ``forward_log``        counts : (A, W)
+    alpha : from ``forward_log``; out: log beta after each row, up to a constant        counts : (A, W)
     beta : (P,)   in and out: log beta after the last row, then before the first one, up to a constant
     """
     n_states, n_arcs, n_labels = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), weighted_arcs.n_labels
@@ -66,6 +66,7 @@ def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts
     marginals = np.empty(n_labels, alpha.dtype)
     varying_marginals = np.empty(len(weighted_arcs.varying_arc), alpha.dtype)
     for row in range(len(alpha) - 2, -1, -1):
+        alpha[row + 1] = beta
         sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         for state in range(1, n_states):  # b_a(j) (11), and its product with m_a(j) (12)
             score = scores[row * n_columns + weighted_arcs.state_label[state], 0]

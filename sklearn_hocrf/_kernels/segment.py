@@ -400,9 +400,10 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
                     adjoints[first_beta:, lane] = 1.0
             scale = load(inverse, row, lane_kind)
             for state in range(n_states):  # a state out of reach has no use for its beta, which may be infinite
-                beta = multiply(load(adjoints, first_beta + state, lane_kind), scale)
                 mass = load(alpha, before + n_states + state, lane_kind)
-                store(ends, state, where_positive(mass, beta, zero))
+                beta = where_positive(mass, load(adjoints, first_beta + state, lane_kind), zero)
+                store(alpha, before + n_states + state, beta)
+                store(ends, state, multiply(beta, scale))
             # the segments that end with the token: reach (21), and their probabilities (23)
             _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)

@@ -89,7 +89,7 @@ def backward_log(weighted_arcs, index, tables, weight, counts):
     """Turn cells into probabilities of segments, in place, and add arc marginals, times ``weight``, to ``counts``.
 
     tables : ``SegmentLogTables``   from ``forward_log``; out: P(pattern starts here) in the columns of scores of the
-        varying arcs, and P(segment), or P(segment and pattern), in all cells
+        varying arcs, and P(segment), or P(segment and pattern), in all cells; log beta in place of alpha after each row
     counts : (A, W)   increased, in lane 0
     """
     n_states, n_arcs, alpha = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), tables.alpha
@@ -102,7 +102,8 @@ def backward_log(weighted_arcs, index, tables, weight, counts):
     tables.span_reach[:] = -np.inf
     for row in range(len(tables.begin) - 1, -1, -1):
         for state in range(n_states):
-            ends[state] = ends[state] - tables.log_total[row] if alpha[row + 1, state].real > -np.inf else -np.inf
+            alpha[row + 1, state] = ends[state] if alpha[row + 1, state].real > -np.inf else -np.inf
+            ends[state] = alpha[row + 1, state] - tables.log_total[row]
         _reach_span_arcs(weighted_arcs, index, tables, row, ends, used)
         _reach_states(index, tables, row, ends)
         _count_span_arcs(weighted_arcs, index, tables, row, used)
