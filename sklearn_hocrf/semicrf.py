@@ -374,6 +374,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         table = self._ask("tag_marginals", batch, tag_channels(self._tags, self._encoding), mask=mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
+    def _as_predicted(self, labelling, batch) -> list:
+        if self._encoding == "segments":
+            return segment_lists(labelling, batch.offsets, self.segment_labels_.tolist())
+        return super()._as_predicted(labelling, batch)
+
     def _without_outside(self, segments) -> Segments:
         """Leave out the segments of O tokens."""
         kept = segments.codes != self._outside

@@ -8,6 +8,10 @@ import pytest
 from mask_cases import chain_questions, feasible, segment_questions
 from segment_cases import from_segments
 
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.pipeline import make_pipeline
+
 SEEDS = range(40)
 FAMILIES = pytest.mark.parametrize("questions", [chain_questions, segment_questions])
 
@@ -120,3 +124,123 @@ def test_threads_do_not_change_bits(questions):
     one, two = (model.draw(batch, 5, 7, n_jobs=n, mask=mask) for n in (1, 2))
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
     assert np.array_equal(*(model.entropy(batch, n_jobs=n, mask=mask) for n in (1, 2)))
+
+
+# ----------------------------------------------------------------------------------------------------------- estimators
+
+X = [[["the"], ["old"], ["man"]], [], [["the"], ["man"]]]
+TAGS = [["O", "B-PER", "I-PER"], [], ["O", "B-PER"]]
+SEGMENTS = [[(0, 1, "O"), (1, 3, "PER")], [], [(0, 1, "O"), (1, 2, "PER")]]
+
+
+def fitted_models():
+    full = [0, 2]
+
+    def part(y):
+        return [y[i] for i in full]
+
+    given = part(X)
+    yield HighOrderCRF(max_order=2).fit(given, part(TAGS))
+    yield HighOrderCRF(objective="hinge").fit(given, part(TAGS))
+    yield HighOrderSemiCRF(encoding="bio").fit(given, part(TAGS))
+    yield HighOrderSemiCRF(encoding="runs").fit(given, [["a", "b", "b"], ["a", "b"]])
+    yield HighOrderSemiCRF(encoding="segments").fit(given, part(SEGMENTS))
+
+
+MODELS = pytest.mark.parametrize("number", range(5))
+
+
+def model_of(number):
+    return list(fitted_models())[number]
+
+
+@MODELS
+def test_candidates_are_as_predicted(number):
+    crf = model_of(number)
+    candidates = crf.predict_nbest(X, 4)
+    assert [c[0].labels for c in candidates] == crf.predict(X)
+    assert [c[:2] for c in candidates[1]] == [([], 0.0)]
+    for first, *others in candidates:
+        assert all(a.score >= b.score for a, b in zip([first, *others], others, strict=False))
+    if number == 1:
+        assert math.isnan(candidates[0][0].log_probability)
+        assert not hasattr(crf, "sample")
+        assert not hasattr(crf, "entropy")
+    else:
+        got = [[c.log_probability for c in candidates[s]] for s in (0, 2)]
+        wanted = [crf.log_likelihood([X[s]] * len(candidates[s]), [c.labels for c in candidates[s]]) for s in (0, 2)]
+        assert all(np.allclose(a, b, rtol=0, atol=1e-12) for a, b in zip(got, wanted, strict=True))
+
+
+def test_accepted_candidates_only():
+    crf = model_of(0)
+    every = crf.predict_nbest(X, 27)
+    wanted = [c for c in every[0] if c.labels.count("B-PER") == 2]
+    accepted = crf.predict_nbest(X[:1], 3, accept=lambda labels: labels.count("B-PER") == 2)[0]
+    assert accepted == wanted[:3]
+    with pytest.warns(UserWarning, match="sequence 0: accept lets only 1 of its 4 best labellings through, not 2"):
+        found = crf.predict_nbest(X[:1], 2, accept=lambda labels: labels == ["O", "B-PER", "I-PER"], max_candidates=4)
+    assert [c.labels for c in found[0]] == [["O", "B-PER", "I-PER"]]
+    assert (
+        crf.predict_nbest(X[:1], 5, accept=lambda labels: False)[0] == []
+    )  # all 27 were looked at: nothing to warn of
+
+
+@MODELS
+def test_samples_are_as_predicted(number):
+    crf = model_of(number)
+    if not hasattr(crf, "sample"):
+        return
+    samples = crf.sample(X, 50, random_state=0)
+    assert [len(drawn) for drawn in samples] == [50, 50, 50]
+    assert samples[1] == [[]] * 50
+    assert {type(labels) for labels in samples[0]} == {type(crf.predict(X)[0])}
+    assert samples == crf.set_params(n_jobs=2).sample(X, 50, random_state=0)
+    assert samples != crf.sample(X, 50, random_state=1)
+    possible = crf.log_likelihood([X[0]] * 50, samples[0])
+    assert np.isfinite(possible).all()
+
+
+@MODELS
+def test_entropies(number):
+    crf = model_of(number)
+    if not hasattr(crf, "entropy"):
+        return
+    of_sequence, of_token = crf.entropy(X), crf.entropy(X, of="token")
+    every = [c.log_probability for c in crf.predict_nbest(X[:1], 100)[0]]
+    assert of_sequence[0] == pytest.approx(-sum(math.exp(p) * p for p in every), rel=1e-10)
+    assert of_sequence[1] == 0.0
+    marginals = crf.predict_marginals(X)[0]
+    assert np.allclose(of_token[0], -(marginals * np.log(np.maximum(marginals, 1e-300))).sum(axis=1))
+    assert [entropy.shape for entropy in of_token] == [(3,), (0,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("predict_nbest", {"n": 0}),
+        ("predict_nbest", {"n": 2.5}),
+        ("sample", {"n_samples": 0}),
+        ("entropy", {"of": "x"}),
+    ],
+)
+def test_bad_options(method, options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
+        getattr(model_of(0), method)(X, **options)
+
+
+def test_through_a_pipeline():
+    raw = [["the", "old", "man"], ["the", "man"]]
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(raw, [TAGS[0], TAGS[2]])
+    features = pipe[:-1].transform(raw)
+    assert pipe.predict_nbest(raw, 3) == pipe[-1].predict_nbest(features, 3)
+    assert pipe.sample(raw, 3, random_state=0) == pipe[-1].sample(features, 3, random_state=0)
+    assert np.array_equal(pipe.entropy(raw), pipe[-1].entropy(features))
+
+
+def test_all_scores_equal_in_linear_time():
+    """Ten labellings of 1,000 tokens that all have the same score."""
+    crf = HighOrderCRF(max_order=1, max_iter=0).fit([[["x"]] * 4], [["a", "b", "a", "c"]])
+    (candidates,) = crf.predict_nbest([[["x"]] * 1000], 10)
+    assert len({tuple(c.labels) for c in candidates}) == 10
+    assert {c.score for c in candidates} == {0.0}

@@ -37,6 +37,7 @@ from .._validation import (
     read_training_sequences,
 )
 from .._validation._sklearn import fit_context
+from .answers import AnswersMixin
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .fitted import Fitted
 from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged, warn_not_found, without_zeros
@@ -51,7 +52,7 @@ __all__ = ["BaseSequenceLabeler"]
 _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # what is minimised
 
 
-class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstimator, metaclass=ABCMeta):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
     These entries are documented here for all estimators, which copy them (``share_docstring``).
@@ -737,6 +738,11 @@ class BaseSequenceLabeler(VersionMixin, PartialFitMixin, BaseEstimator, metaclas
         batch, form = read_sequences(fitted, X)
         marginals = fitted._ask("pattern_marginals", batch, codes, mask=fitted._mask(batch, form, known))
         return fitted._reshape(marginals, batch, form)
+
+    def _as_predicted(self, labelling, batch) -> list:
+        """Return a labelling by sequence, as :meth:`predict` gives it for lists of sequences."""
+        as_lists = self._fitted.targets.as_lists
+        return decode_labels(self._token_codes(labelling), self.classes_, batch.offsets, as_lists=as_lists)
 
     def _reshape(self, rows, batch, form):
         """Give one row per token the shape of X."""

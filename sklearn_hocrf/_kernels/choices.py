@@ -55,7 +55,7 @@ class Choices(NamedTuple):
 
 
 class Deviations(NamedTuple):
-    """Labellings to be followed: each leaves another one at some place for a choice that is not its best.   M at most."""
+    """Labellings to follow: each leaves another one at some place for a choice that is not its best.   M of them."""
 
     regret: np.ndarray  # (M,)
     parent: np.ndarray  # (M,) int32   number of the labelling that it leaves
@@ -243,7 +243,7 @@ def _push(pending, n_pending, wanted, regret, parent, position, label, length):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _move_best_to_end(pending, last):
-    """Swap the deviation of least regret with the last one; among equals the deepest, then the lowest label, is best."""
+    """Swap the deviation of least regret, among equals the deepest, then that of the lowest label, with the last."""
     best = 0
     for number in range(1, last + 1):
         less = pending.regret[number] - pending.regret[best]
