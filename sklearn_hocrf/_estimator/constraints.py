@@ -12,7 +12,7 @@ from .._data.checks import short
 from .._data.encodings import OUTSIDE, PREFIXES, E, I, O, TagTable, legal_tags, split_tag
 from .._data.labels import label_codes
 from .._structure.patterns import PatternTable, contain_any, given_patterns
-from .._structure.weighted_arcs import arcs_with_suffix, compile_patterns, label_arcs
+from .._structure.weighted_arcs import compile_patterns, label_arcs
 
 __all__ = [
     "Constraints",
@@ -287,11 +287,11 @@ def _forbidden_run(rules, n_labels, runs) -> list:
     is_forbidden[compiled.forbidden_arcs] = True
     codes = np.where(runs.codes < 0, n_labels, runs.codes)  # what is not known is a label that nothing forbids
     arcs = label_arcs(automaton, runs.offsets, codes)
-    ends = np.flatnonzero(arcs_with_suffix(automaton, is_forbidden)[0][arcs] >= 0)
+    ends = np.flatnonzero(is_forbidden[arcs])
     if not len(ends):
         return []
     arc = arcs[ends[0]]
-    while not is_forbidden[arc]:
+    while is_forbidden[automaton.arc_suffix[arc]]:
         arc = automaton.arc_suffix[arc]
     return [(int(ends[0]), int(ends[0] - automaton.arc_length[arc] + 1), "")]
 

@@ -177,8 +177,8 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
     totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
     closed = np.empty((n_labels, scores.shape[1]))  # -inf for labels that are impossible, which lead nowhere
     plain = n_varying == 0  # and nothing is forbidden: then the inner loop has no branches
-    for score in weighted_arcs.arc_score:
-        plain = plain and score > -np.inf
+    for arc in range(weighted_arcs.into[n_states]):
+        plain = plain and weighted_arcs.arc_score[arc] > -np.inf
     zero, infinite, never = fill(0.0, lane_kind), fill(np.inf, lane_kind), fill(-np.inf, lane_kind)
     for block in range(len(tile.length)):
         for state in range(n_states):

@@ -62,7 +62,7 @@ def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts
     n_columns = len(scores) // (len(alpha) - 1)
     values = np.empty(n_states + len(weighted_arcs.starts) - 1, alpha.dtype)
     adjoints = np.empty(n_arcs + len(weighted_arcs.back_starts) - 1, alpha.dtype)
-    used = np.empty(n_arcs, alpha.dtype)
+    used = np.empty(weighted_arcs.into[n_states], alpha.dtype)
     marginals = np.empty(n_labels, alpha.dtype)
     varying_marginals = np.empty(len(weighted_arcs.varying_arc), alpha.dtype)
     for row in range(len(alpha) - 2, -1, -1):
@@ -75,7 +75,7 @@ def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts
                 used[arc] = adjoints[arc] + values[weighted_arcs.arc_value[arc]]
         used[:] = np.exp(used - log_sum(used))
         marginals[:] = 0.0
-        for arc in range(n_arcs):
+        for arc in range(len(used)):
             marginals[weighted_arcs.arc_label[arc]] += used[arc]
             counts[arc, 0] += weight * used[arc]
             if weighted_arcs.arc_varying[arc] >= 0:

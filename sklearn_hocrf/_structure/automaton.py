@@ -15,14 +15,15 @@ import numpy as np
 from .._data.arrays import freeze, group_offsets
 from .patterns import PatternTable, given_patterns
 
-__all__ = ["PatternAutomaton", "automaton_with_arcs", "build_automaton"]
+__all__ = ["PatternAutomaton", "automaton_with_arcs", "build_automaton", "with_last_arcs"]
 
 
 class PatternAutomaton(NamedTuple):
     """Compiled label patterns.   L labels, Z patterns, P states, A arcs.
 
     State 0 is the empty pattern; the others are sorted by last label, length and labels. Arcs are sorted by target and
-    length, so the arcs into a state, and all those that read one label, are neighbours.
+    length, so the arcs into a state, and all those that read one label, are neighbours. Arcs that never carry any mass
+    may come after all others; ``into`` leaves them out.
     """
 
     n_labels: int
@@ -36,7 +37,7 @@ class PatternAutomaton(NamedTuple):
     arc_length: np.ndarray  # (A,) int32   labels of the source, plus 1
     arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 for a mere prefix
     pattern_arc: np.ndarray  # (Z,) int32
-    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
+    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state, of those that may carry mass
     outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs in source_arcs
     source_arcs: np.ndarray  # (A,) int32   arcs by source
 
@@ -47,6 +48,11 @@ class PatternAutomaton(NamedTuple):
     @property
     def n_arcs(self) -> int:
         return len(self.arc_source)
+
+    @property
+    def n_open(self) -> int:
+        """Number of the arcs that may carry mass."""
+        return int(self.into[-1])
 
 
 def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
@@ -114,17 +120,45 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
 
 
 def automaton_with_arcs(patterns: PatternTable, runs, n_labels: int) -> tuple[PatternAutomaton, np.ndarray]:
-    """Compile patterns, with an arc for each of some runs of two or more label codes; return it and those arcs."""
+    """Compile patterns, with an arc for each of some runs of two or more label codes.
+
+    Returns the automaton, and which arcs end with one of the runs.
+    """
     given = patterns.tuples()
     table = given_patterns([*given, *runs], n_labels)
     row = {pattern: number for number, pattern in enumerate(table.tuples())}
     automaton = build_automaton(table, n_labels)
-    arcs = automaton.pattern_arc[[row[run] for run in runs]]
+    ends = np.zeros(automaton.n_arcs, dtype=bool)
+    ends[automaton.pattern_arc[[row[run] for run in runs]]] = True
+    for length in range(3, int(automaton.arc_length.max()) + 1):
+        arcs = np.flatnonzero(automaton.arc_length == length)
+        ends[arcs] |= ends[automaton.arc_suffix[arcs]]
     pattern_arc = automaton.pattern_arc[[row[pattern] for pattern in given]]
     arc_pattern = np.full(automaton.n_arcs, -1)
     arc_pattern[pattern_arc] = np.arange(len(given))
     pattern_arc, arc_pattern = freeze(pattern_arc, np.int32), freeze(arc_pattern, np.int32)
-    return automaton._replace(pattern_arc=pattern_arc, arc_pattern=arc_pattern), arcs
+    return automaton._replace(pattern_arc=pattern_arc, arc_pattern=arc_pattern), ends
+
+
+def with_last_arcs(automaton: PatternAutomaton, is_last) -> PatternAutomaton:
+    """Return the automaton with some arcs after all others, and out of ``into``."""
+    order = np.argsort(is_last, kind="stable")
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    suffix = automaton.arc_suffix[order]
+    columns = {
+        "arc_source": automaton.arc_source[order],
+        "arc_label": automaton.arc_label[order],
+        "arc_target": automaton.arc_target[order],
+        "arc_suffix": np.where(suffix < 0, -1, number[suffix]),
+        "arc_length": automaton.arc_length[order],
+        "arc_pattern": automaton.arc_pattern[order],
+        "pattern_arc": number[automaton.pattern_arc],
+        "source_arcs": np.argsort(automaton.arc_source[order], kind="stable"),
+    }
+    kept = automaton.arc_target[~is_last]
+    columns = {name: freeze(column, np.int32) for name, column in columns.items()}
+    return automaton._replace(**columns, into=group_offsets(kept, automaton.n_states))
 
 
 def _build_trie(patterns, n_labels):

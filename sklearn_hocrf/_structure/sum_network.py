@@ -35,7 +35,7 @@ class SumNetwork(NamedTuple):
     all of which come before it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, in the same way.
     """
 
-    arc_value: np.ndarray  # (A,) int32   which forward value is m of the arc
+    arc_value: np.ndarray  # (A,) int32   which forward value is m of the arc; 0 for those that carry no mass
     starts: np.ndarray  # (I + 1,) int32
     terms: np.ndarray  # int32
     back_starts: np.ndarray  # (J + P + 1,) int32   the last P sums are beta of the states
@@ -58,7 +58,7 @@ def build_sum_network(automaton: PatternAutomaton) -> SumNetwork:
     >>> network.n_additions  # alpha() + alpha(1) for the arc (, 1), alpha() + (alpha(0) + alpha(1)) for (, 0)
     3
     """
-    return _finish(automaton.n_states, *_edges_and_nodes(automaton))
+    return _finish(automaton.n_states, automaton.n_open, *_edges_and_nodes(automaton))
 
 
 def _edges_and_nodes(automaton):
@@ -181,12 +181,12 @@ class _FailureTree:
         return np.concatenate(pairs), np.concatenate(terms)
 
 
-def _finish(n_inputs, node, term, n_nodes, arc_value) -> SumNetwork:
-    """Drop what no arc needs, replace sums of one term by that term, number the rest, and transpose."""
+def _finish(n_inputs, n_open, node, term, n_nodes, arc_value) -> SumNetwork:
+    """Drop what no open arc needs, replace sums of one term by that term, number the rest, and transpose."""
     node, term, arc_value = _alias_single_terms(node, term, n_nodes, arc_value)
     incidence = sparse.csr_array((np.ones(len(node), dtype=np.int32), (node, term)), shape=(n_nodes, n_nodes))
     needed = np.zeros(n_nodes, dtype=bool)
-    fresh = _distinct(arc_value)
+    fresh = _distinct(arc_value[:n_open])
     while len(fresh):
         needed[fresh] = True
         reached = _distinct(incidence[fresh].indices)
@@ -195,16 +195,17 @@ def _finish(n_inputs, node, term, n_nodes, arc_value) -> SumNetwork:
     inner = np.flatnonzero(needed & (np.arange(n_nodes) >= n_inputs))
     number, starts, terms = _schedule(n_inputs, n_nodes, node, term, inner)
     node, term, arc_value = number[node], number[term], number[arc_value]
-    back = _transpose(n_inputs, len(inner), node, term, arc_value)
+    arc_value[n_open:] = 0
+    back = _transpose(n_inputs, n_open, len(inner), node, term, arc_value)
     return SumNetwork(*(freeze(table, np.int32) for table in (arc_value, starts, terms, *back)))
 
 
-def _transpose(n_inputs, n_inner, node, term, arc_value):
+def _transpose(n_inputs, n_open, n_inner, node, term, arc_value):
     """Return the sums of the backward pass: a value's adjoint adds up those of its arcs and of the sums that use it."""
     n_arcs = len(arc_value)
     n_nodes = n_arcs + n_inputs + n_inner  # b of the arcs, then the adjoints of the forward values
-    back_node = n_arcs + np.concatenate([arc_value, term])
-    back_term = np.concatenate([np.arange(n_arcs), n_arcs + node])
+    back_node = n_arcs + np.concatenate([arc_value[:n_open], term])
+    back_term = np.concatenate([np.arange(n_open), n_arcs + node])
     beta = n_arcs + np.arange(n_inputs)
     back_node, back_term, _ = _alias_single_terms(back_node, back_term, n_nodes, beta, keep=beta)
     inner = _distinct(back_node[(back_node < n_arcs) | (back_node >= n_arcs + n_inputs)])

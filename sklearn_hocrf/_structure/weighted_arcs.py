@@ -13,7 +13,7 @@ import numpy as np
 
 from .._data.arrays import freeze, group_offsets
 from .._kernels import chain
-from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton
+from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
 from .patterns import PatternTable, checked_forbidden
 from .sum_network import SumNetwork, build_sum_network
 
@@ -38,7 +38,7 @@ class CompiledPatterns(NamedTuple):
     patterns: PatternTable
     automaton: PatternAutomaton
     network: SumNetwork
-    forbidden_arcs: np.ndarray  # int32   arcs of score -inf
+    forbidden_arcs: np.ndarray  # int32   arcs of score -inf: those that end with a forbidden run
     longer_arcs: tuple  # of ndarray: the arcs of 2, 3, ... labels
 
 
@@ -60,16 +60,29 @@ def compile_patterns(patterns, forbidden=()) -> CompiledPatterns:
     patterns = PatternTable(*patterns).checked()
     runs = _without_longer(checked_forbidden(forbidden, patterns.n_labels))
     if runs:
-        automaton, forbidden_arcs = automaton_with_arcs(patterns, runs, patterns.n_labels)
+        automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, patterns.n_labels))
     else:
         automaton, forbidden_arcs = build_automaton(patterns, patterns.n_labels), np.empty(0)
+        network = build_sum_network(automaton)
     order = np.argsort(automaton.arc_length, kind="stable")
     lengths = automaton.arc_length[order]
     by_length = np.split(order, np.searchsorted(lengths, np.arange(2, lengths[-1] + 1)))
-    # longer arcs that end with a forbidden run inherit the score of its arc
-    return CompiledPatterns(
-        patterns, automaton, build_sum_network(automaton), freeze(forbidden_arcs, np.int32), tuple(by_length[1:])
-    )
+    return CompiledPatterns(patterns, automaton, network, freeze(forbidden_arcs, np.int32), tuple(by_length[1:]))
+
+
+def _closed(automaton, is_forbidden) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
+    """Keep forbidden arcs out of the passes; return automaton and network, and the forbidden arcs.
+
+    They stay in where kernels need them: for patterns that are forbidden themselves, whose marginals somebody asks for,
+    and where all ways into a state, or out of it, are forbidden.
+    """
+    if not is_forbidden[automaton.pattern_arc].any():
+        closed = with_last_arcs(automaton, is_forbidden)
+        if (np.diff(closed.into[1:]) > 0).all():
+            network = build_sum_network(closed)
+            if (np.diff(network.back_starts)[-closed.n_states :] > 0).all():
+                return closed, network, np.arange(closed.n_open, closed.n_arcs)
+    return automaton, build_sum_network(automaton), np.flatnonzero(is_forbidden)
 
 
 def _without_longer(runs) -> list[tuple[int, ...]]:
@@ -199,7 +212,7 @@ def suffix_patterns(automaton, arcs, order) -> np.ndarray:
 
 
 def arcs_with_suffix(automaton, is_chosen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number the arcs of which some suffix is chosen, shortest first; no arc of a single label may be chosen.
+    """Number the open arcs of which some suffix is chosen, shortest first; no arc of a single label may be chosen.
 
     Returns the number of each arc, or -1; the arcs by number; and for each of them the number of its longest proper
     suffix, or -1.
@@ -208,7 +221,7 @@ def arcs_with_suffix(automaton, is_chosen) -> tuple[np.ndarray, np.ndarray, np.n
     for length in range(2, int(automaton.arc_length.max()) + 1):
         arcs = np.flatnonzero(automaton.arc_length == length)
         chosen[arcs] |= chosen[automaton.arc_suffix[arcs]]
-    arcs = np.flatnonzero(chosen)
+    arcs = np.flatnonzero(chosen[: automaton.n_open])
     arcs = arcs[np.argsort(automaton.arc_length[arcs], kind="stable")]
     number = np.full(automaton.n_arcs, -1)
     number[arcs] = np.arange(len(arcs))
