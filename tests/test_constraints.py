@@ -32,6 +32,7 @@ from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.passes import MarginalPass
 from sklearn_hocrf._inference.segment import SegmentModel
 from sklearn_hocrf._objectives import LocalFeatureMatching, NegativeLogLikelihood, Problem
+from sklearn_hocrf.inspection import log_odds_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import Constraints
 
@@ -484,6 +485,34 @@ def test_segments_go_by_constraints(encoding, rules):
     if encoding == "bioes" and rules == "allow":
         assert crf.classes_.tolist() == ["B-a", "B-b", "E-a", "E-b", "I-a", "O"]
     assert pickle.loads(pickle.dumps(crf)).predict(X) == crf.predict(X) == y
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_all_training_of_segments_goes_by_constraints(trainer):
+    rng = np.random.default_rng(0)
+    X, y = sentences(rng, [6] * 24), [SEGMENTED[0]] * 12 + [[(0, 1, "O"), (1, 3, "b"), (3, 6, "a")]] * 12
+    settings = {"max_iter": 10, "random_state": 0, "encoding": "segments", **TRAINERS[trainer]}
+    constraints = Constraints([("O", "a"), ("a", "a"), ("b", "b")], end=["a"])
+    crf = HighOrderSemiCRF(constraints=constraints, min_segment_length={"a": 2, "b": 2}, **settings).fit(X, y)
+    for segments in crf.predict(sentences(rng, [4, 6, 8])):
+        labels = [label for _, _, label in segments]
+        assert labels[-1] == "a"
+        assert {("O", "a"), ("a", "a"), ("b", "b")}.isdisjoint(itertools.pairwise(labels))
+        assert all(v - u >= 2 for u, v, label in segments if label != "O")
+    assert pickle.loads(pickle.dumps(crf)).predict(X) == crf.predict(X)
+
+
+def test_standard_errors_go_by_constraints():
+    X, y = tagged_data()
+    crf = HighOrderCRF(constraints="bio").fit(X, y)
+    x = next([tokens] for tokens, tags in zip(X, y, strict=True) if len(tags) > 2)
+    table = log_odds_standard_errors(crf, X, x, [(0, 0), (0, 1)])
+    for row, position in zip(table, (0, 1), strict=True):
+        code = crf.classes_.tolist().index(row["label"])
+        marginals = crf.predict_marginals(x)[0][position]
+        assert abs(row["log_odds"] - math.log(marginals[code] / (1 - marginals[code]))) < 1e-9
+    assert (table["standard_error"] > 0).all()
 
 
 def test_partial_fit():

