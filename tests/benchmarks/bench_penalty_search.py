@@ -6,7 +6,8 @@ One thread. Handwriting: fold 0 with words at random (orders 3 and 5, with the a
 with words held out (orders 0 to 3). References and punctuation by segments, SC^2: three folds of the training set, F1
 and likelihood on the test set beside those of sigma 1. conll2000 (held out: the last fifth of the training set) and
 conll2002 (held out: testa), orders 1 and 2, against a grid of one sigma for all weights. Cost is in units of one
-cross-validation (or fit) at sigma 1, tol 1e-4, in processor seconds of the same run.
+cross-validation (or fit) at sigma 1, tol 1e-4: in processor seconds of the same run, which other programs stretch, and
+in passes over the data, those of Hessian products by their seconds in the units of a gradient.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import randomization_test, segment_f1_score, token_f1_score
-from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.model_selection import PenaltySearchCV, _fold
 
 RANDOM = KFold(5, shuffle=True, random_state=0)
 HELD_OUT = ("conll2002", "esp.testa.gz")
@@ -45,14 +46,50 @@ def clock(call):
     return result, time.process_time() - begun
 
 
+class Passes:
+    """Counts gradients and Hessian products of searches, each with its processor seconds, while it is entered."""
+
+    def __enter__(self):
+        self._methods = {name: getattr(_fold._Counted, name) for name in ("value_gradient", "hessp")}
+        self._seconds = dict.fromkeys(self._methods, 0.0)
+        self.counts = dict.fromkeys(self._methods, 0)
+        for name in self._methods:
+            setattr(_fold._Counted, name, self._counted(name))
+        return self
+
+    def __exit__(self, *_):
+        for name, method in self._methods.items():
+            setattr(_fold._Counted, name, method)
+
+    def _counted(self, name):
+        def call(*arguments):
+            result, seconds = clock(lambda: self._methods[name](*arguments))
+            self._seconds[name] += seconds
+            self.counts[name] += 1
+            return result
+
+        return call
+
+    def cost(self, search, unit, share):
+        """Return the cost in units of so many gradients, without and with the refit; each has a share of all data."""
+        gradients, products = self.counts["value_gradient"], self.counts["hessp"]
+        ratio = self._seconds["hessp"] / products / (self._seconds["value_gradient"] / gradients)
+        searched, refit = gradients + ratio * products, search.best_estimator_.n_passes_ / share
+        return f"{searched / unit:.1f}, {(searched + refit) / unit:.1f} (a product is {ratio:.2f} gradients)"
+
+    def __str__(self):
+        return f"{self.counts['value_gradient']} + {self.counts['hessp']}"
+
+
 def cross_validate(model, X, y, splits):
-    """Return the held-out log-likelihood per token of all folds, by plain fits."""
+    """Return the held-out log-likelihood per token of all folds and the passes, by plain fits."""
     sums = []
     for train, test in splits:
         X_train, y_train, X_test, y_test = (take(s, i) for i in (train, test) for s in (X, y))
         fitted = clone(model).fit(X_train, y_train)
-        sums.append((fitted.log_likelihood(X_test, y_test).sum(), sum(map(len, y_test))))
-    return float(np.divide(*np.sum(sums, axis=0)))
+        sums.append((fitted.log_likelihood(X_test, y_test).sum(), sum(map(len, y_test)), fitted.n_passes_))
+    log_likelihood, n_tokens, n_passes = np.sum(sums, axis=0)
+    return float(log_likelihood / n_tokens), n_passes
 
 
 def take(sequences, numbers):
@@ -76,16 +113,18 @@ def handwriting(orders=(3, 5)):
     splits, rows = list(RANDOM.split(X)), []
     for order in orders:
         model = HighOrderCRF(order, unsupported=True)
-        fixed, unit = clock(lambda model=model: cross_validate(model, X, y, splits))
-        search, seconds = clock(lambda model=model: PenaltySearchCV(model, cv=splits).fit(X, y))
+        (fixed, n_passes), unit = clock(lambda model=model: cross_validate(model, X, y, splits))
+        with Passes() as passes:
+            search, seconds = clock(lambda model=model: PenaltySearchCV(model, cv=splits).fit(X, y))
         rows.append(
             (
                 order,
                 f"{-fixed:.4f} / {model.fit(X, y).score(X_test, y_test):.4f}",
                 f"{-best_score(search, y, splits):.4f} / {search.score(X_test, y_test):.4f}",
                 sigmas(search),
-                f"{len(search.cv_results_['params'])}, {int(search.cv_results_['n_passes'].sum())}",
+                f"{len(search.cv_results_['params'])}, {passes}",
                 f"{(seconds - search.refit_time_) / unit:.1f}, {seconds / unit:.1f}",
+                passes.cost(search, n_passes, 1 - 1 / len(splits)),
             )
         )
         print(rows[-1], flush=True)
@@ -94,8 +133,9 @@ def handwriting(orders=(3, 5)):
         "sigma 1: nats a letter / accuracy",
         "learned",
         "sigma_reg by group",
-        "steps, passes",
+        "steps, gradients + products",
         "cost, refit",
+        "in passes",
     )
     print(f"{source}, words at random; cost in cross-validations at sigma 1, without and with the refit\n")
     print_table(heads, rows)
@@ -108,7 +148,7 @@ def new_words(orders=(0, 1, 2, 3)):
     splits, rows = list(GroupKFold(5).split(X, y, words)), []
     for order in orders:
         model = HighOrderCRF(order, unsupported=True)
-        fixed = cross_validate(model, X, y, splits)
+        fixed, _ = cross_validate(model, X, y, splits)
         search = PenaltySearchCV(model, cv=splits, refit=False).fit(X, y)
         accuracy = search.cv_results_["token_accuracy"]
         best = accuracy[search.best_index_]
@@ -174,13 +214,20 @@ def text(name, data, n_held_out, orders=(1, 2)):
         unit, best = None, (-np.inf, None)
         for sigma in GRID:
             candidate = clone(model).set_params(sigma_reg=sigma)
-            score, seconds = clock(lambda candidate=candidate: cross_validate(candidate, X, y, [(train, test)]))
-            unit = seconds if sigma == 1.0 else unit
+            (score, n_passes), seconds = clock(
+                lambda candidate=candidate: cross_validate(candidate, X, y, [(train, test)])
+            )
+            unit = (seconds, n_passes) if sigma == 1.0 else unit
             best = max(best, (score, sigma))
-            print(name, order, sigma, f"{score:.5f}", f"{seconds:.0f} s", flush=True)
+            print(name, order, sigma, f"{score:.5f}", f"{seconds:.0f} s, {n_passes:.0f} passes", flush=True)
         grid = clone(model).set_params(sigma_reg=best[1])
-        grid, fit_seconds = clock(lambda grid=grid: grid.fit(X, y))
-        search, seconds = clock(lambda model=model: PenaltySearchCV(model, cv=split).fit(X, y))
+        grid.fit(X, y)
+        with Passes() as passes:
+            search, seconds = clock(lambda model=model: PenaltySearchCV(model, cv=split).fit(X, y))
+        results = search.cv_results_
+        columns = (results[name] for name in ("mean_test_score", "n_passes", "seconds"))
+        for score, n_passes, spent in zip(*columns, strict=True):
+            print(f"step: {score:.5f}, {n_passes} passes, {spent:.0f} s")
         f1 = [100 * f1_score(data.y_test, [list(s) for s in m.predict(data.test)]) for m in (grid, search)]
         rows.append(
             (
@@ -188,13 +235,15 @@ def text(name, data, n_held_out, orders=(1, 2)):
                 f"{best[0]:.5f} (sigma {best[1]}), {f1[0]:.2f}",
                 f"{search.best_score_:.5f}, {f1[1]:.2f}",
                 sigmas(search),
-                f"{seconds / unit:.1f}",
-                f"{len(search.cv_results_['params'])}",
+                f"{len(results['params'])}, {passes}",
+                f"{(seconds - search.refit_time_) / unit[0]:.1f}, {seconds / unit[0]:.1f}",
+                passes.cost(search, unit[1], len(train) / len(y)),
             )
         )
         print(rows[-1], flush=True)
-    print(f"{name}; cost in fits at sigma 1\n")
-    print_table(("order", "grid: held-out, F1", "learned", "sigma_reg by group", "cost with refit", "steps"), rows)
+    print(f"{name}; cost in fits at sigma 1, without and with the refit\n")
+    heads = "order", "grid: held-out, F1", "learned", "sigma_reg by group", "steps, gradients + products"
+    print_table((*heads, "cost, refit", "in passes"), rows)
 
 
 def chunks():
