@@ -77,7 +77,7 @@ def cross_validated(estimator, groups, log_sigma, splits, weight=None, X=X, y=Y)
         inputs, final = take(X, test), model
         if last:
             inputs, final = model[:-1].transform(inputs), model[-1]
-        log_likelihood, lengths = final.log_likelihood(inputs, take(y, test)), np.array([len(y[i]) for i in test])
+        log_likelihood, lengths = final.log_likelihood(inputs, take(y, test)), np.array([len(X[i]) for i in test])
         of_sequence = np.ones(len(test)) if weight is None else weight[test]
         scores.append(of_sequence @ log_likelihood / (of_sequence @ lengths))
     return np.array(scores)
@@ -121,13 +121,64 @@ def test_score_of_a_pipeline_whose_extractors_see_training_parts_alone():
 def test_gradient_is_that_of_the_score(name):
     groups, folds = folds_of(MODELS[name], list(KFold(3).split(X)))
     rng = np.random.default_rng(3)
-    log_sigma, gradient, differences = rng.normal(0.2, 0.5, len(groups.keys)), 0.0, np.zeros(len(groups.keys))
-    for fold in folds:
-        gradient = gradient + exact_gradient(fold, log_sigma)
-        for number, step in enumerate(1e-4 * np.eye(len(groups.keys))):
-            up, down = (fold.step(log_sigma + sign * step, EXACT).score for sign in (1, -1))
-            differences[number] += (up - down) / 2e-4
+    log_sigma = rng.normal(0.2, 0.5, len(groups.keys))
+    gradient = np.sum([exact_gradient(fold, log_sigma) for fold in folds], axis=0)
+    differences = np.sum([slopes(fold, log_sigma) for fold in folds], axis=0)
     assert np.linalg.norm(gradient - differences) <= 1e-4 * np.linalg.norm(differences)
+
+
+KEYS = "order", [None], ["a", ("é", 0), ("patterns", 1), None], [("features", 0), "a", None]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_drawn_data(seed):
+    """Small models and data: value and gradient are those of converged fits, whatever the data lack or repeat."""
+    rng = np.random.default_rng(seed)
+    by_segments, weighted, keys = seed % 2, seed // 2 % 2, KEYS[seed // 2 % len(KEYS)]
+    estimator, (inputs, labels) = drawn_model(rng, by_segments), drawn_sequences(rng, by_segments)
+    numbers = np.arange(len(labels))
+    weight = np.where(numbers < 2, 1.0, rng.integers(0, 3, len(labels))) if weighted else None
+    splits = [(numbers[numbers % 2 != part], numbers[numbers % 2 == part]) for part in range(2)]
+    groups, folds = folds_of(estimator, splits, keys, weight, inputs, labels)
+    log_sigma = rng.normal(0.2, 0.6, len(groups.keys))
+    expected = cross_validated(estimator, groups, log_sigma, splits, weight, inputs, labels)
+    np.testing.assert_allclose([fold.step(log_sigma, EXACT).score for fold in folds], expected, rtol=0, atol=1e-6)
+    gradient = np.mean([exact_gradient(fold, log_sigma) for fold in folds], axis=0)
+    differences = np.mean([slopes(fold, log_sigma) for fold in folds], axis=0)
+    assert np.linalg.norm(differences) > 1e-3
+    assert np.linalg.norm(gradient - differences) <= 1e-4 * np.linalg.norm(differences)
+
+
+def drawn_model(rng, by_segments):
+    parameters = {
+        "max_order": int(rng.integers(3)),
+        "feature_order": int(rng.integers(2)),
+        "unsupported": bool(rng.integers(2)),
+        "min_feature_count": int(rng.integers(1, 3)),
+    }
+    if by_segments:  # neighbours may have equal labels
+        return clone(SEGMENTS).set_params(encoding="segments", max_segment_length=3, **parameters)
+    return clone(CHAIN).set_params(**parameters)
+
+
+def drawn_sequences(rng, by_segments):
+    """Return sequences of 1 to 6 tokens, some without features; the first two have all labels, others repeat some."""
+    names, X, y = ["a", "a long name", "b", "é", "é="], [], []
+    for number in range(int(rng.integers(6, 11))):
+        codes = list(range(3)) if number < 2 else rng.integers(3, size=rng.integers(1, 7)).tolist()
+        lengths = rng.integers(1, 4, len(codes)).tolist() if by_segments and number < 4 else [1] * len(codes)
+        stops = np.cumsum(lengths).tolist()
+        kept = [names if number < 2 and t == 0 else rng.choice(names, rng.integers(4)) for t in range(stops[-1])]
+        X.append([dict(zip(map(str, some), rng.normal(size=len(some)).tolist(), strict=True)) for some in kept])
+        segments = [(stop - length, stop, "ab文"[c]) for stop, length, c in zip(stops, lengths, codes, strict=True)]
+        y.append(segments if by_segments else [label for _, _, label in segments])
+    return X, y
+
+
+def slopes(fold, log_sigma, step=1e-4):
+    """Return central differences of the score of converged training."""
+    ends = ([fold.step(log_sigma + sign * by, EXACT).score for sign in (1, -1)] for by in step * np.eye(len(log_sigma)))
+    return np.array([(up - down) / (2 * step) for up, down in ends])
 
 
 def exact_gradient(fold, log_sigma):

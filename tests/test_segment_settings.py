@@ -263,5 +263,5 @@ def test_runs_of_columns_are_strict():
     columns = [pairs.columns[a:b].tolist() for a, b in zip(pairs.starts[:-1], pairs.starts[1:], strict=True)]
     expected = [c == list(range(c[0], c[0] + len(c))) for c in columns]
     assert pairs.begins_run[pairs.starts[:-1]].tolist() == expected
-    assert True in expected
+    assert any(expected)
     assert any(c[-1] - c[0] == len(c) - 1 and not run for c, run in zip(columns, expected, strict=True))

@@ -262,7 +262,7 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         for order in self._orders():
             with one_blas_thread():
                 of_order = self._search(order, whole, parts, start)
-            start = _best(of_order).sigma
+            start = of_order[_best_index(of_order)].sigma
             steps += of_order
         attributes = _attributes_of(steps, self._prefix, self.orders is not None)
         self._warn_of_steps(steps)
@@ -344,7 +344,7 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     def _warn_of_steps(self, steps: list[_Step]) -> None:
-        for key, sigma in _best(steps).sigma.items():
+        for key, sigma in steps[_best_index(steps)].sigma.items():
             if np.isclose(sigma, self.bounds, rtol=1e-6).any():
                 warn_user(
                     f"the best sigma_reg of {key!r} lies at a bound, {sigma:.4g}: the score may grow beyond it. Widen "
@@ -443,9 +443,9 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _best(steps: list[_Step]) -> _Step:
-    """Return the step with the best score, the first of several."""
-    return max(steps, key=lambda step: step.score)
+def _best_index(steps: list[_Step]) -> int:
+    """Return the number of the step with the best score, the first of several."""
+    return int(np.argmax([step.score for step in steps]))
 
 
 def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
@@ -461,7 +461,7 @@ def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
         results[f"param_{name}"] = column
     scores = np.array([[fold.score for fold in step.folds] for step in steps])
     results.update({f"split{number}_test_score": column for number, column in enumerate(scores.T)})
-    mean = scores.mean(axis=1)
+    mean = np.array([step.score for step in steps])
     ranks = 1 + (mean > mean[:, None]).sum(axis=1).astype(np.int32)
     results.update(mean_test_score=mean, std_test_score=scores.std(axis=1), rank_test_score=ranks)
     results["max_order"] = np.array([step.order for step in steps])
@@ -473,7 +473,7 @@ def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     results["token_accuracy"] = np.array([np.mean([fold.accuracy for fold in step.folds]) for step in steps])
     results["n_passes"] = np.array([sum(fold.n_passes for fold in step.folds) for step in steps])
     results["seconds"] = np.array([sum(fold.seconds for fold in step.folds) for step in steps])
-    best = int(mean.argmax())
+    best = _best_index(steps)
     return {
         "_steps": steps,
         "_names": (prefix, with_orders),
