@@ -388,6 +388,15 @@ def test_box_ends():
 
     minimize_in_box(function, np.zeros(1), (-10.0, 10.0), max_evaluations=50, tol=1e-3)
     assert next(values) == 1.0  # two evaluations in a row had gained nothing
+    points = []
+    minimize_in_box(
+        lambda x: (points.append(float(x[0])) or 1.0 + 0.5 * float(x @ x), x.copy()),
+        np.ones(1),
+        (-9.0, 9.0),
+        max_evaluations=9,
+        tol=0.7,
+    )
+    assert points == [1.0]  # the gradient promises two thirds
     counts = []
     minimize_in_box(
         lambda x: (counts.append(x) or float(x @ x), 2 * x), np.ones(3), (-9.0, 9.0), max_evaluations=1, tol=0.0

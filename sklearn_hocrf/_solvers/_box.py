@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -11,6 +12,16 @@ from scipy.optimize import minimize
 __all__ = ["minimize_in_box"]
 
 PATIENCE = 2
+
+
+class _Point(NamedTuple):
+    x: np.ndarray
+    value: float
+    gradient: np.ndarray
+
+    def promise(self, x):
+        """Return by how much the function is lower at another point, to first order."""
+        return float(self.gradient @ (self.x - x))
 
 
 def minimize_in_box(
@@ -37,21 +48,23 @@ def minimize_in_box(
         Number of evaluations after which no other step is begun.
     tol : float
         Stop when ``PATIENCE`` evaluations in a row lower the function by less than this share of it. One alone may be a
-        step that is too long; where values are not exact, more of them look for what is not there.
+        step that is too long; where values are not exact, more of them look for what is not there. Stop at once where
+        the gradient at the best point promises less of the next one. A convex function keeps no more than that.
     """
     if not len(start):
         function(start)
         return
-    scale, lowest, in_vain, n_left = None, np.inf, 0, max_evaluations
+    scale, best, in_vain, n_left = None, None, 0, max_evaluations
 
     def scaled(x):
-        nonlocal scale, lowest, in_vain, n_left
-        if n_left == 0 or in_vain == PATIENCE:
+        nonlocal scale, best, in_vain, n_left
+        if n_left == 0 or in_vain == PATIENCE or (best is not None and best.promise(x) < tol * abs(best.value)):
             raise StopIteration
         value, gradient = function(x)
         n_left -= 1
-        in_vain = in_vain + 1 if lowest - value < tol * abs(value) else 0
-        lowest = min(lowest, value)
+        in_vain = in_vain + 1 if best is not None and best.value - value < tol * abs(value) else 0
+        if best is None or value < best.value:
+            best = _Point(x.copy(), value, gradient)
         if scale is None:
             steepest = np.linalg.norm(gradient)
             scale = 1.0 / steepest if steepest > 0 else 1.0
