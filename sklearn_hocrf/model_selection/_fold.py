@@ -5,7 +5,7 @@ With ``f`` the negative log-likelihood of the training part, ``L`` that of the h
 gradient of the score is (33): Foo, Do and Ng, "Efficient multiple hyperparameter learning for log-linear models", NIPS
 2007. Both the weights and v are found to a tolerance only (Pedregosa, "Hyperparameter optimization with approximate
 gradient", ICML 2016), and start from those of the step before. What L-BFGS learns of the curvature is kept from step to
-step (35), and preconditions the conjugate gradients: this halves the passes.
+step (35), and preconditions the conjugate gradients: together this halves the passes.
 """
 
 from __future__ import annotations
