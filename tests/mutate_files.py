@@ -24,6 +24,11 @@ TAGS = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
 WORDS = [["Ann", "Lee", "met", "Bob"], ["met", "Ann"]]
 
 
+def unequal(left, right):
+    """Tell whether neighbouring segments may have two labels, None at the border."""
+    return left != right and right != "_"
+
+
 def models():
     """Return pairs (model, its X, its y) by name."""
     extractors = (
@@ -32,8 +37,12 @@ def models():
         LogOddsSegments(encoding="bio"),
     )
     return {
-        "stream": (HighOrderCRF(2, solver="sgd", random_state=0).partial_fit(X, TAGS), X, TAGS),
-        "segments": (make_pipeline(*extractors, HighOrderSemiCRF(encoding="bio", max_iter=2)), WORDS, TAGS),
+        "stream": (HighOrderCRF(2, constraints="bio", solver="sgd", random_state=0).partial_fit(X, TAGS), X, TAGS),
+        "segments": (
+            make_pipeline(*extractors, HighOrderSemiCRF(encoding="bio", constraints=unequal, max_iter=2)),
+            WORDS,
+            TAGS,
+        ),
     }
 
 

@@ -106,7 +106,7 @@ class WeightLayout:
         channels: tuple[Channel, ...] = (BEGIN,),
         compiled: CompiledPatterns | None = None,
     ):
-        self.forbidden = tuple(map(tuple, forbidden))
+        self.forbidden = tuple(forbidden)
         self.compiled = self._compile(patterns) if compiled is None else compiled
         self.channels = channels
         self.features: FeatureMap = FeatureMap(*features).checked(len(channels))

@@ -183,7 +183,8 @@ def checked_forbidden(forbidden: Iterable[Sequence[int]], n_labels: int) -> tupl
     """Return forbidden runs of two or more label codes, sorted, each once, or raise a ValueError."""
     runs = set()
     for run in forbidden:
-        if len(run) < 2 or not all(isinstance(y, Integral) and 0 <= y < n_labels for y in run):
+        is_run = isinstance(run, (tuple, list)) and len(run) > 1
+        if not is_run or not all(isinstance(y, Integral) and 0 <= y < n_labels for y in run):
             raise ValueError(f"a forbidden run must have two or more labels in [0, {n_labels}), got {run!r:.80}")
         runs.add(tuple(map(int, run)))
     return tuple(sorted(runs, key=lambda run: (len(run), run)))
