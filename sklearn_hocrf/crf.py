@@ -10,8 +10,10 @@ import numpy as np
 from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
+from ._estimator.decoding import SegmentDecoding, TokenDecoding
 from ._estimator.parameters import resolve_feature_orders
 from ._estimator.pattern_search import PatternSearch
+from ._estimator.tag_segments import TagSegmentsMixin
 from ._inference.families import CHAIN
 from ._objectives import Objective
 from ._structure.layout import WeightLayout, build_layout
@@ -29,7 +31,7 @@ __all__ = ["HighOrderCRF"]
 
 
 @share_docstring(BaseSequenceLabeler)
-class HighOrderCRF(BaseSequenceLabeler):
+class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     """High-order conditional random field for sequence labelling.
 
     Given a sequence x, the probability of a labelling y is proportional to the exponential of a sum over positions t of
@@ -80,7 +82,7 @@ class HighOrderCRF(BaseSequenceLabeler):
           each pair of labels; None stands for the label before the first and after the last one.
 
     objective, penalty, solver, max_iter, tol, missing_label, warm_start : as in :class:`BaseSequenceLabeler`
-    n_jobs, verbose, random_state : as in :class:`BaseSequenceLabeler`
+    n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
 
     Attributes
     ----------
@@ -156,6 +158,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
+        decoding: str | TokenDecoding | SegmentDecoding = "viterbi",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.max_order = max_order
@@ -178,6 +181,7 @@ class HighOrderCRF(BaseSequenceLabeler):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.decoding = decoding
         self.random_state = random_state
 
     def _read_training_targets(self, y, sequences, fixed=None):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from ._data.arrays import offsets_of
 from ._data.encodings import (
     ENCODINGS,
     OUTSIDE,
@@ -20,17 +19,21 @@ from ._data.encodings import (
     segment_lists,
     tag_channels,
     tag_numbers,
+    tag_roles,
     tags_of_segments,
     token_features,
     token_labels,
 )
 from ._data.labels import sorted_labels
-from ._data.segments import NO_LIMIT, Segments
+from ._data.segments import NO_LIMIT
 from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
+from ._estimator.decoding import SegmentDecoding, TokenDecoding
 from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_lengths, resolve_feature_orders
 from ._estimator.pattern_search import PatternSearch
+from ._estimator.tag_segments import check_threshold
+from ._estimator.tags import segment_tables
 from ._inference.families import SEGMENTS
 from ._objectives import Objective
 from ._structure.patterns import pairs_of_equals, without_forbidden
@@ -47,6 +50,8 @@ from ._validation import (
 from ._validation._sklearn import Interval, Options, StrOptions
 
 __all__ = ["HighOrderSemiCRF"]
+
+_RARE = 1e-9  # probability below which a segment is as good as impossible when segments are chosen
 
 
 @share_docstring(BaseSequenceLabeler)
@@ -136,7 +141,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         With "runs", neighbours of equal labels stay impossible, whatever the constraints say.
     objective, penalty, solver, max_iter, tol, missing_label, warm_start : as in :class:`BaseSequenceLabeler`
-    n_jobs, verbose, random_state : as in :class:`BaseSequenceLabeler`
+    n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
 
     Attributes
     ----------
@@ -253,6 +258,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
+        decoding: str | TokenDecoding | SegmentDecoding = "viterbi",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.max_order = max_order
@@ -278,6 +284,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.decoding = decoding
         self.random_state = random_state
 
     # --- fit ----------------------------------------------------------------------------------------------------------
@@ -379,11 +386,21 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             return segment_lists(labelling, batch.offsets, self.segment_labels_.tolist())
         return super()._as_predicted(labelling, batch)
 
-    def _without_outside(self, segments) -> Segments:
-        """Leave out the segments of O tokens."""
-        kept = segments.codes != self._outside
-        offsets = offsets_of(kept)[segments.offsets]
-        return Segments(offsets, segments.start[kept], segments.stop[kept], segments.codes[kept])
+    def _decode_tokens(self, batch, gains, mask, legal):
+        labels = np.arange(len(self.segment_labels_))
+        roles = np.repeat(labels[:, None], 4, axis=1)
+        if self._tags is not None:
+            roles = tag_roles(self._tags, self._encoding, len(labels))
+        return self._ask("decode_gains", batch, gains, np.ascontiguousarray(roles, np.int32), mask=mask)
+
+    def _decode_segments(self, batch, decoding, mask):
+        thresholds = decoding.thresholds(self.segment_labels_.tolist())
+        if self._outside < 0:  # all tokens are in segments
+            thresholds[:] = 0.0
+        thresholds[self._outside] = 0.0
+        listed, probability = self._ask("segment_marginals", batch, _RARE, mask=mask)
+        gains = np.where(listed.codes == self._outside, 0.0, probability - thresholds[listed.codes])
+        return self._ask("decode_listed", batch, listed, gains, -thresholds, mask=mask)
 
     def predict(self, X: Any, *, known: Any = None) -> Any:
         """Return the most probable segmentation of each sequence, in the encoding of y in fit.
@@ -440,31 +457,42 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             return fitted.predict_segments(X, known=known)
         return super(HighOrderSemiCRF, fitted).predict(X, known=known)
 
-    def predict_segments(self, X: Any, *, known: Any = None) -> list[list[tuple[int, int, Any]]]:
+    def predict_segments(self, X: Any, *, known: Any = None, with_probability: bool = False) -> list:
         """Return the segments of the most probable segmentation of each sequence.
 
         Parameters
         ----------
         X, known : as in :meth:`predict`
+        with_probability : bool, default=False
+            Whether the result has the probabilities of the segments, those of :meth:`segment_marginals`.
 
         Returns
         -------
-        segments : list of lists of (int, int, label)
+        segments : list of lists of (int, int, label), or list of structured arrays
             (start, stop, label) of each segment in order, with ``stop`` excluded. The segments tile the sequence,
-            except that O tokens of "bio" and "bioes" are left out.
+            except that O tokens of "bio" and "bioes" are left out. With probabilities, arrays as those of
+            :meth:`segment_marginals`.
 
         Examples
         --------
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).predict_segments(X)
+        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf.predict_segments(X)
         [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
+        >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
+        array([0.64])
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
-        segments = fitted._without_outside(fitted._decode(batch, fitted._mask(batch, form, known)))
-        return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
+        mask = fitted._mask(batch, form, known)
+        segments = fitted._decode(batch, mask).without(fitted._outside)
+        if not with_probability:
+            return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
+        fitted._has_probabilities()
+        probability = fitted._ask("segment_probabilities", batch, segments, mask=mask)
+        return segment_tables(batch, segments, probability, fitted.segment_labels_)
 
     @available_if(BaseSequenceLabeler._has_probabilities)
     def segment_marginals(self, X: Any, threshold: float = 1e-6, *, known: Any = None) -> list[np.ndarray]:
@@ -506,19 +534,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         3 4 PER 0.59
         """
         fitted = self._as_fitted()
-        if not (isinstance(threshold, Real) and 0 <= threshold <= 1):
-            raise ValueError(f"threshold must be a probability, a number in [0, 1], got {threshold!r}")
+        check_threshold(threshold)
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         segments, probability = fitted._ask("segment_marginals", batch, threshold, mask=mask)
         probability = probability[segments.codes != fitted._outside]
-        segments = fitted._without_outside(segments)
-        fields = [("start", np.int64), ("stop", np.int64), ("label", fitted.segment_labels_.dtype)]
-        table = np.empty(len(probability), dtype=[*fields, ("probability", np.float64)])
-        origin = np.repeat(batch.offsets[:-1], np.diff(segments.offsets))
-        table["start"], table["stop"] = segments.start - origin, segments.stop - origin
-        table["label"], table["probability"] = fitted.segment_labels_[segments.codes], probability
-        return np.split(table, segments.offsets[1:-1]) if len(batch) else []
+        return segment_tables(batch, segments.without(fitted._outside), probability, fitted.segment_labels_)
 
     # --- quality ------------------------------------------------------------------------------------------------------
 

@@ -13,11 +13,13 @@ written by users.
   them before any work.
 * :class:`PatternSearch` has the settings of the search behind ``patterns="auto"``.
 * :class:`Constraints` says which labels may follow each other, for the parameter ``constraints``.
+* :class:`TokenDecoding` and :class:`SegmentDecoding` say what is predicted, for the parameter ``decoding``.
 """
 
 from __future__ import annotations
 
 from ._estimator.constraints import Constraints
+from ._estimator.decoding import SegmentDecoding, TokenDecoding
 from ._estimator.pattern_search import PatternSearch
 from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem
 from ._penalties import L2, ElasticNet
@@ -52,5 +54,7 @@ __all__ = [
     "Problem",
     "Progress",
     "SGD",
+    "SegmentDecoding",
     "SolverReport",
+    "TokenDecoding",
 ]

@@ -140,7 +140,11 @@ def print_violations(name, source):
 # ------------------------------------------------------------------------------------------------------------- kernels
 
 KERNEL_PACKAGE = "sklearn_hocrf._kernels"
-SHARED_KERNELS = {"_vectors": "VECTORS_SOURCE", "_network": "NETWORK_SOURCE"}  # what files that import them state
+SHARED_KERNELS = {  # what files that import them state
+    "_vectors": "VECTORS_SOURCE",
+    "_network": "NETWORK_SOURCE",
+    "choices": "CHOICES_SOURCE",
+}
 
 CACHE_NAMES = {"numba", "numba.core.caching.FunctionCache", "numba.core.caching.NullCache"}  # of the decorator's file
 NUMBA_NAMES = {  # what vector intrinsics are made of; no njit but our own, no prange, jitclass, vectorize, overload ...

@@ -39,6 +39,7 @@ __all__ = [
     "PREFIXES",
     "S",
     "TagTable",
+    "goes_on",
     "join_tag",
     "legal_tags",
     "look_like_bio",
@@ -53,6 +54,7 @@ __all__ = [
     "split_tag",
     "tag_channels",
     "tag_numbers",
+    "tag_roles",
     "tags_of_segments",
     "token_features",
     "token_labels",
@@ -169,12 +171,12 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
     >>> segments.start, segments.stop, segments.codes
     (array([0, 2, 3, 4]), array([2, 3, 4, 5]), array([0, 1, 0, 2], dtype=int32))
     """
-    goes_on = _go_on(TagTable(prefixes[:-1], codes[:-1]), TagTable(prefixes[1:], codes[1:]))
-    return _cut(~goes_on, codes, offsets)
+    is_inside = goes_on(TagTable(prefixes[:-1], codes[:-1]), TagTable(prefixes[1:], codes[1:]))
+    return _cut(~is_inside, codes, offsets)
 
 
-def _go_on(before: TagTable, after: TagTable) -> np.ndarray:
-    """Tell where a tag goes on with the segment of the tag before it."""
+def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
+    """Return where a tag goes on with the segment of the tag before it; bool, by the broadcast shape of both."""
     is_open = (before.prefix == B) | (before.prefix == I)
     return (before.label == after.label) & is_open & ((after.prefix == I) | (after.prefix == E))
 
@@ -211,13 +213,13 @@ def legal_tags(tags: TagTable, encoding) -> tuple[np.ndarray, np.ndarray]:
            [1, 1, 1]])
     """
     before, after = (TagTable(*(column.reshape(shape) for column in tags)) for shape in ((-1, 1), (1, -1)))
-    goes_on = _go_on(before, after)
+    continues = goes_on(before, after)
     is_open, is_inside = np.isin(tags.prefix, (B, I)), np.isin(tags.prefix, (I, E))
     if encoding == "iob1":  # B is for the segment after one of the same label
         after_equal = (before.label == after.label) & is_open[:, None]
         return after_equal | (after.prefix != B), np.stack([tags.prefix != B, np.ones(len(is_open), dtype=bool)])
     must_go_on = is_open & marks_ends(encoding)
-    return goes_on | ~(must_go_on[:, None] | is_inside), np.stack([~is_inside, ~must_go_on])
+    return continues | ~(must_go_on[:, None] | is_inside), np.stack([~is_inside, ~must_go_on])
 
 
 def _cut(begins, codes, offsets) -> Segments:
@@ -286,6 +288,24 @@ def tag_numbers(tags: TagTable, numbered: TagTable) -> np.ndarray:
     number = np.full((5, int(numbered.label.max(initial=0)) + 1), -1, dtype=np.int32)
     number[numbered] = np.arange(len(numbered.label))
     return number[tags]
+
+
+def tag_roles(tags: TagTable, encoding, n_labels) -> np.ndarray:
+    """Return the tags of the first, the inner, the last and the only token of segments; shape (L, 4), -1 for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.encodings import B, I, O, TagTable, tag_roles
+    >>> tag_roles(TagTable(np.array([B, I, O]), np.array([0, 0, 1])), "bio", 2)
+    array([[ 0,  1,  1,  0],
+           [-1, -1, -1,  2]], dtype=int32)
+    """
+    place = {B: (0,), I: (1,), O: (3,), E: (2,), S: (3,)} if marks_ends(encoding) else {B: (0, 3), I: (1, 2), O: (3,)}
+    roles = np.full((n_labels, 4), -1, dtype=np.int32)
+    for number, (prefix, label) in enumerate(zip(*(column.tolist() for column in tags), strict=True)):
+        roles[label, list(place[prefix])] = number
+    return roles
 
 
 def possible_tags(encoding, longest, outside, shortest=None) -> TagTable:

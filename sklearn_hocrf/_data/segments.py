@@ -37,6 +37,7 @@ __all__ = [
     "blocks_of",
     "segment_counts",
     "segment_features",
+    "sorted_segments",
 ]
 
 FROM_START, FROM_STOP, RANGE, AS_A_WHOLE = range(4)
@@ -84,6 +85,11 @@ class Segments(NamedTuple):
     def lengths(self) -> np.ndarray:
         return self.stop - self.start
 
+    def without(self, code) -> Segments:
+        """Return the segments but those of a label."""
+        kept = self.codes != code
+        return Segments(offsets_of(kept)[self.offsets], self.start[kept], self.stop[kept], self.codes[kept])
+
     def of_sequences(self, sequences, token_offsets) -> Segments:
         """Return the segments of some sequences, whose tokens are numbered anew.
 
@@ -97,6 +103,19 @@ class Segments(NamedTuple):
         counts, lengths = np.diff(self.offsets)[sequences], np.diff(token_offsets)[sequences]
         moved = np.repeat(offsets_of(lengths)[:-1] - token_offsets[sequences], counts)
         return Segments(offsets_of(counts), self.start[chosen] + moved, self.stop[chosen] + moved, self.codes[chosen])
+
+
+def sorted_segments(batch: SequenceBatch, parts) -> tuple[Segments, np.ndarray]:
+    """Return lists of segments as one, sorted by sequence, start, stop and label, and their probabilities.
+
+    ``parts`` are tuples of start, stop, code and probability; segments may overlap.
+    """
+    nothing = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0)
+    start, stop, codes, probability = map(np.concatenate, zip(nothing, *parts, strict=True))
+    order = np.lexsort((codes, stop, start))
+    start = start[order]
+    table = Segments(np.searchsorted(start, batch.offsets), start, stop[order], codes[order])
+    return table, np.minimum(probability[order], 1.0)
 
 
 class TokenBlock(NamedTuple):

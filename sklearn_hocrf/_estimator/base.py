@@ -39,6 +39,7 @@ from .._validation import (
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
+from .decoding import check_decoding, choose_decoding
 from .fitted import Fitted
 from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged, warn_not_found, without_zeros
 from .known import naming_the_impossible
@@ -146,6 +147,12 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
     verbose : int or bool, default=0
         Whether to write a line to stderr after each iteration: the objective, the norm of the gradient, and the bound
         on the distance from the optimum.
+    decoding : {"viterbi", "token", "segment"}, TokenDecoding or SegmentDecoding, default="viterbi"
+        What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the one of the most right tokens to
+        be expected, "segment" the segments that are more probable than not. The latter two stand for
+        :class:`~sklearn_hocrf.training.TokenDecoding`, which has costs, and
+        :class:`~sklearn_hocrf.training.SegmentDecoding`, which has thresholds. Training does not depend on it, so it
+        can be changed after fit with ``set_params``.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron"; the other solvers are
         deterministic.
@@ -231,6 +238,14 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
     @abstractmethod
     def _token_codes(self, decoded):
         """Return the decoded class of each token as an index into ``classes_``; shape (N,)."""
+
+    @abstractmethod
+    def _decode_tokens(self, batch, gains, mask, legal):
+        """Return the labelling that gains most, a sum over tokens; ``gains`` have shape (N, n_classes)."""
+
+    @abstractmethod
+    def _decode_segments(self, batch, decoding, mask):
+        """Return the labelling of the segments that a :class:`SegmentDecoding` chooses."""
 
     @abstractmethod
     def _are_right(self, decoded, truth):
@@ -512,8 +527,16 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         return both(border_mask(batch, self._fitted.borders), known)
 
     def _decode(self, batch, mask):
-        """Return the most probable labelling, given a mask."""
-        return self._ask("decode", batch, mask=mask)
+        """Return the labelling that ``decoding`` asks for, given a mask."""
+        check_decoding(self.decoding)
+        decoding = choose_decoding(self.decoding)
+        if decoding is None:
+            return self._ask("decode", batch, mask=mask)
+        try:
+            self._has_probabilities()
+        except AttributeError as error:
+            raise ValueError(f"decoding={self.decoding!r} needs probabilities: {error}") from None
+        return decoding.decode(self, batch, mask)
 
     def _ask(self, question, batch, *args, mask):
         """Ask the model about a batch, given a mask; raise where no labelling agrees with it."""

@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._data.checks import short
-from .._data.encodings import OUTSIDE, PREFIXES, E, I, O, TagTable, legal_tags, split_tag
+from .._data.encodings import E, I, legal_tags, split_tag
 from .._data.labels import label_codes
 from .._structure.patterns import PatternTable, contain_any, given_patterns
 from .._structure.weighted_arcs import compile_patterns, label_arcs
+from .tags import read_tags
 
 __all__ = [
     "Constraints",
@@ -142,7 +143,7 @@ def compile_constraints(constraints: str | Constraints | Callable | None, labels
     if constraints is None:
         return Rules()
     if isinstance(constraints, str):
-        return _rules(*legal_tags(_tags(constraints, labels), constraints))
+        return _rules(*legal_tags(read_tags(labels, constraints, "constraints")[0], constraints))
     if isinstance(constraints, Constraints):
         return _rules_of_labels(constraints, labels)
     return _rules(*_asked(constraints, labels.tolist()))
@@ -151,20 +152,6 @@ def compile_constraints(constraints: str | Constraints | Callable | None, labels
 def _rules(follow, borders) -> Rules:
     """Return the rules of tables: which label may follow which, and with which sequences may begin and end."""
     return Rules(tuple(map(tuple, np.argwhere(~follow).tolist())), None if borders.all() else borders)
-
-
-def _tags(encoding, labels) -> TagTable:
-    """Return prefix and label of each tag."""
-    parts = [split_tag(tag, encoding) for tag in labels.tolist()]
-    for tag, part in zip(labels.tolist(), parts, strict=True):
-        if part is None or (part[1] == OUTSIDE and part[0] != O):
-            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
-            raise ValueError(
-                f'constraints="{encoding}": the label {short(tag)} is no tag of this scheme, whose tags are '
-                f"'{OUTSIDE}', {expected}"
-            )
-    number = {name: i for i, name in enumerate(dict.fromkeys(name for _, name in parts))}
-    return TagTable(np.array([prefix for prefix, _ in parts]), np.array([number[name] for _, name in parts]))
 
 
 def _rules_of_labels(constraints, labels) -> Rules:

@@ -14,6 +14,7 @@ from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
 from .._validation._sklearn import HasMethods, Interval, StrOptions
 from .constraints import Constraints, check_constraints
+from .decoding import DECODINGS, SegmentDecoding, TokenDecoding, check_decoding
 from .fitting import OBJECTIVES, SOLVERS
 from .pattern_search import PatternSearch, has_l1, pattern_search
 
@@ -41,6 +42,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "unsupported": ["boolean"],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "constraints": [StrOptions(set(PREFIXES)), Constraints, callable, None],
+    "decoding": [StrOptions(set(DECODINGS)), TokenDecoding, SegmentDecoding],
     "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
     "penalty": [HasMethods(["value", "gap"]), None],
     "solver": [StrOptions({"auto", *SOLVERS}), HasMethods("solve")],
@@ -94,6 +96,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
     check_constraints(parameters["constraints"])
+    check_decoding(parameters["decoding"])
     search = pattern_search(parameters["patterns"])
     if search is not None:
         search.check()

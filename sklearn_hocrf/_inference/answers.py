@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.batch import SequenceBatch
-from .._kernels import choices
+from .._kernels import choices, tag_segments
 from .passes import DecodePass, Receiver
 from .schedule import Task
 
-__all__ = ["BestLabellings", "Entropies", "Samples", "SearchPass"]
+__all__ = ["BestLabellings", "Entropies", "LikelyTagSegments", "Samples", "SearchPass", "WeighedTagSegments"]
 
 
 class BestLabellings(NamedTuple):
@@ -74,6 +74,31 @@ class Entropies(Receiver):
     def receive(self, backward, tile, weight):
         structure = backward.weighted_arcs, backward.index, tile, _sequences(backward.plan, tile, weight)
         choices.entropies(*structure, backward.continuations(tile), self.entropy)
+
+
+class LikelyTagSegments(Receiver):
+    """Lists segments of at least a probability that tags describe."""
+
+    def __init__(self, tags: tag_segments.Tags, threshold: float, likely: list) -> None:
+        self.tags, self.threshold, self.likely = tags, threshold, likely
+
+    def receive(self, backward, tile, weight):
+        structure = backward.weighted_arcs, tile, _sequences(backward.plan, tile, weight)
+        found = tag_segments.list_segments(*structure, backward.continuations(tile), self.tags, self.threshold)
+        borders, codes, probability = found
+        self.likely.append((borders[:, 0], borders[:, 1], codes, probability))
+
+
+class WeighedTagSegments(Receiver):
+    """Computes the probabilities of given segments that tags describe."""
+
+    def __init__(self, tags: tag_segments.Tags, segments: np.ndarray, probability: np.ndarray) -> None:
+        self.tags, self.segments, self.probability = tags, segments, probability
+
+    def receive(self, backward, tile, weight):
+        structure = backward.weighted_arcs, tile, _sequences(backward.plan, tile, weight)
+        lattice = backward.continuations(tile)
+        tag_segments.weigh_segments(*structure, lattice, self.tags, self.segments, self.probability)
 
 
 def _sequences(plan, tile, weight) -> np.ndarray:

@@ -185,11 +185,18 @@ class Model(metaclass=ABCMeta):
     def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None, mask=None) -> np.ndarray:
         """Return P(an occurrence of a pattern ends with token t); shape (N, n_given)."""
 
-    def decode(self, batch: SequenceBatch, n_jobs=None, mask=None):
-        """Return the most probable labelling; ties go to the lowest label, then to the shortest segment."""
+    def decode(self, batch: SequenceBatch, n_jobs=None, mask=None, *, add_costs=None):
+        """Return the most probable labelling; ties go to the lowest label, then to the shortest segment.
+
+        ``add_costs`` is as in :class:`DecodePass`.
+        """
         plan = self.plan(batch, mask)
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
-        run_all(plan, n_jobs, lambda workspace: self.decode_pass_class(workspace, self, plan, codes, lengths))
+
+        def make_pass(workspace):
+            return self.decode_pass_class(workspace, self, plan, codes, lengths, add_costs=add_costs)
+
+        run_all(plan, n_jobs, make_pass)
         return self.labelling(batch, codes, lengths)
 
     def best_labellings(self, batch: SequenceBatch, n_best, n_jobs=None, mask=None) -> BestLabellings:

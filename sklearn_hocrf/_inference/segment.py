@@ -14,7 +14,7 @@ import numpy as np
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.encodings import token_labels
-from .._data.segments import BAG, END_OF_SEGMENT, Segments
+from .._data.segments import BAG, END_OF_SEGMENT, Segments, sorted_segments
 from .._kernels import masks, segment, segment_feature_matching, segment_log, segment_scores, token_scores
 from .._structure.segment_layout import SegmentLayout
 from .model import Model
@@ -237,6 +237,17 @@ class _LikelySegments(Receiver):
         self.likely.append((start, stop, code, probability))
 
 
+class _WeighedSegments(Receiver):
+    """Takes the probabilities of given segments, by last token: their lengths, 0 for none, and labels."""
+
+    def __init__(self, segments, probability):
+        self.segments, self.probability = segments, probability
+
+    def receive(self, backward, tile, weight):
+        query = backward.index, tile, backward.cells(tile), weight, self.segments
+        segment_scores.take_given(*query, self.probability)
+
+
 class SegmentModel(Model):
     """A high-order semi-Markov CRF with numbers in it; its labellings are :class:`Segments`."""
 
@@ -269,12 +280,53 @@ class SegmentModel(Model):
         likely: list = []
         plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _LikelySegments(threshold, likely), log_z)
-        nothing = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0)
-        start, stop, codes, probability = map(np.concatenate, zip(nothing, *likely, strict=True))
-        order = np.lexsort((codes, stop, start))
-        start = start[order]
-        table = Segments(np.searchsorted(start, batch.offsets), start, stop[order], codes[order])
-        return table, np.minimum(probability[order], 1.0)
+        return sorted_segments(batch, likely)
+
+    def segment_probabilities(self, batch, segments: Segments, n_jobs=None, mask=None) -> np.ndarray:
+        """Return the probabilities of given segments, no two of which have the same start; shape (M,)."""
+        table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
+        table[segments.stop - 1] = np.stack([segments.lengths, segments.codes], axis=1)
+        plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
+        self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
+        return np.minimum(probability[segments.stop - 1], 1.0)
+
+    def decode_gains(self, batch, gains, roles, n_jobs=None, mask=None) -> Segments:
+        """Return the possible segmentation that gains most, a sum over tokens.
+
+        Parameters
+        ----------
+        gains : ndarray of shape (N, C)
+            By token and class.
+        roles : ndarray of shape (L, 4), int32
+            Classes of the first, the inner, the last and the only token of a segment; -1 for none.
+        """
+
+        def add_gains(decoding, tile):
+            masks.add_segment_gains(decoding.index, tile, gains, roles, decoding.cells(tile))
+
+        return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
+
+    def decode_listed(self, batch, listed: Segments, gains, rest, n_jobs=None, mask=None) -> Segments:
+        """Return the possible segmentation that gains most, a sum over segments.
+
+        Parameters
+        ----------
+        listed : Segments
+            They may overlap.
+        gains : ndarray of shape (M,)
+            What each of them gains.
+        rest : ndarray of shape (L,)
+            What all others gain, by label.
+        """
+        order = np.argsort(listed.stop, kind="stable")
+        starts = freeze(np.searchsorted(listed.stop[order], np.arange(1, batch.n_tokens + 2)), np.int64)
+        segments = freeze(np.stack([listed.lengths, listed.codes], axis=1)[order], np.int64)
+        tables = starts, segments, freeze(np.asarray(gains)[order], np.float64), freeze(rest, np.float64)
+
+        def add_gains(decoding, tile):
+            masks.add_listed_gains(decoding.index, tile, *tables, decoding.cells(tile))
+
+        return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
 
     def label_codes(self, labelling):
         return token_labels(labelling)

@@ -65,7 +65,7 @@ class Deviations(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _empty_choices(weighted_arcs, index):
+def empty_choices(weighted_arcs, index):
     """Return memory for the choices at a border."""
     size = weighted_arcs.n_labels
     if index is not None:
@@ -74,12 +74,12 @@ def _empty_choices(weighted_arcs, index):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _place(tile, block, lane):
+def place_of(tile, block, lane):
     return Place(block, lane, tile.rows[block], tile.length[block, lane])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _arcs_of(weighted_arcs, lattice, state):
+def arcs_of(weighted_arcs, lattice, state):
     """Return the arc that a state uses for each label."""
     if not lattice.met[state]:
         resolve(weighted_arcs, np.int64(state), lattice.arcs[state])
@@ -88,7 +88,7 @@ def _arcs_of(weighted_arcs, lattice, state):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _list_choices(weighted_arcs, index, lattice, place, position, state, choices):
+def list_choices(weighted_arcs, index, lattice, place, position, state, choices):
     """Write the possible choices at a border, and return how many there are."""
     if index is None:
         return _list_labels(weighted_arcs, lattice, place, position, state, choices)
@@ -99,7 +99,7 @@ def _list_choices(weighted_arcs, index, lattice, place, position, state, choices
 def _list_labels(weighted_arcs, lattice, place, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     row, lane, n_choices = place.row + position, place.lane, 0
-    arcs, after = _arcs_of(weighted_arcs, lattice, state), (row + place.block + 1) * n_states
+    arcs, after = arcs_of(weighted_arcs, lattice, state), (row + place.block + 1) * n_states
     for label in range(weighted_arcs.n_labels):
         arc = arcs[label]
         target, varying = weighted_arcs.arc_target[arc], weighted_arcs.arc_varying[arc]
@@ -118,7 +118,7 @@ def _list_labels(weighted_arcs, lattice, place, position, state, choices):
 def _list_segments(weighted_arcs, index, lattice, place, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     row, lane, n_choices = place.row + position, place.lane, 0
-    arcs = _arcs_of(weighted_arcs, lattice, state)
+    arcs = arcs_of(weighted_arcs, lattice, state)
     for label in range(weighted_arcs.n_labels):
         arc = arcs[label]
         border = weighted_arcs.arc_score[arc]
@@ -151,7 +151,7 @@ def best_labellings(weighted_arcs, index, tile, sequences, lattice, codes, lengt
     regret : (n, S)   out: how far each is from the best; where there are fewer labellings, the rest is not written
     """
     n_wanted = len(codes)
-    choices = _empty_choices(weighted_arcs, index)
+    choices = empty_choices(weighted_arcs, index)
     pending = Deviations(
         np.empty(n_wanted),
         np.empty(n_wanted, np.int32),
@@ -164,7 +164,7 @@ def best_labellings(weighted_arcs, index, tile, sequences, lattice, codes, lengt
             sequence = sequences[block, lane]
             if sequence < 0:
                 continue
-            place, first = _place(tile, block, lane), tile.first_token[block, lane]
+            place, first = place_of(tile, block, lane), tile.first_token[block, lane]
             own_codes, own_lengths = codes[:, first : first + place.length], lengths[:, first : first + place.length]
             n_pending = _push(pending, 0, n_wanted, 0.0, -1, -1, 0, 0)
             for found in range(n_wanted):
@@ -191,12 +191,12 @@ def _follow(weighted_arcs, index, lattice, place, found, codes, lengths, choices
     while position < place.length:
         if position < departure:
             label, length = codes[parent, position], lengths[parent, position]
-            state = weighted_arcs.arc_target[_arcs_of(weighted_arcs, lattice, state)[label]]
+            state = weighted_arcs.arc_target[arcs_of(weighted_arcs, lattice, state)[label]]
         elif position == departure:
             label, length = left_label, left_length
-            state = weighted_arcs.arc_target[_arcs_of(weighted_arcs, lattice, state)[label]]
+            state = weighted_arcs.arc_target[arcs_of(weighted_arcs, lattice, state)[label]]
         else:
-            n_choices = _list_choices(weighted_arcs, index, lattice, place, position, state, choices)
+            n_choices = list_choices(weighted_arcs, index, lattice, place, position, state, choices)
             best = 0
             for number in range(1, n_choices):
                 if choices.score[number] > choices.score[best]:
@@ -259,7 +259,7 @@ def _move_best_to_end(pending, last):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _weigh(choices, n_choices):
+def weigh(choices, n_choices):
     """Turn the scores of choices into weights, exp(score - highest); return what entropy and probabilities need.
 
     These are the sum of the weights but for one of the highest, which is 1, and the mean of (highest - score) by
@@ -287,13 +287,13 @@ def draw_labellings(weighted_arcs, index, tile, sequences, lattice, uniform, cod
     uniform : (R * W, n)   random numbers in [0, 1)        codes, lengths : (n, N) int32   out
     """
     n_drawn, n_lanes = uniform.shape[1], sequences.shape[1]
-    choices, drawn = _empty_choices(weighted_arcs, index), _empty_draws(weighted_arcs, index, n_drawn)
+    choices, drawn = empty_choices(weighted_arcs, index), _empty_draws(weighted_arcs, index, n_drawn)
     position = np.empty(n_drawn, np.int64)
     for block in range(len(tile.length)):
         for lane in range(n_lanes):
             if sequences[block, lane] < 0:
                 continue
-            place, first = _place(tile, block, lane), tile.first_token[block, lane]
+            place, first = place_of(tile, block, lane), tile.first_token[block, lane]
             position[:] = 0
             drawn.state[:] = 0
             for at in range(place.length):
@@ -329,7 +329,7 @@ class Draws(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _empty_draws(weighted_arcs, index, n_drawn):
-    n_states, most = len(weighted_arcs.fail), len(_empty_choices(weighted_arcs, index).score)
+    n_states, most = len(weighted_arcs.fail), len(empty_choices(weighted_arcs, index).score)
     n_rows = min(n_drawn, n_states)
     return Draws(
         np.empty(n_drawn, np.int64),
@@ -353,8 +353,8 @@ def _row_of(weighted_arcs, index, lattice, place, position, state, choices, draw
     row = drawn.n_rows[0]
     drawn.n_rows[0] += 1
     drawn.row_of_state[state], drawn.state_of_row[row] = row, state
-    n_choices, total = _list_choices(weighted_arcs, index, lattice, place, position, state, choices), 0.0
-    _weigh(choices, n_choices)
+    n_choices, total = list_choices(weighted_arcs, index, lattice, place, position, state, choices), 0.0
+    weigh(choices, n_choices)
     for number in range(n_choices):
         total += choices.score[number]
         drawn.sums[row, number], drawn.label[row, number] = total, choices.label[number]
@@ -384,21 +384,21 @@ def entropies(weighted_arcs, index, tile, sequences, lattice, entropy):
     sequences : (B, W) int64   -1 for lanes that are left out        lattice : ``Lattice``   beta of all continuations
     entropy : (S,)   out
     """
-    n_states, choices = len(weighted_arcs.fail), _empty_choices(weighted_arcs, index)
+    n_states, choices = len(weighted_arcs.fail), empty_choices(weighted_arcs, index)
     mass = np.empty((tile.length.max() + 1, n_states))  # P(state at border)
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:
                 continue
-            place, total = _place(tile, block, lane), 0.0
+            place, total = place_of(tile, block, lane), 0.0
             mass[: place.length + 1] = 0.0
             mass[0, 0] = 1.0
             for position in range(place.length):
                 for state in range(n_states):
                     if mass[position, state] == 0.0:
                         continue
-                    n_choices = _list_choices(weighted_arcs, index, lattice, place, position, state, choices)
-                    others, spread = _weigh(choices, n_choices)
+                    n_choices = list_choices(weighted_arcs, index, lattice, place, position, state, choices)
+                    others, spread = weigh(choices, n_choices)
                     total += mass[position, state] * (np.log1p(others) + spread / (1.0 + others))
                     for number in range(n_choices):
                         moved = mass[position, state] * choices.score[number] / (1.0 + others)

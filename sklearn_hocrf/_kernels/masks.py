@@ -49,3 +49,60 @@ def forbid_segments(index, tile, allowed, begins, cells):
                             cells[first + d, lane::n_lanes] = 0.0
                             cells[first + d, lane] = -np.inf
                         is_open = is_open and begins[token] <= 0  # no segment goes on before a token that begins one
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_label_gains(tile, n_columns, gains, scores):
+    """Add a table to the scores of labels: ``gains`` (N, L), ``scores`` (R * C, W) in and out."""
+    for block in range(len(tile.length)):
+        for lane in range(tile.length.shape[1]):
+            for position in range(tile.length[block, lane]):
+                token = tile.first_token[block, lane] + position
+                first = (tile.rows[block] + position) * n_columns
+                for label in range(gains.shape[1]):
+                    scores[first + label, lane] += gains[token, label]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_segment_gains(index, tile, gains, roles, cells):
+    """Add to the scores of segments what their tokens gain.
+
+    gains : (N, C)   of classes        cells : (R * E, W)   in and out
+    roles : (L, 4) int32   classes of the first, the inner, the last and the only token of a segment; -1 for none
+    """
+    n_cells = index.first_cell[-1]
+    for block in range(len(tile.length)):
+        for lane in range(tile.length.shape[1]):
+            for position in range(tile.length[block, lane]):
+                last = tile.first_token[block, lane] + position
+                for label in range(len(roles)):
+                    first = (tile.rows[block] + position) * n_cells + index.first_cell[label] - 1
+                    after = 0.0  # of the tokens after the first
+                    for d in range(1, min(index.longest[label], position + 1) + 1):
+                        role = roles[label, 0] if d > 1 else roles[label, 3]
+                        begin = gains[last + 1 - d, role] if role >= 0 else 0.0
+                        cells[first + d, lane] += begin + after
+                        role = roles[label, 1] if d > 1 else roles[label, 2]
+                        after += gains[last + 1 - d, role] if role >= 0 else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_listed_gains(index, tile, starts, segments, gains, rest, cells):
+    """Add to the scores of segments the gains of those that are listed, and of all others the rest.
+
+    starts : (N + 1,) int64   listed segments that end with each token        rest : (L,)
+    segments : (M, 2) int64   length and label        gains : (M,)        cells : (R * E, W)   in and out
+    """
+    n_cells = index.first_cell[-1]
+    for block in range(len(tile.length)):
+        for lane in range(tile.length.shape[1]):
+            for position in range(tile.length[block, lane]):
+                row = (tile.rows[block] + position) * n_cells
+                for label in range(len(rest)):
+                    first = row + index.first_cell[label] - 1
+                    for d in range(1, min(index.longest[label], position + 1) + 1):
+                        cells[first + d, lane] += rest[label]
+                token = tile.first_token[block, lane] + position
+                for listed in range(starts[token], starts[token + 1]):
+                    cell = row + index.first_cell[segments[listed, 1]] + segments[listed, 0] - 1
+                    cells[cell, lane] += gains[listed] - rest[segments[listed, 1]]

@@ -176,3 +176,21 @@ def list_likely(index, tile, table, weight, threshold, start, stop, code, probab
                             start[place], stop[place], code[place] = after - d, after, label
                             probability[place] = table[first + d - 1, lane]
                             place += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def take_given(index, tile, table, weight, segments, probability):
+    """Write the probabilities of given segments.
+
+    segments : (N, 2) int64   by last token: length, 0 for no segment, and label        probability : (N,)   out
+    """
+    n_cells = index.first_cell[-1]
+    for block in range(len(tile.length)):
+        for lane in range(table.shape[1]):
+            if weight[block, lane] == 0.0:
+                continue
+            for position in range(tile.length[block, lane]):
+                last = tile.first_token[block, lane] + position
+                if segments[last, 0] > 0:
+                    first = (tile.rows[block] + position) * n_cells + index.first_cell[segments[last, 1]]
+                    probability[last] = table[first + segments[last, 0] - 1, lane]

@@ -1,0 +1,207 @@
+"""Decoding for a loss: what is predicted where the most probable labelling is not what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from .._data.checks import short
+from .._data.encodings import PREFIXES
+from .._data.labels import label_codes
+from .._settings import check, is_number
+
+__all__ = ["DECODINGS", "SegmentDecoding", "TokenDecoding", "best_cover", "check_decoding", "choose_decoding"]
+
+
+class TokenDecoding(BaseEstimator):
+    """Decoding for the fewest wrong tokens, or for the lowest cost of tokens: a value of the parameter ``decoding``.
+
+    The prediction is the labelling whose expected cost is lowest, a sum over tokens under :meth:`predict_marginals`.
+    Without costs it is that of the most right tokens to be expected.
+
+    Parameters
+    ----------
+    cost : dict, array-like of shape (n_classes, n_classes) or None, default=None
+        The cost of a token, as ``{(true, predicted): cost}``; pairs that are not named cost 1, and right tokens 0. An
+        array has true classes in its rows, in the order of ``classes_``. For instance, ``{("B-PER", "O"): 5}`` makes a
+        model find more names. None stands for 1 for each wrong token.
+    legal : bool, default=True
+        Whether only labellings that ``constraints`` allow are predicted, and for
+        :class:`~sklearn_hocrf.HighOrderSemiCRF` only those that are segmentations, which it always predicts. If False,
+        each token gets its own best label.
+
+    See Also
+    --------
+    SegmentDecoding : Decoding for whole segments.
+
+    Notes
+    -----
+    With ``legal=True``, Viterbi decoding finds the labelling, with the expected gains of labels as their scores.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import TokenDecoding
+    >>> X = [[["Ann"], ["met"], ["Bob"]], [["it"], ["met"], ["it"]]]
+    >>> y = [["PER", "O", "PER"], ["O", "O", "O"]]
+    >>> crf = HighOrderCRF().fit(X, y)
+    >>> crf.predict([[["Eve"], ["met"], ["Bob"]]])
+    [['O', 'O', 'PER']]
+    >>> crf.set_params(decoding=TokenDecoding({("PER", "O"): 2})).predict([[["Eve"], ["met"], ["Bob"]]])
+    [['PER', 'O', 'PER']]
+    """
+
+    def __init__(self, cost: Mapping | ArrayLike | None = None, *, legal: bool = True) -> None:
+        self.cost = cost
+        self.legal = legal
+
+    def check(self) -> None:
+        """Raise a ValueError for a setting that is not valid, as far as that can be told without labels."""
+        check(isinstance(self.legal, (bool, np.bool_)), "legal of TokenDecoding", "True or False", self.legal)
+        if isinstance(self.cost, Mapping):
+            for pair, cost in self.cost.items():
+                valid = isinstance(pair, tuple) and len(pair) == 2
+                check(valid, "a key of the cost of TokenDecoding", "a pair (true, predicted)", pair)
+                check(is_number(cost) and np.isfinite(cost), "a cost of TokenDecoding", "a finite number", cost)
+        elif self.cost is not None:
+            table = np.asarray(self.cost)
+            valid = table.ndim == 2 and table.shape[0] == table.shape[1] and table.dtype.kind in "iufb"
+            check(bool(valid and np.isfinite(table).all()), "cost of TokenDecoding", "a square table", self.cost)
+
+    def decode(self, fitted: Any, batch: Any, mask: Any) -> Any:
+        """Return the labelling of a batch by a fitted estimator, given a mask."""
+        marginals = fitted._class_marginals(batch, mask)
+        gains = marginals if self.cost is None else -marginals @ self._cost_table(fitted.classes_)
+        return fitted._decode_tokens(batch, np.ascontiguousarray(gains), mask, self.legal)
+
+    def _cost_table(self, classes) -> np.ndarray:
+        """Return the costs by true and predicted class; shape (n_classes, n_classes)."""
+        if not isinstance(self.cost, Mapping):
+            table = np.asarray(self.cost, dtype=np.float64)
+            if len(table) != len(classes):
+                raise ValueError(f"cost of TokenDecoding has {len(table)} classes, the model has {len(classes)}")
+            return table
+        table, code_of = 1.0 - np.eye(len(classes)), label_codes(classes)
+        for pair, cost in self.cost.items():
+            unknown = [label for label in pair if label not in code_of]
+            if unknown:
+                raise ValueError(f"cost of TokenDecoding names {short(unknown[0])}, which is not among classes_")
+            table[code_of[pair[0]], code_of[pair[1]]] = cost
+        return table
+
+
+class SegmentDecoding(BaseEstimator):
+    """Decoding for the best segments: a value of the parameter ``decoding``.
+
+    A segment is predicted where its probability is above a threshold, unless it overlaps others that together exceed
+    their thresholds by more: the sum over the predicted segments of probability minus threshold is the highest. Low
+    thresholds find more of the true segments, high ones predict fewer wrong ones. Where all tokens are in segments, as
+    for "runs", the sum of the probabilities is the highest, which is the number of right segments to be expected, and
+    there is no threshold.
+
+    Parameters
+    ----------
+    threshold : float or dict, default=0.5
+        Threshold of the probability, for all segments or by label; labels that are missing from a dict have 0.5.
+    encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}, default="bio"
+        How the labels of :class:`~sklearn_hocrf.HighOrderCRF` encode segments;
+        :class:`~sklearn_hocrf.HighOrderSemiCRF` has an encoding of its own.
+
+    See Also
+    --------
+    TokenDecoding : Decoding for single tokens.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderSemiCRF
+    >>> from sklearn_hocrf.training import SegmentDecoding
+    >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+    >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+    >>> crf = HighOrderSemiCRF(encoding="bio", decoding=SegmentDecoding(0.5)).fit(X, y)
+    >>> crf.predict(X)
+    [['O', 'O', 'O', 'B-PER'], ['O', 'B-PER']]
+    >>> crf.set_params(decoding=SegmentDecoding(0.3)).predict(X)
+    [['B-PER', 'B-PER', 'O', 'B-PER'], ['O', 'B-PER']]
+    """
+
+    def __init__(self, threshold: float | Mapping[Any, float] = 0.5, *, encoding: str = "bio") -> None:
+        self.threshold = threshold
+        self.encoding = encoding
+
+    def check(self) -> None:
+        """Raise a ValueError for a setting that is not valid, as far as that can be told without labels."""
+        given = self.threshold.values() if isinstance(self.threshold, Mapping) else [self.threshold]
+        for threshold in given:
+            valid = is_number(threshold) and 0 <= threshold <= 1
+            check(valid, "threshold of SegmentDecoding", "a probability, or a dict of them by label", threshold)
+        names = ", ".join(map(repr, PREFIXES))
+        check(self.encoding in PREFIXES, "encoding of SegmentDecoding", f"one of {names}", self.encoding)
+
+    def decode(self, fitted: Any, batch: Any, mask: Any) -> Any:
+        """Return the labelling of a batch by a fitted estimator, given a mask."""
+        return fitted._decode_segments(batch, self, mask)
+
+    def thresholds(self, names) -> np.ndarray:
+        """Return the threshold of each segment label; ``names`` are all of them."""
+        if not isinstance(self.threshold, Mapping):
+            return np.full(len(names), float(self.threshold))
+        unknown = [label for label in self.threshold if label not in set(names)]
+        if unknown:
+            raise ValueError(f"threshold of SegmentDecoding names {short(unknown[0])}, which is no label of segments")
+        return np.array([self.threshold.get(name, 0.5) for name in names], dtype=np.float64)
+
+
+DECODINGS = {"viterbi": None, "token": TokenDecoding(), "segment": SegmentDecoding()}
+
+
+def choose_decoding(decoding: Any) -> Any:
+    """Return the decoding of the parameter ``decoding``, None for the most probable labelling."""
+    return DECODINGS[decoding] if isinstance(decoding, str) else decoding
+
+
+def check_decoding(decoding: Any) -> None:
+    """Raise a ValueError for a parameter ``decoding`` that is not valid."""
+    if isinstance(decoding, str) and decoding in DECODINGS:
+        return
+    if isinstance(decoding, (TokenDecoding, SegmentDecoding)):
+        decoding.check()
+        return
+    names = ", ".join(map(repr, DECODINGS))
+    raise ValueError(f"decoding must be one of {names}, a TokenDecoding or a SegmentDecoding, got {short(decoding)}")
+
+
+def best_cover(length: int, candidates: list, is_forced: np.ndarray) -> list:
+    """Return the candidates, of which no two overlap, with the highest sum of gains.
+
+    Parameters
+    ----------
+    length : int
+        Tokens of the sequence.
+    candidates : list of (stop, start, gain, ...)
+        Segments, sorted by stop.
+    is_forced : ndarray of shape (length,), bool
+        Tokens that must be covered.
+    """
+    total, chosen, number = [0.0] * (length + 1), [-1] * (length + 1), 0
+    for stop in range(1, length + 1):
+        total[stop] = total[stop - 1] - (_UNCOVERED if is_forced[stop - 1] else 0.0)
+        while number < len(candidates) and candidates[number][0] == stop:
+            gain = total[candidates[number][1]] + candidates[number][2]
+            if gain > total[stop]:
+                total[stop], chosen[stop] = gain, number
+            number += 1
+    cover, stop = [], length
+    while stop > 0:
+        if chosen[stop] >= 0:
+            cover.append(candidates[chosen[stop]])
+            stop = candidates[chosen[stop]][1]
+        else:
+            stop -= 1
+    return cover[::-1]
+
+
+_UNCOVERED = 1e6  # more than a sequence can gain: probabilities, one a segment

@@ -1,0 +1,174 @@
+"""Segments that the labels of tokens describe, as tags: their probabilities, and decoding for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from .._data.encodings import PREFIXES, segment_lists, segments_of_tags
+from .._settings import check, is_number
+from .._validation import read_sequences
+from .decoding import best_cover
+from .tags import SegmentTags, read_segment_tags, segment_tables
+
+__all__ = ["TagSegmentsMixin", "check_threshold"]
+
+
+def check_threshold(threshold: Any) -> None:
+    """Raise a ValueError unless a threshold is a probability."""
+    check(is_number(threshold) and 0 <= threshold <= 1, "threshold", "a probability, a number in [0, 1]", threshold)
+
+
+class TagSegmentsMixin:
+    """What :class:`~sklearn_hocrf.HighOrderCRF` says of segments."""
+
+    @available_if(lambda self: self._has_probabilities())
+    def segment_marginals(
+        self, X: Any, threshold: float = 1e-6, *, encoding: str = "bio", known: Any = None
+    ) -> list[np.ndarray]:
+        """Return all segments that labels describe, as tags, and whose probability reaches a threshold.
+
+        The probability of a segment is that of all labellings in which it occurs with exactly this start, stop and
+        label; it is exact at any order. Tags are read as :func:`~sklearn_hocrf.metrics.extract_segments` reads them: an
+        I-PER after an O begins a segment, too.
+
+        Parameters
+        ----------
+        X, known : as in :meth:`predict`
+        threshold : float, default=1e-6
+            Lowest probability of a segment.
+        encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}, default="bio"
+            How ``classes_`` encode segments.
+
+        Returns
+        -------
+        segments : list of structured arrays of shape (n_segments,)
+            For each sequence, fields ``start`` and ``stop`` (int64), ``label`` and ``probability`` (float64), sorted by
+            start, stop and label.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not in [0, 1], or if a label is no tag of the encoding.
+
+        Notes
+        -----
+        Other questions about a segment are questions to :meth:`log_likelihood`, which takes labels with holes: the
+        probability that tokens 3 and 4 are in some segment of a label, for instance, is that of the labels
+        ``[None, None, None, {"B-PER", "I-PER"}, "I-PER", None]``.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderCRF(constraints="bio").fit(X, y)
+        >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.2)[0].tolist():
+        ...     print(start, stop, label, round(probability, 2))
+        0 1 PER 0.29
+        0 2 PER 0.38
+        1 2 PER 0.22
+        3 4 PER 0.6
+        """
+        check_threshold(threshold)
+        fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
+        tags = _tags_of(fitted, encoding)
+        batch, form = read_sequences(fitted, X)
+        mask = fitted._mask(batch, form, known)
+        segments, probability = fitted._ask("segment_marginals", batch, threshold, tags.tags, mask=mask)
+        return segment_tables(batch, segments, probability, tags.names)
+
+    def predict_segments(
+        self, X: Any, *, encoding: str = "bio", known: Any = None, with_probability: bool = False
+    ) -> list:
+        """Return the segments that the predicted labels describe, as tags.
+
+        Parameters
+        ----------
+        X, known : as in :meth:`predict`
+        encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}, default="bio"
+            How ``classes_`` encode segments.
+        with_probability : bool, default=False
+            Whether the result has the probabilities of the segments, those of :meth:`segment_marginals`.
+
+        Returns
+        -------
+        segments : list of lists of (int, int, label), or list of structured arrays
+            (start, stop, label) of each segment in order, with ``stop`` excluded. With probabilities, arrays as those
+            of :meth:`segment_marginals`.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderCRF(constraints="bio").fit(X, y)
+        >>> crf.predict_segments(X)
+        [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
+        >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
+        array([0.69])
+        """
+        fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
+        tags = _tags_of(fitted, encoding)
+        if with_probability:
+            fitted._has_probabilities()
+        batch, form = read_sequences(fitted, X)
+        mask = fitted._mask(batch, form, known)
+        codes = fitted._decode(batch, mask)
+        segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
+        if not with_probability:
+            return segment_lists(segments, batch.offsets, tags.names.tolist())
+        probability = fitted._ask("segment_probabilities", batch, segments, tags.tags, mask=mask)
+        return segment_tables(batch, segments, probability, tags.names)
+
+    def _decode_tokens(self, batch, gains, mask, legal):
+        fitted: Any = self
+        if legal:
+            return fitted._ask("decode_gains", batch, gains, mask=mask)
+        if mask is not None:
+            gains = np.where(mask.allowed, gains, -np.inf)
+        return gains.argmax(axis=1).astype(np.int32)
+
+    def _decode_segments(self, batch, decoding, mask):
+        fitted: Any = self
+        tags = read_segment_tags(fitted.classes_, decoding.encoding, "SegmentDecoding, encoding")
+        thresholds = decoding.thresholds(tags.names.tolist())
+        is_forced = np.zeros(batch.n_tokens, dtype=bool)
+        if tags.outside < 0:  # all tokens are in segments
+            thresholds[:], is_forced[:] = 0.0, True
+        elif mask is not None:
+            is_forced = ~mask.allowed[:, tags.outside]
+        least = _RARE if is_forced.any() else float(thresholds.min(initial=1.0))
+        segments, probability = fitted._ask("segment_marginals", batch, least, tags.tags, mask=mask)
+        gains = probability - thresholds[segments.codes]
+        codes = np.full(batch.n_tokens, tags.outside, dtype=np.int32)
+        for first, stop in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
+            low, high = np.searchsorted(segments.start, (first, stop))
+            columns = segments.stop[low:high] - first, segments.start[low:high] - first, gains[low:high]
+            listed = zip(*(column.tolist() for column in (*columns, segments.codes[low:high])), strict=True)
+            cover = best_cover(stop - first, sorted(listed, key=lambda segment: segment[0]), is_forced[first:stop])
+            _write_tags(codes[first:stop], cover, tags, decoding.encoding == "iob1")
+        return codes
+
+
+_RARE = 1e-9  # least probability of the segments among which a token that must be in one finds one
+
+
+def _tags_of(fitted, encoding) -> SegmentTags:
+    if encoding not in PREFIXES:
+        raise ValueError(f"encoding must be one of {', '.join(map(repr, PREFIXES))}, got {encoding!r:.80}")
+    return read_segment_tags(fitted.classes_, encoding, "encoding")
+
+
+def _write_tags(codes, cover, tags, is_iob1) -> None:
+    """Write the labels of segments (stop, start, gain, label), in order, to the tokens of a sequence."""
+    before = None
+    for stop, start, _, label in cover:
+        first, inner, last, only = tags.roles[label].tolist()
+        if is_iob1 and before != (start, label):  # B only after a segment of the same label
+            first = only = inner
+        codes[start:stop] = inner
+        codes[stop - 1], codes[start] = last, only if stop - start == 1 else first
+        before = stop, label

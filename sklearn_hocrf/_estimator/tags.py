@@ -1,0 +1,79 @@
+"""The labels of a model, read as tags, and tables of segments for users."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.checks import short
+from .._data.encodings import OUTSIDE, PREFIXES, O, TagTable, goes_on, split_tag, tag_roles
+from .._data.segments import Segments
+from .._kernels.tag_segments import Tags
+
+__all__ = ["SegmentTags", "read_segment_tags", "read_tags", "segment_tables"]
+
+
+def read_tags(labels: np.ndarray, encoding: str, what: str) -> tuple[TagTable, list[str]]:
+    """Return prefix and segment label of each label of a model, and the names of the segment labels.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (L,)
+    encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}
+    what : str
+        What reads them, for the message.
+
+    Raises
+    ------
+    ValueError
+        For a label that is no tag of the encoding.
+    """
+    parts = [split_tag(tag, encoding) for tag in labels.tolist()]
+    for tag, part in zip(labels.tolist(), parts, strict=True):
+        if part is None or (part[1] == OUTSIDE and part[0] != O):
+            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
+            raise ValueError(
+                f'{what}="{encoding}": the label {short(tag)} is no tag of this scheme, whose tags are '
+                f"'{OUTSIDE}', {expected}"
+            )
+    names = list(dict.fromkeys(name for _, name in parts))
+    number = {name: i for i, name in enumerate(names)}
+    return TagTable(np.array([p for p, _ in parts], np.int8), np.array([number[n] for _, n in parts], np.int32)), names
+
+
+class SegmentTags(NamedTuple):
+    """What the labels of a model say about segments.   L labels, K labels of segments."""
+
+    table: TagTable  # prefix and segment label of each label; the segment label of O is -1
+    names: np.ndarray  # (K,)   labels of segments, sorted
+    tags: Tags  # the same for kernels
+    roles: np.ndarray  # (K, 4) int32   labels of the first, the inner, the last and the only token of a segment
+    outside: int  # label of tokens outside of all segments, or -1
+
+
+def read_segment_tags(labels: np.ndarray, encoding: str, what: str) -> SegmentTags:
+    """Return what labels say about segments; arguments as in :func:`read_tags`."""
+    table, every = read_tags(labels, encoding, what)
+    names = sorted(name for name in every if name != OUTSIDE)
+    number = np.array([names.index(name) if name != OUTSIDE else -1 for name in every], dtype=np.int32)
+    table = TagTable(table.prefix, number[table.label])
+    before, after = (TagTable(*(column.reshape(shape) for column in table)) for shape in ((-1, 1), (1, -1)))
+    inside = np.flatnonzero(table.prefix != O)
+    roles = tag_roles(TagTable(*(column[inside] for column in table)), encoding, len(names))
+    roles = np.where(roles >= 0, inside[roles], -1).astype(np.int32)
+    for place in range(4):  # a tag that training never saw stands for none: another one of the label is written
+        roles[:, place] = np.where(roles[:, place] >= 0, roles[:, place], roles.max(axis=1, initial=-1))
+    outside = np.flatnonzero(table.prefix == O)
+    tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
+    return SegmentTags(table, np.array(names), tags, roles, int(outside[0]) if len(outside) else -1)
+
+
+def segment_tables(batch, segments: Segments, probability: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+    """Return one structured array of segments and their probabilities a sequence, with positions in the sequence."""
+    fields = [("start", np.int64), ("stop", np.int64), ("label", labels.dtype), ("probability", np.float64)]
+    table = np.empty(len(probability), dtype=fields)
+    origin = np.repeat(batch.offsets[:-1], np.diff(segments.offsets))
+    table["start"], table["stop"] = segments.start - origin, segments.stop - origin
+    table["label"], table["probability"] = labels[segments.codes], probability
+    return np.split(table, segments.offsets[1:-1]) if len(batch) else []

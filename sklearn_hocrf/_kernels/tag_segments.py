@@ -1,0 +1,153 @@
+"""Probabilities of the segments that the labels of tokens, as tags, describe.
+
+A tag either goes on with the segment of the tag before it or begins one. P(segment [u, v) of a label) is a sum over
+paths of states: P(state at u) times the probabilities of tags that begin it, go on, and do not go on at v. All terms
+are positive, so small probabilities are as exact as large ones. Probabilities of tags given a state come from
+``choices``, those of states from a walk over all states.
+
+Shapes: B blocks, W lanes, P states, L labels, T tokens of a sequence, M states that are met in it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import njit
+from .choices import arcs_of, empty_choices, list_choices, place_of, weigh
+
+CHOICES_SOURCE = "115a0a793295e220"
+
+
+class Tags(NamedTuple):
+    """What labels say about segments."""
+
+    goes_on: np.ndarray  # (L, L) bool   whether the label of the column goes on with the segment of that of the row
+    segment_label: np.ndarray  # (L,) int32   label of the segment, or -1 outside of all segments
+
+
+class States(NamedTuple):
+    """The states of a sequence."""
+
+    mass: np.ndarray  # (T + 1, P)   P(state at border)
+    row: np.ndarray  # (T, P) int64   row of the state in the table of probabilities; only where its mass is > 0
+    probability: np.ndarray  # (M, L)   of the next label
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _states_of(weighted_arcs, lattice, place, choices):
+    """Return what comes next in all states of a sequence, and their probabilities."""
+    n_states, n_labels = len(weighted_arcs.fail), weighted_arcs.n_labels
+    mass, row = np.zeros((place.length + 1, n_states)), np.empty((place.length, n_states), np.int64)
+    probability, n_rows = np.empty((4 * place.length, n_labels)), 0
+    mass[0, 0] = 1.0
+    for position in range(place.length):
+        for state in range(n_states):
+            if mass[position, state] == 0.0:
+                continue
+            if n_rows == len(probability):
+                longer = np.empty((2 * n_rows, n_labels))
+                longer[:n_rows] = probability
+                probability = longer
+            n_choices = list_choices(weighted_arcs, None, lattice, place, position, state, choices)
+            others, _ = weigh(choices, n_choices)
+            row[position, state] = n_rows
+            probability[n_rows] = 0.0
+            for number in range(n_choices):
+                part = choices.score[number] / (1.0 + others)
+                probability[n_rows, choices.label[number]] = part
+                mass[position + 1, choices.target[number]] += mass[position, state] * part
+            n_rows += 1
+    return States(mass, row, probability)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _begin(weighted_arcs, lattice, tags, states, position, code, flow):
+    """Write the probabilities that a segment of a label begins, by the state after its first token."""
+    flow[:] = 0.0
+    for state in range(len(flow)):
+        mass, last = states.mass[position, state], weighted_arcs.state_label[state]
+        if mass > 0.0:
+            arcs, row = arcs_of(weighted_arcs, lattice, state), states.row[position, state]
+            for label in range(weighted_arcs.n_labels):
+                begins = tags.segment_label[label] == code and (last < 0 or not tags.goes_on[last, label])
+                if begins:
+                    flow[weighted_arcs.arc_target[arcs[label]]] += mass * states.probability[row, label]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _go_on(weighted_arcs, lattice, tags, states, position, flow, onward):
+    """Move the flow of a segment on by a token; return what ends in front of it, and what goes on."""
+    ended, left = 0.0, 0.0
+    onward[:] = 0.0
+    for state in range(len(flow)):
+        if flow[state] == 0.0:
+            continue
+        if position == len(states.row):
+            ended += flow[state]
+            continue
+        arcs, row = arcs_of(weighted_arcs, lattice, state), states.row[position, state]
+        last = weighted_arcs.state_label[state]
+        for label in range(weighted_arcs.n_labels):
+            part = flow[state] * states.probability[row, label]
+            if tags.goes_on[last, label]:
+                onward[weighted_arcs.arc_target[arcs[label]]] += part
+                left += part
+            else:
+                ended += part
+    return ended, left
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
+    """Return start, stop, label and probability of all segments of at least a probability, and more than 0."""
+    n_states, n_found = len(weighted_arcs.fail), 0
+    choices, flow, onward = empty_choices(weighted_arcs, None), np.empty(n_states), np.empty(n_states)
+    borders, codes, probability = np.empty((64, 2), np.int64), np.empty(64, np.int32), np.empty(64)
+    for block in range(len(tile.length)):
+        for lane in range(sequences.shape[1]):
+            if sequences[block, lane] < 0:
+                continue
+            place, first = place_of(tile, block, lane), tile.first_token[block, lane]
+            states = _states_of(weighted_arcs, lattice, place, choices)
+            for start in range(place.length):
+                for code in range(tags.segment_label.max() + 1):
+                    _begin(weighted_arcs, lattice, tags, states, start, code, flow)
+                    left, stop = flow.sum(), start + 1
+                    while stop <= place.length and left > 0.0 and left >= threshold:
+                        ended, left = _go_on(weighted_arcs, lattice, tags, states, stop, flow, onward)
+                        if ended >= threshold:
+                            if n_found == len(codes):
+                                borders = np.concatenate((borders, borders))
+                                codes, probability = np.append(codes, codes), np.append(probability, probability)
+                            borders[n_found, 0], borders[n_found, 1] = first + start, first + stop
+                            codes[n_found], probability[n_found] = code, ended
+                            n_found += 1
+                        flow, onward = onward, flow
+                        stop += 1
+    return borders[:n_found], codes[:n_found], probability[:n_found]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def weigh_segments(weighted_arcs, tile, sequences, lattice, tags, segments, probability):
+    """Compute the probabilities of given segments.
+
+    segments : (N, 2) int64   by first token: the token after the last one, 0 for no segment, and the segment's label
+    probability : (N,)   out, by first token
+    """
+    n_states = len(weighted_arcs.fail)
+    choices, flow, onward = empty_choices(weighted_arcs, None), np.empty(n_states), np.empty(n_states)
+    for block in range(len(tile.length)):
+        for lane in range(sequences.shape[1]):
+            if sequences[block, lane] < 0:
+                continue
+            place, first = place_of(tile, block, lane), tile.first_token[block, lane]
+            states = _states_of(weighted_arcs, lattice, place, choices)
+            for start in range(place.length):
+                if segments[first + start, 0] == 0:
+                    continue
+                _begin(weighted_arcs, lattice, tags, states, start, segments[first + start, 1], flow)
+                ended = 0.0
+                for stop in range(start + 1, segments[first + start, 0] - first + 1):
+                    ended, _ = _go_on(weighted_arcs, lattice, tags, states, stop, flow, onward)
+                    flow, onward = onward, flow
+                probability[first + start] = ended

@@ -1,0 +1,230 @@
+"""Decoding for a loss, and the segments that tags describe, against enumeration."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.training import Constraints, SegmentDecoding, TokenDecoding
+
+WORDS = ["Ann", "Lee", "met", "Bob", "in", "Rome"]
+TAGS = {
+    "bio": ["B-PER", "I-PER", "B-LOC", "I-LOC", "O"],
+    "bioes": ["B-PER", "I-PER", "E-PER", "S-PER", "O"],
+    "iob1": ["B-PER", "I-PER", "I-LOC", "O"],
+    "bmes": ["B", "M", "E", "S"],
+}
+
+
+def random_data(seed, labels, n=12, longest=4):
+    rng = np.random.default_rng(seed)
+    X = [[[WORDS[i]] for i in rng.integers(0, len(WORDS), length)] for length in rng.integers(1, longest + 1, n)]
+    y = [[labels[i] for i in rng.integers(0, len(labels), len(x))] for x in X]
+    for label, x, labelling in zip(labels, X, y, strict=False):  # all labels occur
+        labelling[rng.integers(0, len(x))] = label
+    return X, y
+
+
+def random_crf(seed, encoding="bio", **options):
+    X, y = random_data(seed, TAGS[encoding])
+    crf = HighOrderCRF(max_order=seed % 3, sigma_reg=3.0, tol=1e-2, **options).fit(X, y)
+    return crf, X[:4]
+
+
+def distribution(crf, x):
+    """Return {labelling: probability} of one sequence."""
+    labellings = [list(z) for z in itertools.product(crf.classes_.tolist(), repeat=len(x))]
+    p = np.exp(crf.log_likelihood([x] * len(labellings), labellings))
+    return {tuple(z): value for z, value in zip(labellings, p.tolist(), strict=True) if value > 0}
+
+
+def segments_of(labelling, encoding):
+    return extract_segments([list(labelling)], encoding=encoding)[0]
+
+
+@pytest.mark.parametrize("encoding", TAGS)
+@pytest.mark.parametrize("seed", range(6))
+def test_probabilities_of_segments(seed, encoding):
+    crf, X = random_crf(seed, encoding)
+    tables = crf.segment_marginals(X, threshold=0, encoding=encoding)
+    decoded = crf.predict_segments(X, encoding=encoding, with_probability=True)
+    for x, table, found in zip(X, tables, decoded, strict=True):
+        wanted: dict = {}
+        for labelling, p in distribution(crf, x).items():
+            for segment in segments_of(labelling, encoding):
+                wanted[segment] = wanted.get(segment, 0.0) + p
+        got = {row[:3]: row[3] for row in table.tolist()}
+        assert set(got) == set(wanted)
+        assert all(abs(got[key] - p) <= 1e-10 * p for key, p in wanted.items())
+        assert list(got) == sorted(got)
+        best = segments_of(crf.predict([x])[0], encoding)
+        assert [(start, stop, label) for start, stop, label, _ in found.tolist()] == best
+        assert all(abs(p - got[start, stop, label]) <= 1e-12 for start, stop, label, p in found.tolist())
+    likely = crf.segment_marginals(X, threshold=0.2, encoding=encoding)
+    assert [t.tolist() for t in likely] == [[row for row in t.tolist() if row[3] >= 0.2] for t in tables]
+
+
+def test_small_probabilities_of_segments():
+    """They are sums of positive terms, so that nothing cancels."""
+    X = [[["a"], ["b"]]] * 3
+    y = [["B-X", "O"], ["B-X", "I-X"], ["O", "O"]]
+    crf = HighOrderCRF(sigma_reg=100.0, max_iter=2000).fit(X[:1] * 50 + X, y[:1] * 50 + y)
+    x = [["a"], ["b"]]
+    table = {row[:3]: row[3] for row in crf.segment_marginals([x], 0)[0].tolist()}
+    for segment, p in table.items():
+        wanted = math.fsum(q for z, q in distribution(crf, x).items() if segment in segments_of(z, "bio"))
+        assert abs(p - wanted) <= 1e-10 * wanted
+    assert min(table.values()) < 1e-4
+
+
+@pytest.mark.parametrize("known", [None, "first"])
+@pytest.mark.parametrize("seed", range(6))
+def test_token_decoding(seed, known):
+    crf, X = random_crf(seed)
+    given = None if known is None else [[{"B-PER", "I-LOC"}] + [None] * (len(x) - 1) for x in X]
+    rng = np.random.default_rng(seed)
+    costs = [None, {("B-PER", "O"): 5.0}, rng.random((5, 5))]
+    forbidden = Constraints(forbid=[("O", "I-PER"), ("B-LOC", "I-PER")], start=["O", "B-PER", "B-LOC", "I-LOC"])
+    legal_y = [["O", "B-PER", "I-PER", "B-LOC"], ["B-LOC", "I-LOC", "O", "B-PER"]]
+    constrained = clone(crf).set_params(constraints=forbidden, max_order=2)
+    constrained.fit([[[word] for word in WORDS[:4]], [[word] for word in WORDS[2:]]], legal_y)
+    for model in (crf, constrained):
+        marginals = model.predict_marginals(X, known=given)
+        for cost in costs:
+            model.set_params(decoding=TokenDecoding(cost))
+            table = np.ones((5, 5)) - np.eye(5) if cost is None else cost
+            if isinstance(cost, dict):
+                table = np.ones((5, 5)) - np.eye(5)
+                classes = model.classes_.tolist()
+                table[classes.index("B-PER"), classes.index("O")] = 5.0
+            code = {label: i for i, label in enumerate(model.classes_.tolist())}
+            for x, p, labels in zip(X, marginals, model.predict(X, known=given), strict=True):
+                expected = p @ table
+                possible = distribution(model, x)
+                if given is not None:
+                    possible = {z: q for z, q in possible.items() if z[0] in ("B-PER", "I-LOC")}
+                price = {z: sum(expected[t, code[label]] for t, label in enumerate(z)) for z in possible}
+                assert tuple(labels) in price
+                assert price[tuple(labels)] <= min(price.values()) + 1e-12
+            model.set_params(decoding=TokenDecoding(cost, legal=False))
+            free = model.predict(X, known=given)
+            if given is None:
+                for p, labels in zip(marginals, free, strict=True):
+                    chosen = (p @ table)[np.arange(len(p)), [code[label] for label in labels]]
+                    first = 0 if model is crf else 1  # the first label is constrained, without probability to show
+                    assert (chosen <= (p @ table).min(axis=1) + 1e-12)[first:].all()
+            else:
+                assert all(labels[0] in ("B-PER", "I-LOC") for labels in free)
+
+
+@pytest.mark.parametrize("encoding", ["bio", "bioes", "iob1", "bmes"])
+@pytest.mark.parametrize("threshold", [0.1, 0.5, {"PER": 0.2}])
+def test_segment_decoding_of_tags(encoding, threshold):
+    for seed in range(4):
+        crf, X = random_crf(seed, encoding)
+        if isinstance(threshold, dict) and encoding == "bmes":
+            continue
+        crf.set_params(decoding=SegmentDecoding(threshold, encoding=encoding))
+        for x, labels in zip(X, crf.predict(X), strict=True):
+            p = {row[:3]: row[3] for row in crf.segment_marginals([x], 0, encoding=encoding)[0].tolist()}
+
+            def gain(segments, p=p):
+                least = [threshold.get(s[2], 0.5) if isinstance(threshold, dict) else threshold for s in segments]
+                return sum(
+                    p.get(s, 0.0) - (0.0 if encoding == "bmes" else t) for s, t in zip(segments, least, strict=True)
+                )
+
+            best = max(gain(segments_of(z, encoding)) for z in itertools.product(TAGS[encoding], repeat=len(x)))
+            assert gain(segments_of(labels, encoding)) >= best - 1e-9
+            assert extract_segments([labels], encoding=encoding, strict=True) == [segments_of(labels, encoding)]
+
+
+SEMI = {"bio": TAGS["bio"], "bioes": TAGS["bioes"], "runs": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize("encoding", SEMI)
+@pytest.mark.parametrize("seed", range(4))
+def test_segmentations(seed, encoding):
+    X, y = random_data(seed, SEMI[encoding], longest=3)
+    y = y if encoding == "runs" else [legalised(labels, encoding) for labels in y]
+    crf = HighOrderSemiCRF(max_order=seed % 3, encoding=encoding, max_segment_length=3, sigma_reg=3.0, tol=1e-2)
+    crf.fit(X, y)
+    X = X[:4]
+    crf.set_params(decoding=TokenDecoding())
+    marginals = crf.predict_marginals(X)
+    code = {label: i for i, label in enumerate(crf.classes_.tolist())}
+    for x, p, labels in zip(X, marginals, crf.predict(X), strict=True):
+        gains = {z: sum(p[t, code[label]] for t, label in enumerate(z)) for z in distribution(crf, x)}
+        assert gains[tuple(labels)] >= max(gains.values()) - 1e-9
+    for threshold in (0.2, 0.6):
+        crf.set_params(decoding=SegmentDecoding(threshold))
+        for x, labels in zip(X, crf.predict(X), strict=True):
+            p = {row[:3]: row[3] for row in crf.segment_marginals([x], 0)[0].tolist()}
+            cost = 0.0 if encoding == "runs" else threshold
+            gains = {z: sum(p[s] - cost for s in segments_of(z, encoding) if s[2] != "O") for z in distribution(crf, x)}
+            assert gains[tuple(labels)] >= max(gains.values()) - 1e-6
+    found = crf.predict_segments(X, with_probability=True)
+    for x, table in zip(X, found, strict=True):
+        p = {row[:3]: row[3] for row in crf.segment_marginals([x], 0)[0].tolist()}
+        assert [row[3] for row in table.tolist()] == pytest.approx([p[row[:3]] for row in table.tolist()], rel=1e-12)
+
+
+def legalised(labels, encoding):
+    """Return tags that say the same without breaking rules."""
+    tags = ["O"] * len(labels)
+    for start, stop, label in segments_of(labels, encoding):
+        length = min(stop - start, 3)
+        names = {1: ["B"], 2: ["B", "I"], 3: ["B", "I", "I"]} if encoding == "bio" else {}
+        names = names or {1: ["S"], 2: ["B", "E"], 3: ["B", "I", "E"]}
+        tags[start : start + length] = [f"{prefix}-{label}" for prefix in names[length]]
+    return tags
+
+
+def test_grids_and_copies():
+    crf, X = random_crf(1)
+    y = crf.predict(X)
+    grid = {"decoding": ["viterbi", "token", "segment", SegmentDecoding(0.3)]}
+    search = GridSearchCV(clone(crf), grid, cv=2).fit(X, y)
+    assert search.best_params_["decoding"] in grid["decoding"]
+    crf.set_params(decoding=SegmentDecoding({"PER": 0.3}))
+    assert pickle.loads(pickle.dumps(crf)).predict(X) == crf.predict(X)
+    assert repr(crf.decoding) == "SegmentDecoding(threshold={'PER': 0.3})"
+    assert crf.set_params(decoding__threshold=0.9).decoding.threshold == 0.9
+
+
+@pytest.mark.parametrize(
+    ("decoding", "message"),
+    [
+        ("tokens", "decoding must be one of 'viterbi', 'token', 'segment'"),
+        (SegmentDecoding(1.5), "threshold of SegmentDecoding must be a probability"),
+        (SegmentDecoding({"ORG": 0.5}), "threshold of SegmentDecoding names 'ORG'"),
+        (SegmentDecoding(encoding="runs"), "encoding of SegmentDecoding must be one of"),
+        (SegmentDecoding(encoding="bioes"), "the label 'B-LOC' is no tag|is no tag of this scheme"),
+        (TokenDecoding({("O", "X"): 1}), "names 'X', which is not among classes_"),
+        (TokenDecoding({"O": 1}), "must be a pair"),
+        (TokenDecoding(np.ones((2, 2))), "has 2 classes, the model has 5"),
+        (TokenDecoding(legal=None), "legal of TokenDecoding must be"),
+    ],
+)
+def test_bad_settings(decoding, message):
+    crf, X = random_crf(0)
+    if isinstance(decoding, SegmentDecoding) and decoding.encoding == "bioes":
+        crf = HighOrderCRF().fit([[["x"]]] * 2, [["author"], ["title"]])
+        X = [[["x"]]]
+    with pytest.raises(ValueError, match=message):
+        crf.set_params(decoding=decoding).predict(X)
+
+
+def test_without_probabilities():
+    X, y = random_data(0, TAGS["bio"])
+    crf = HighOrderCRF(objective="hinge", tol=1.0, decoding="token")
+    crf.fit(X, y)
+    with pytest.raises(ValueError, match="decoding='token' needs probabilities"):
+        crf.predict(X)
+    assert not hasattr(crf, "segment_marginals")
