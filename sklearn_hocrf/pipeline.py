@@ -25,7 +25,7 @@ class SequencePipeline(Pipeline):
     """A scikit-learn pipeline that also has the methods which only our estimators have.
 
     These are ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``,
-    ``segment_marginals`` and all others that answer questions about X. X goes through the other steps first; what else
+    ``segment_marginals``, ``predict_nbest``, ``sample``, ``entropy`` and all others that answer questions about X. X goes through the other steps first; what else
     is given goes to the last step as it is, and the result is that of the last step. A method is there only if the last
     step has it. A search as last step answers by its best estimator.
 
@@ -65,8 +65,8 @@ class SequencePipeline(Pipeline):
     >>> pipe.pattern_marginals([["the", "man"]], [("DET", "NOUN")])[0].round(1)
     array([[0. ],
            [0.7]])
-    >>> hasattr(pipe, "predict_segments")  # of HighOrderSemiCRF
-    False
+    >>> [candidate.labels for candidate in pipe.predict_nbest([["the", "man"]], 2)[0]]
+    [['DET', 'NOUN'], ['DET', 'ADJ']]
     """
 
     if TYPE_CHECKING:  # the methods are made below

@@ -64,9 +64,9 @@ def test_every_question_of_the_last_step_is_answered(segmenter):
 
 
 def test_methods_are_those_of_the_last_step(tagger):
-    assert not hasattr(tagger, "predict_segments")
     assert not hasattr(tagger, "partial_fit")
     assert hasattr(make_pipeline(HighOrderSemiCRF()), "predict_segments")
+    assert not hasattr(make_pipeline(SequenceFeatureExtractor()), "predict_segments")
     hinge = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(objective="hinge"))
     assert hasattr(hinge, "predict")
     with pytest.raises(AttributeError) as caught:
@@ -81,11 +81,11 @@ def test_new_methods_of_the_estimators_come_by_themselves():
         "import sys\n"
         "from sklearn_hocrf import HighOrderCRF\n"
         "assert 'sklearn.pipeline' not in sys.modules\n"  # estimators do without
-        "HighOrderCRF.entropy = lambda self, X, *, of='sequence': (X, of)\n"
+        "HighOrderCRF.oddity = lambda self, X, *, of='sequence': (X, of)\n"
         "HighOrderCRF.describe = lambda self, depth=1: depth\n"  # no question about X
         "from sklearn_hocrf.pipeline import make_pipeline\n"
         "pipe = make_pipeline(HighOrderCRF())\n"
-        "assert pipe.entropy([1], of='token') == ([1], 'token')\n"
+        "assert pipe.oddity([1], of='token') == ([1], 'token')\n"
         "assert not hasattr(pipe, 'describe')\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -93,7 +93,7 @@ def test_new_methods_of_the_estimators_come_by_themselves():
 
 def test_help_names_methods_and_parameters():
     assert "threshold" in inspect.signature(SequencePipeline.segment_marginals).parameters
-    assert "HighOrderSemiCRF.segment_marginals" in SequencePipeline.segment_marginals.__doc__
+    assert "HighOrderCRF.segment_marginals" in SequencePipeline.segment_marginals.__doc__
     assert "HighOrderCRF.log_likelihood" in SequencePipeline.log_likelihood.__doc__
     assert "predict_marginals" in dir(SequencePipeline)
 
@@ -127,7 +127,6 @@ def test_a_search_as_last_step():
     for search in grid, PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=1):
         pipe = make_pipeline(SequenceFeatureExtractor(), search)
         assert hasattr(pipe, "predict_marginals")
-        assert not hasattr(pipe, "predict_segments")
         pipe.fit(X, Y)
         best, batch = pipe[-1].best_estimator_, pipe[:-1].transform(X)
         assert_same(pipe.predict_marginals(X), best.predict_marginals(batch))
