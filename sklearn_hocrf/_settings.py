@@ -40,6 +40,7 @@ class Criterion(Settings):
     """Base class of the functions that solvers minimise: properties of functions that do not declare them."""
 
     is_convex = True
+    takes_holes = False
 
 
 def capability(part: object, base: type, name: str) -> Any:

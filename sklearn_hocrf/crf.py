@@ -18,6 +18,7 @@ from ._inference.families import CHAIN
 from ._objectives import Objective
 from ._structure.layout import WeightLayout, build_layout
 from ._validation import (
+    Holes,
     Reader,
     check_classes,
     has_holes,
@@ -186,7 +187,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     def _read_training_targets(self, y, sequences, fixed=None):
         name = type(self).__name__
-        return read_token_targets(y, sequences.batch.lengths, sequences.form, name, sequences.is_used, fixed)
+        lengths, holes = sequences.batch.lengths, Holes(self.missing_label)
+        return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, holes)
 
     def _check_classes(self, classes):
         return check_classes(classes)
@@ -198,6 +200,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         return targets.codes
 
     def _build_layout(self, data, like=None, patterns=None):
+        data = data.labelled
         batch, codes, weight = data.batch, data.targets.codes, data.sequence_weight
         orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
         if like is None:

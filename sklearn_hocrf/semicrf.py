@@ -39,6 +39,7 @@ from ._objectives import Objective
 from ._structure.patterns import pairs_of_equals, without_forbidden
 from ._structure.segment_layout import SegmentLayout, build_segment_layout
 from ._validation import (
+    Holes,
     Reader,
     check_segment_classes,
     have_segment_holes,
@@ -93,9 +94,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           the same scheme with other letters.
         * "iob1": as "bio", but a segment begins with I, and with B only directly after a segment of the same label.
           This encoding is for input only; predictions are in "bio".
-        * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. They must
-          tile the sequence; gaps can be filled with segments (t, t + 1, "O"). Here "O" is an ordinary label: limit it
-          to length 1 with ``max_segment_length={"O": 1}``, and exclude it from scores with ``ignore=["O"]``.
+        * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. Nothing is
+          known of the tokens between them; where these are outside of all segments, fill gaps with segments (t, t + 1,
+          "O"). Here "O" is an ordinary label: limit it to length 1 with ``max_segment_length={"O": 1}``, and exclude it
+          from scores with ``ignore=["O"]``.
 
     max_segment_length : int, inf, dict or None, default=None
         Maximum number of tokens of a segment, for all labels or by label. None, or a label that is missing from a dict,
@@ -307,6 +309,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             sequences.is_used,
             encoding=self.encoding,
             max_segment_length=self.max_segment_length,
+            holes=Holes(self.missing_label),
             min_segment_length=self.min_segment_length,
             fixed=fixed,
         )
@@ -318,6 +321,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return token_labels(targets.segments)
 
     def _build_layout(self, data, like=None, patterns=None):
+        data = data.labelled
         batch, segments, weight = data.batch, data.targets.segments, data.sequence_weight
         repeats = data.targets.repeats
         orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
@@ -568,6 +572,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             what,
             encoding=self._encoding,
             longest=self._fitted.targets.longest,
+            shortest=self._fitted.targets.shortest,
         )
 
     def _are_right(self, decoded, truth):

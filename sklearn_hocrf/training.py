@@ -21,7 +21,15 @@ from __future__ import annotations
 from ._estimator.constraints import Constraints
 from ._estimator.decoding import SegmentDecoding, TokenDecoding
 from ._estimator.pattern_search import PatternSearch
-from ._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem
+from ._objectives import (
+    Hinge,
+    LocalFeatureMatching,
+    NegativeLogLikelihood,
+    Objective,
+    PartialLikelihood,
+    Perceptron,
+    Problem,
+)
 from ._penalties import L2, ElasticNet
 from ._solvers import (
     LBFGS,
@@ -49,6 +57,7 @@ __all__ = [
     "NewtonCG",
     "OWLQN",
     "Objective",
+    "PartialLikelihood",
     "PatternSearch",
     "Perceptron",
     "Problem",

@@ -215,10 +215,14 @@ class SequenceBatch:
         chosen = np.arange(len(self))[key]
         if chosen.ndim != 1:
             raise IndexError("a SequenceBatch is indexed by an int, a slice, a mask or a 1-D array of indices")
-        tokens = joined_ranges(self.offsets[chosen], self.offsets[chosen + 1])
+        return self.cut(self.offsets[chosen], self.offsets[chosen + 1])
+
+    def cut(self, starts, stops) -> SequenceBatch:
+        """Return the batch of sequences that are ranges of tokens of this one."""
+        tokens = joined_ranges(starts, stops)
         entries = joined_ranges(self.indptr[tokens], self.indptr[tokens + 1])
         return SequenceBatch(
-            offsets_of(self.lengths[chosen]),
+            offsets_of(stops - starts),
             offsets_of(np.diff(self.indptr)[tokens]),
             self.indices[entries],
             None if self.values is None else self.values[entries],

@@ -23,7 +23,7 @@ from .._data.arrays import offsets_of
 from .._data.checks import refuse_infinite_sum
 from .._data.labels import decode_labels
 from .._data.masks import Mask, both
-from .._inference.families import Family
+from .._inference.families import SEGMENTS, Family
 from .._objectives import Objective, Problem
 from .._persistence import VersionMixin
 from .._settings import capability
@@ -35,13 +35,22 @@ from .._validation import (
     check_sequence_weight,
     read_sequences,
     read_training_sequences,
+    warn_user,
 )
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .decoding import check_decoding, choose_decoding
 from .fitted import Fitted
-from .fitting import choose_objective, choose_prior, choose_training, warn_not_converged, warn_not_found, without_zeros
+from .fitting import (
+    check_holes,
+    choose_objective,
+    choose_prior,
+    choose_training,
+    warn_not_converged,
+    warn_not_found,
+    without_zeros,
+)
 from .known import naming_the_impossible
 from .parameters import PARAMETER_CONSTRAINTS, check_parameters, with_lists, with_mappings
 from .partial_fit import PartialFitMixin
@@ -50,6 +59,7 @@ from .patterns import pattern_codes, pattern_labels, select_patterns
 
 __all__ = ["BaseSequenceLabeler"]
 
+_FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
 _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # what is minimised
 
 
@@ -98,7 +108,7 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
     objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
         The function to minimise, without the penalty:
 
-        * "likelihood": the negative log-likelihood.
+        * "likelihood": the negative log-likelihood; where y has holes, that of what is known.
         * "local_feature_matching": the squared distance between observed and expected features, position by position
           (for :class:`HighOrderSemiCRF`, candidate segment by candidate segment). It is not convex. Training starts
           from the weights of maximum likelihood, which are found first with the same penalty and solver; the reported
@@ -182,8 +192,8 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
     optimality_gap_ : float
         Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
         inf if some sigma is inf. With ``l1_reg``, the shortest subgradient takes the place of the gradient. For "hinge"
-        it is the duality gap. For "perceptron", which need not approach an optimum, and for "local_feature_matching",
-        it is inf.
+        it is the duality gap. For "perceptron", which need not approach an optimum, for "local_feature_matching", and
+        where y had holes, it is inf.
     pattern_search_history_ : ndarray of shape (n_rounds,), structured
         The search for label patterns, if ``patterns`` asks for one. A round trains the patterns that are in and looks
         for others that should be. Its fields are ``n_in`` and ``n_out``, the numbers of patterns of two or more labels
@@ -281,7 +291,9 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
             frame or sparse matrix is n sequences of length 1. Empty sequences are not allowed.
         y : list of label sequences, or array-like
             One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``encoding``.
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``encoding``. It may
+            have holes, as ``known`` in :meth:`predict`: None, or ``missing_label``, for a label that is not known, sets
+            of possible labels, None for a whole sequence; see Notes.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. It also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -303,7 +315,26 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
             is no optimum, as for data that a model without a penalty separates.
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
-            precedes the work and estimates both.
+            precedes the work and estimates both. Also if y says the labels of less than a tenth of the tokens.
+
+        Notes
+        -----
+        With holes in y, training maximises the probability of what is known, the sum over all labellings that agree
+        with it [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and ends in
+        an optimum near it; ``optimality_gap_`` is inf. Runs of known labels alone have given the patterns and the
+        pairs of patterns and features. The labels are those that y names, in sets, too. The mean of ``class_weight``
+        goes over the known tokens. :class:`~sklearn_hocrf.training.PartialLikelihood` can train by expectation
+        maximisation instead. Criteria other than the likelihood, "newton-cg", ``patterns="auto"``,
+        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` and standard errors need all labels.
+
+        What is missing must be missing at random, given the words and the known labels. Where only entities are
+        labelled and nothing is known of the other tokens, a model that finds entities everywhere explains y best: say
+        which tokens are "O". Sequences of which nothing is known change nothing.
+
+        References
+        ----------
+        .. [1] Tsuboi, Kashima, Mori, Oda and Matsumoto, "Training conditional random fields using incomplete
+           annotations", COLING 2008.
 
         Examples
         --------
@@ -312,16 +343,24 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
         >>> HighOrderCRF().fit(X, y).classes_
         array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
+
+        Not all labels are known:
+
+        >>> y = [["DET", None, "NOUN"], [{"DET", "ADJ"}, "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).predict(X)
+        [['DET', 'NOUN', 'NOUN'], ['DET', 'NOUN']]
         """
         training = self._choose_training()
         sequences = read_training_sequences(self, X, sample_weight)
         data = self._read_training_data(y, sequences)
+        self._check_holes(training, data)
         is_warm = self.warm_start and hasattr(self, "coef_")
         found = self._search_patterns(training, data, is_warm)  # None unless they are to be searched
         problem = self._build_problem(data, found)
+        self._check_possible(problem, sequences.numbers)
         start = self._start(problem.layout, data, found, is_warm)
         penalty = self._choose_penalty(training.prior, problem.layout, data)
-        stages = training.run(problem, penalty, start, is_warm)
+        stages = self._train(training, problem, penalty, data, start, is_warm)
         layout, weights = without_zeros(penalty, problem.layout, stages[-1].w)
         self._keep(self._learned(data, layout, weights, stages[-1], search=found and found.history))
         warn_not_found(type(self).__name__, training.solver, found)
@@ -332,12 +371,48 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         """Return training sequences with their targets, which break no constraint; ``fixed`` is as for the targets."""
         targets = self._read_training_targets(y, sequences, fixed)
         rules = compile_constraints(self.constraints, targets.labels)
-        data = sequences.with_targets(targets, rules)
+        data = sequences.with_targets(targets, rules).with_runs()
+        if data.runs is not None and self._family is SEGMENTS:
+            return data  # segments with gaps between them are no neighbours
         codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
         refuse_breaches(rules, self.constraints, targets.labels, runs)
         return data
+
+    def _check_holes(self, training, data) -> None:
+        """Raise a ValueError if y has holes that this training does not take; warn where it has little else."""
+        if data.runs is None:
+            return
+        if pattern_search(self.patterns) is not None:
+            raise ValueError(
+                f"patterns={self.patterns!r} are searched where all labels are known, but y has holes: give the "
+                'patterns, or patterns="observed"'
+            )
+        check_holes(training)
+        n_known, n_tokens = data.runs.batch.n_tokens, data.batch.n_tokens
+        if n_known < _FEW_KNOWN * n_tokens:
+            warn_user(f"y says the labels of {n_known} of {n_tokens} tokens only, which is less than a tenth")
+
+    def _check_possible(self, problem, numbers) -> None:
+        """Raise a ValueError for the first sequence of which no labelling agrees with y; numbers are those in X."""
+        if problem.known is None:
+            return
+        model, mask = problem.model(np.zeros(problem.n_weights)), both(problem.support, problem.known)
+        what = "y, max_segment_length" if self._family is SEGMENTS else "y"
+        with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
+            model.log_partition(problem.batch, self.n_jobs, problem.plan.masked(mask))
+
+    def _train(self, training, problem, penalty, data, start, is_warm):
+        """Return the solver's reports of all stages of training.
+
+        Where y has holes, the first stages train on what is known for certain.
+        """
+        stages = []
+        if data.runs is not None and not is_warm:
+            stages = training.run(self._pose_problem(problem.layout, data.runs), penalty, start, is_warm)
+            start = stages[-1].w
+        return stages + training.run(problem, penalty, start, is_warm)
 
     def _search_patterns(self, training, data, is_warm) -> FoundPatterns | None:
         """Return the label patterns that training chooses, and weights for them; None unless it is to choose."""
@@ -386,10 +461,11 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
 
         ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective.
         """
-        weight, truth = self._objective_weight(data), data.targets.labelling
-        support = border_mask(data.batch, data.rules.borders)
-        options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "support": support}
-        return Problem(self._family, layout, data.batch, truth, **options)
+        weight, targets = self._objective_weight(data), data.targets
+        # runs of known labels begin and end in the midst of sequences
+        support = border_mask(data.batch, data.rules.borders) if data.source is None else None
+        options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "support": support, "known": targets.known}
+        return Problem(self._family, layout, data.batch, targets.labelling, **options)
 
     def _parameters(self, patterns=None):
         """Return all parameters by name; ``patterns`` takes the place of that one unless it is None."""
@@ -435,10 +511,15 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         if self.class_weight is None:
             return weight
         weight = np.ones(len(data.batch)) if weight is None else weight
-        codes, token_weight = self._training_codes(data.targets), np.repeat(weight, data.batch.lengths)
+        known = data.labelled
+        source = np.arange(len(data.batch)) if known is data else known.source
+        codes, token_weight = self._training_codes(known.targets), np.repeat(weight[source], known.batch.lengths)
         of_label = check_class_weight(self.class_weight, data.targets.labels, codes, token_weight)
         with np.errstate(over="ignore"):
-            weight = weight * np.add.reduceat(of_label[codes], offsets[:-1]) / data.batch.lengths
+            if known is data:
+                weight = weight * np.add.reduceat(of_label[codes], offsets[:-1]) / data.batch.lengths
+            else:
+                weight = weight * _means(np.repeat(source, known.batch.lengths), of_label[codes], len(weight))
         refuse_infinite_sum(weight, "class_weight times sample_weight")
         return weight
 
@@ -469,6 +550,7 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
             stream,
             search,
             data.rules.borders,
+            data.runs is not None or (stream is not None and hasattr(self, "_fitted") and self._fitted.had_holes),
         )
         return learned.checked(self._layout_class)
 
@@ -821,6 +903,11 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
+        if fitted._has_holes(y, batch, form):
+            raise ValueError(
+                "y has holes, but the accuracy needs the label of each token; log_likelihood takes holes, and so does "
+                "metrics.log_likelihood_scorer"
+            )
         truth = fitted._read_truth(y, batch, form, unknown="ignore")
         weight = check_sequence_weight(sample_weight, len(batch))
         token_weight = None if weight is None else np.repeat(weight, batch.lengths)
@@ -917,6 +1004,12 @@ def _are_possible(mask, offsets, codes) -> np.ndarray:
     is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
     n_forbidden = offsets_of(~is_allowed)
     return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]
+
+
+def _means(groups, values, n_groups) -> np.ndarray:
+    """Return the mean of the values of each group, 1 for groups without any."""
+    counts = np.bincount(groups, minlength=n_groups)
+    return np.where(counts, np.bincount(groups, weights=values, minlength=n_groups) / np.maximum(counts, 1), 1.0)
 
 
 def _feature_keys(new, old):

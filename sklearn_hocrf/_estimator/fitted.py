@@ -31,6 +31,7 @@ class Fitted(NamedTuple):
     stream: tuple | None = None  # of partial_fit: state of the solver, and its class
     search: np.ndarray | None = None  # of HISTORY: the rounds of a search for patterns
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
+    had_holes: bool = False  # not all labels of the training data were known
 
     def checked(self, layout_class) -> Fitted:
         """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
@@ -66,6 +67,8 @@ class Fitted(NamedTuple):
         self._check_stream()
         if self.search is not None and (not isinstance(self.search, np.ndarray) or self.search.dtype != HISTORY):
             raise ValueError(f"the rounds of the search for patterns are a {type(self.search).__name__}")
+        if not isinstance(self.had_holes, bool):
+            raise ValueError(f"whether labels were missing is {self.had_holes!r:.40}, not a bool")
         return self._replace(weights=weights, borders=_borders(self.borders, layout.patterns.n_labels))
 
     def _check_stream(self):

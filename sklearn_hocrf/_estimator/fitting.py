@@ -6,6 +6,7 @@ optional attribute, ``capability`` returns the default of the base class.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -43,6 +44,7 @@ from .pattern_search import FoundPatterns, PatternPrior, check_search, has_l1, p
 __all__ = [
     "OBJECTIVES",
     "SOLVERS",
+    "check_holes",
     "GivenPenalty",
     "Prior",
     "Training",
@@ -262,6 +264,28 @@ class Training(NamedTuple):
         return check_report(report, self.solver, len(start)), state
 
 
+def check_holes(training: Training) -> None:
+    """Raise a ValueError unless a training takes labels with holes."""
+    objective, _, solver = training
+    if not capability(objective, Objective, "takes_holes"):
+        raise ValueError(
+            f"objective={objective!r} needs all labels, but y has holes: objective='likelihood' takes them, and so do "
+            "objectives with takes_holes=True"
+        )
+    is_em = getattr(objective, "method", None) == "em"
+    needs = capability(solver, Solver, "needs").get("objective", ())
+    if "hessp" in needs and not is_em:
+        raise ValueError(
+            f"the solver {solver!r} needs a convex function, but y has holes, with which the likelihood is not convex: "
+            "use solver='lbfgs', or objective=training.PartialLikelihood('em')"
+        )
+    if is_em and ("minibatches" in needs or not hasattr(solver, "max_iter")):
+        raise ValueError(
+            f"the solver {solver!r} does not go with {objective!r}, which needs one that never makes the function "
+            "larger: use solver='lbfgs', or objective='likelihood'"
+        )
+
+
 def without_zeros(penalty: Any, layout: WeightLayout, weights: np.ndarray) -> tuple[WeightLayout, np.ndarray]:
     """Return the layout and the weights of the fitted model; a sparse penalty removes the weights that are 0."""
     if capability(penalty, Penalty, "strength") is None:
@@ -273,7 +297,7 @@ def _minimise(solver, objective, penalty, problem, start) -> SolverReport:
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
-        report = check_report(solver.solve(objective.bind(problem), penalty, start), solver, len(start))
+        report = check_report(_solve(solver, objective.bind(problem), penalty, start), solver, len(start))
     if _lacks_optimum(objective, penalty, problem, report.w):
         remedy = (
             "There is no optimum: the model separates the training data, so larger weights are always better. Use a "
@@ -304,8 +328,42 @@ def _minimise_tied(solver, objective, penalty, problem, start) -> SolverReport |
     if not tied.precision.all() and not np.allclose(ties.widen(ties.narrow(start)), start):
         return None
     narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
-    report = solver.solve(narrow, tied, ties.narrow(start))
+    report = _solve(solver, narrow, tied, ties.narrow(start))
     return report._replace(w=ties.widen(report.w))
+
+
+def _solve(solver, objective, penalty, start) -> SolverReport:
+    """Minimise a bound objective plus a penalty."""
+    n_inner = getattr(objective, "n_inner", 0)
+    if not n_inner:
+        return solver.solve(objective, penalty, start)
+    return _solve_bounds(solver, n_inner, objective, penalty, start)
+
+
+def _solve_bounds(solver, n_inner, objective, penalty, start) -> SolverReport:
+    """Minimise an objective by a few iterations on each of its convex bounds, which touch it at the current weights."""
+    inner = copy.copy(solver)
+    inner.max_iter, inner.callback = n_inner, None
+    w, n_passes, report = start, 1, None
+    history = [objective.value_gradient(w)[0] + penalty.value(w)]
+    converged, message = False, "the number of rounds has reached its limit"
+    while len(history) <= solver.max_iter:
+        report = inner.solve(objective.bound_at(w), penalty, w)
+        n_passes += 1 + report.n_passes
+        if report.n_iter == 0:  # the gradient of the bound is that of the objective
+            converged, message = report.converged, report.message
+            break
+        value = objective.value_gradient(report.w)[0] + penalty.value(report.w)
+        n_passes += 1
+        if value > history[-1]:
+            message = "rounding errors hide what is left to gain"
+            break
+        w = report.w
+        history.append(value)
+        if solver.callback is not None:
+            solver.callback(Progress(len(history) - 1, value, report.gradient_norm, np.inf))
+    norm = np.nan if report is None else report.gradient_norm
+    return SolverReport(w, len(history) - 1, np.array(history), norm, np.inf, converged, message, n_passes)
 
 
 def _lacks_optimum(objective, penalty, problem, w) -> bool:

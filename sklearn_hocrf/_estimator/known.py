@@ -12,7 +12,9 @@ __all__ = ["naming_the_impossible"]
 
 
 @contextmanager
-def naming_the_impossible(model, batch, mask: Mask | None, support: Mask | None = None, what="'known'"):
+def naming_the_impossible(
+    model, batch, mask: Mask | None, support: Mask | None = None, *, what="'known'", numbers=None
+):
     """Raise an error that names sequence and position, where a question fails because a mask leaves no labelling.
 
     Parameters
@@ -24,6 +26,8 @@ def naming_the_impossible(model, batch, mask: Mask | None, support: Mask | None 
         What the constraints alone let through.
     what : str
         Where the rest of the mask comes from.
+    numbers : ndarray or None
+        What messages call the sequences; None stands for their numbers.
     """
     try:
         yield
@@ -33,8 +37,9 @@ def naming_the_impossible(model, batch, mask: Mask | None, support: Mask | None 
             raise  # something else is wrong, or the model has no labelling whatever is known
         sequence = int(sequences[0])
         position = _first_without_any(model, batch, mask, sequence)
+        number = sequence if numbers is None else int(numbers[sequence])
         raise ValueError(
-            f"sequence {sequence}: no labelling agrees with {what} and the constraints; the first position with none "
+            f"sequence {number}: no labelling agrees with {what} and the constraints; the first position with none "
             f"left is {position}"
         ) from None
 

@@ -117,8 +117,10 @@ class PartialFitMixin:
             data = self._read_first(X, y, classes, sample_weight)
             layout = self._build_layout(data, patterns=patterns)
             start, state = np.zeros(layout.n_weights), None
-        penalty = self._choose_penalty(training.prior, layout, data)
-        report, state = training.run_one_pass(self._pose_problem(layout, data), penalty, start, state)
+        self._check_holes(training, data)
+        penalty, problem = self._choose_penalty(training.prior, layout, data), self._pose_problem(layout, data)
+        self._check_possible(problem, None)
+        report, state = training.run_one_pass(problem, penalty, start, state)
         stream = state, type(training.solver)
         self._keep(self._learned(data, layout, report.w, report, stream=stream, patterns=in_place))
         warn_not_converged(type(self).__name__, training.solver, [report])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.arrays import joined_ranges
+from .._data.arrays import joined_ranges, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.segments import Segments
 from .chain import ChainModel
@@ -29,6 +29,7 @@ class Family(NamedTuple):
     minibatches: type[Minibatches]
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # that of some sequences, from that of a batch
     label_sequences: Callable[[Any, SequenceBatch], tuple]  # label codes of a labelling, and offsets of the sequences
+    are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether a labelling has no holes, by sequence
 
 
 def _codes_of(codes, batch, sequences) -> np.ndarray:
@@ -47,5 +48,14 @@ def _segment_labels(segments, batch):
     return segments.codes, segments.offsets
 
 
-CHAIN = Family(ChainModel, ChainMargins, ChainMatching, ChainMinibatches, _codes_of, _token_labels)
-SEGMENTS = Family(SegmentModel, SegmentMargins, SegmentMatching, SegmentMinibatches, _segments_of, _segment_labels)
+def _have_all_codes(codes, batch) -> np.ndarray:
+    return np.diff(offsets_of(codes < 0)[batch.offsets]) == 0
+
+
+def _tile(segments, batch) -> np.ndarray:
+    return np.diff(offsets_of(segments.lengths)[segments.offsets]) == batch.lengths
+
+
+_TOKENS, _SPANS = (_codes_of, _token_labels, _have_all_codes), (_segments_of, _segment_labels, _tile)
+CHAIN = Family(ChainModel, ChainMargins, ChainMatching, ChainMinibatches, *_TOKENS)
+SEGMENTS = Family(SegmentModel, SegmentMargins, SegmentMatching, SegmentMinibatches, *_SPANS)

@@ -8,7 +8,7 @@ them as they were before, and leaves them so.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -18,7 +18,7 @@ from .._data.segments import Segments, segment_features
 from .._kernels import minibatches
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
 
-__all__ = ["ChainMinibatches", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
+__all__ = ["ChainMinibatches", "Hidden", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
 
 _POOL = 32  # minibatches whose sequences are sorted by length before they are cut
 
@@ -29,6 +29,13 @@ class _Entries(NamedTuple):
     starts: np.ndarray  # (n_sequences + 1,) int64
     numbers: np.ndarray  # (nnz,)
     values: np.ndarray  # (nnz,) float64, or empty where all are 1
+
+
+class Hidden(NamedTuple):
+    """The sequences whose labelling has holes."""
+
+    is_hidden: np.ndarray  # (n_sequences,) bool
+    plan: Any  # of the whole batch, masked by what is known
 
 
 class Minibatches(metaclass=ABCMeta):
@@ -45,11 +52,15 @@ class Minibatches(metaclass=ABCMeta):
         Its labelling.
     sequence_weight : ndarray of shape (n_sequences,)
         How much each sequence counts.
+    hidden : Hidden or None
+        The sequences whose labelling has holes; none by default.
     """
 
-    def __init__(self, model_class, plan, batch, truth, sequence_weight):
+    def __init__(self, model_class, plan, batch, truth, sequence_weight, hidden=None):
         self._model_class, self.layout, self.sequence_weight = model_class, plan.layout, sequence_weight
-        self._plan = plan.without_dense_table()
+        self._plan, self._hidden = plan.without_dense_table(), hidden
+        if hidden is not None:
+            self._agreeing, self._less = hidden.plan.without_dense_table(), -sequence_weight
         self._truth_arcs = self._arcs_of(truth)
         self._no_table = np.zeros((0, self.layout.dense_table().shape[1]))
         n_pairs = self.layout.n_pairs
@@ -102,13 +113,27 @@ class Minibatches(metaclass=ABCMeta):
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
         arcs, lengths = model.add_expectations(plan, sequences, weight, gradient, self._log_z)
         plan.add_length_counts(lengths, gradient)
+        value = float(weight[sequences] @ self._log_z[sequences])
+        if self._hidden is not None:
+            is_hidden = self._hidden.is_hidden[sequences]
+            value -= self._subtract_hidden(model, sequences[is_hidden], arcs)
+            sequences = sequences[~is_hidden]
         score = minibatches.subtract_entries(
             *self._truth_arcs, sequences, weight, model.weighted_arcs.arc_score, arcs
         ) + self._subtract_truth(model, sequences)
         pairs = touched[: len(touched) - len(self._biases)]
         derivatives = np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
         gradient[pairs] = 0.0
-        return float(weight[sequences] @ self._log_z[sequences]) - score, derivatives
+        return value - score, derivatives
+
+    def _subtract_hidden(self, model, sequences, arcs) -> float:
+        """Subtract the expected counts of sequences given what is known of them, and return the sum of their log Z."""
+        if not len(sequences):
+            return 0.0
+        counts = model.add_expectations(self._agreeing, sequences, self._less, self._gradient, self._log_z)
+        arcs += counts[0]
+        self._plan.add_length_counts(counts[1], self._gradient)
+        return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
     @abstractmethod
     def _subtract_truth(self, model, sequences) -> float:
@@ -120,7 +145,8 @@ class ChainMinibatches(Minibatches):
 
     def _arcs_of(self, truth):
         offsets = self._plan.offsets
-        return _Entries(offsets, label_arcs(self.layout.automaton, offsets, truth), np.empty(0))
+        codes = np.maximum(truth, 0)  # sequences with holes are not asked for
+        return _Entries(offsets, label_arcs(self.layout.automaton, offsets, codes), np.empty(0))
 
     def _subtract_truth(self, model, sequences):
         return minibatches.subtract_labels(
@@ -139,8 +165,8 @@ class ChainMinibatches(Minibatches):
 class SegmentMinibatches(Minibatches):
     """Minibatches of segmented sequences."""
 
-    def __init__(self, model_class, plan, batch, truth, sequence_weight):
-        super().__init__(model_class, plan, batch, truth, sequence_weight)
+    def __init__(self, model_class, plan, batch, truth, sequence_weight, hidden=None):
+        super().__init__(model_class, plan, batch, truth, sequence_weight, hidden)
         self._truth_pairs = _pairs_of_segments(self.layout, batch, truth, self._truth_arcs.numbers)
         candidates = plan.candidates
         starts = candidates.indptr[candidates.token_starts[plan.offsets]]

@@ -4,6 +4,7 @@ from ._base import Objective
 from ._likelihood import NegativeLogLikelihood
 from ._local_feature_matching import LocalFeatureMatching
 from ._margin import Hinge, Perceptron
+from ._partial import PartialLikelihood
 from ._problem import Problem
 from ._tied import Tied
 
@@ -12,6 +13,7 @@ __all__ = [
     "LocalFeatureMatching",
     "NegativeLogLikelihood",
     "Objective",
+    "PartialLikelihood",
     "Perceptron",
     "Problem",
     "Tied",

@@ -26,6 +26,8 @@ class Objective(Criterion):
         Whether the trained scores are logarithms of potentials, so that marginals are meaningful.
     is_convex : bool
         Whether the function is convex, so that the norm of a gradient bounds the distance from the minimum.
+    takes_holes : bool
+        Whether the truth of the problem may have holes.
     default_solver : str
         Name of the solver that ``solver="auto"`` selects.
     depends_on_scores_only : bool

@@ -38,6 +38,9 @@ class NegativeLogLikelihood(Objective):
     (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the layout: pairs by feature, then
     biases by pattern. Values are in nats, summed over sequences; c_n are the sequences' weights.
 
+    Where labels are not known, score(x_n, y_n) is log Z over the labellings that agree with what is known, and the
+    empirical counts are those expected among them. f is then not convex.
+
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderCRF
@@ -51,21 +54,36 @@ class NegativeLogLikelihood(Objective):
     """
 
     depends_on_scores_only = True
+    takes_holes = True
 
     def _prepare(self):
-        self._empirical = self.problem.empirical_counts()
+        self._empirical, self._hidden = self.problem.empirical_counts(), self.problem.hidden
+        self.is_convex = self._hidden is None
 
     def value(self, w: np.ndarray) -> float:
         """Return f(w), by a forward pass alone."""
         problem = self.problem
-        log_z = problem.model(w).log_partition(problem.batch, problem.n_jobs, plan=problem.plan)
-        return self._value(log_z, w)
+        model, hidden = problem.model(w), self._hidden
+        log_z = model.log_partition(problem.batch, problem.n_jobs, plan=problem.plan)
+        if hidden is None:
+            return self._value(log_z, w)
+        agreeing = model.log_partition(hidden.batch, hidden.n_jobs, plan=hidden.plan)
+        return self._value(log_z, w, float(hidden.sequence_weight @ agreeing))
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return f(w) and its gradient, by one forward and backward pass."""
+        """Return f(w) and its gradient, by one forward and backward pass, and another one over sequences with holes."""
         problem = self.problem
         expected = problem.model(w).expectations(problem.plan, problem.sequence_weight, problem.n_jobs)
-        return self._value(expected.log_z, w), expected.counts - self._empirical
+        score, gradient = 0.0, expected.counts - self._empirical
+        if self._hidden is not None:
+            agreeing = self._expected_of_hidden(w)
+            score, gradient = float(self._hidden.sequence_weight @ agreeing.log_z), gradient - agreeing.counts
+        return self._value(expected.log_z, w, score), gradient
+
+    def _expected_of_hidden(self, w):
+        """Return what is expected of the sequences with holes, given what is known of them."""
+        hidden = self._hidden
+        return hidden.model(w).expectations(hidden.plan, hidden.sequence_weight, hidden.n_jobs)
 
     def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.
@@ -100,6 +118,6 @@ class NegativeLogLikelihood(Objective):
         for sequences in shuffled_minibatches(self.problem.batch.lengths, batch_size, rng):
             yield Minibatch(source, sequences, source.weights(sequences))
 
-    def _value(self, log_z, w):
+    def _value(self, log_z, w, agreeing=0.0):
         # rounding errors of huge scores may be larger than the difference
-        return max(float(self.problem.sequence_weight @ log_z - self._empirical @ w), 0.0)
+        return max(float(self.problem.sequence_weight @ log_z - self._empirical @ w) - agreeing, 0.0)

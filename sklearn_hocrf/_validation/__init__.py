@@ -20,13 +20,15 @@ from ._inputs import (
     read_sequences,
     read_training_sequences,
 )
-from ._known import Known, Reader, has_holes, have_segment_holes, read_known_segments, read_known_tokens
+from ._known import Holes, Known, Reader, has_holes, have_segment_holes, read_known_segments, read_known_tokens
 from ._segment_targets import SegmentTargets, check_segment_classes, read_segment_targets, read_segments
-from ._targets import TokenTargets, check_classes, read_label_codes, read_labels, read_token_targets
+from ._targets import check_classes, read_labels
+from ._token_targets import TokenTargets, read_label_codes, read_token_targets
 from ._warnings import warn_user
 
 __all__ = [
     "FeatureSpace",
+    "Holes",
     "Known",
     "Reader",
     "SegmentTargets",

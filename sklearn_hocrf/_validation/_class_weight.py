@@ -20,7 +20,7 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
         "balanced" stands for ``sum of token weights / (L * sum of weights of the label's tokens)``, as in
         :func:`sklearn.utils.class_weight.compute_class_weight`. Labels that a dict does not name have weight 1.
     labels : ndarray of shape (L,)
-        The labels; each of them occurs.
+        The labels.
     codes : ndarray of shape (N,)
         Label code of each token.
     token_weight : ndarray of shape (N,)
@@ -35,6 +35,11 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
     """
     if isinstance(class_weight, str):
         counts = np.bincount(codes, weights=token_weight, minlength=len(labels))
+        if not counts.all():  # holes hide a label
+            label = labels.tolist()[int(np.argmin(counts))]
+            raise ValueError(
+                f"class_weight={class_weight!r} needs tokens of each label, but none is known to be {short(label)}"
+            )
         return counts.sum() / (len(labels) * counts)
     for label, weight in class_weight.items():
         if not isinstance(weight, Real) or not 0 <= to_float(weight) < np.inf:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.checks import number_weights, refuse_infinite_sum, short
 from .._data.segments import LengthBlock, TokenBlock
@@ -67,6 +68,32 @@ class TrainingData(NamedTuple):
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
     features: FeatureSpace
     rules: Any = None  # what the labels of these data may be: ``Rules``
+    runs: TrainingData | None = None  # where y has holes: the longest runs of known labels, as sequences of their own
+    source: np.ndarray | None = None  # of such runs: the number of the sequence that each is a part of
+
+    @property
+    def labelled(self) -> TrainingData:
+        """The data of which all labels are known, from which the structure of a model comes."""
+        return self if self.runs is None else self.runs
+
+    def with_runs(self) -> TrainingData:
+        """Return the data with their runs, if y has holes.
+
+        Raises
+        ------
+        ValueError
+            If y says nothing for certain.
+        """
+        if self.targets.known is None:
+            return self
+        starts, stops = self.targets.known_runs(self.batch.offsets)
+        if not len(starts):
+            raise ValueError("y has holes alone: no token or segment has a known label, so there is nothing to learn")
+        source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
+        targets = self.targets.of_runs(starts, stops, joined_ranges(starts, stops))
+        weight = None if self.sequence_weight is None else self.sequence_weight[source]
+        batch = self.batch.cut(starts, stops)
+        return self._replace(runs=self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source))
 
 
 class TrainingSequences(NamedTuple):

@@ -17,21 +17,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.arrays import joined_ranges, offsets_of
 from .._data.checks import IGNORED, is_missing, missing_label, short
-from .._data.encodings import OUTSIDE, B, E, I, O, marks_ends, read_segment, split_tag
-from .._data.labels import SEEN, check_hashable, label_codes, position_name
+from .._data.encodings import OUTSIDE, PREFIXES, B, E, I, O, marks_ends, read_segment, split_tag
+from .._data.labels import SEEN, check_hashable, label_codes, position_name, sorted_labels
 from .._data.masks import Mask
+from .._data.segments import Segments
 from ._targets import read_labels, read_target_sequences, refuse_segments
 
 __all__ = [
+    "Holes",
     "Known",
     "Reader",
     "Said",
+    "all_labels",
+    "borders_of_runs",
     "has_holes",
     "have_segment_holes",
     "is_hole",
@@ -40,8 +44,10 @@ __all__ = [
     "known_of_tags",
     "known_of_tokens",
     "listed_segments",
+    "name_in_tag",
     "read_known_segments",
     "read_known_tokens",
+    "segments_between",
     "what_is_said",
 ]
 
@@ -52,8 +58,13 @@ class Known(NamedTuple):
     """What is known of the labels of a batch.   N tokens, L labels of the model."""
 
     mask: Mask
-    codes: np.ndarray  # (N,) int32   label of each token, or of its segment; -1 where several are possible
     is_impossible: np.ndarray  # (n_sequences,) bool   has a label that no model can give; the mask says nothing of it
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The label of each token, or of the segment that contains it; -1 where several are possible."""
+        allowed = self.mask.allowed
+        return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
 
 
 class Said(NamedTuple):
@@ -64,9 +75,19 @@ class Said(NamedTuple):
     offsets: np.ndarray  # (n_sequences + 1,)
     what: str  # what messages call y
 
+    def entries(self) -> set:
+        """Return all labels of which something is said."""
+        return {label for thing in self.things if thing is not None for label in _members(thing)}
+
     def where(self, thing) -> str:
         """Return the name of the first position of which a thing is said."""
         return position_name(self.offsets, int(np.argmax(self.index == thing)))
+
+
+class Holes(NamedTuple):
+    """That y may have holes."""
+
+    missing: Any = None  # what stands for any label, beside None
 
 
 class Reader:
@@ -123,8 +144,7 @@ def has_holes(labels, missing) -> bool:
         if missing is None:
             return False
         labels = np.unique(labels).tolist()
-    kinds = set(map(type, labels))
-    if kinds & {type(None), set, frozenset} or any(issubclass(kind, (set, frozenset)) for kind in kinds):
+    if any(issubclass(kind, (type(None), set, frozenset)) for kind in set(map(type, labels))):
         return True
     if missing is None:
         return False
@@ -150,10 +170,12 @@ def what_is_said(labels, offsets, missing, what) -> Said:
         What messages call y.
     """
     items = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    keys = [frozenset(item) if isinstance(item, (set, frozenset)) else item for item in items]
-    number: dict = {}
+    keys = items
+    if any(issubclass(kind, (set, frozenset)) for kind in set(map(type, items))):
+        keys = [frozenset(item) if isinstance(item, (set, frozenset)) else item for item in items]
     try:
-        index = np.fromiter((number.setdefault(key, len(number)) for key in keys), dtype=np.int64, count=len(keys))
+        number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        index = np.fromiter(map(number.__getitem__, keys), dtype=np.int64, count=len(keys))
     except TypeError:
         check_hashable(keys, offsets)
         raise
@@ -171,6 +193,37 @@ def what_is_said(labels, offsets, missing, what) -> Said:
 
 def _members(thing):
     return thing if isinstance(thing, frozenset) else [thing]
+
+
+def all_labels(said: Said, name_of=None, at_least=2) -> np.ndarray:
+    """Return the distinct labels of all that is said, sorted.
+
+    Parameters
+    ----------
+    said : Said
+    name_of : callable or None
+        Gives the label that belongs to an entry of y, and the number of what is said.
+    at_least : int
+        Required number of distinct labels.
+    """
+    labels = [_labels_of(thing, i, name_of) for i, thing in enumerate(said.things)]
+    of_any = next((members[0] for members in labels if members), None)
+    if of_any is None:
+        raise ValueError(f"{said.what} says nothing about any label: there is nothing to learn from")
+    # what is not known takes a label that occurs, so that all others have their positions in messages
+    first = [members[0] if members else of_any for members in labels]
+    others = [label for members in labels for label in members[1:]]
+    shown = [first[i] for i in said.index.tolist()]
+    if not others:
+        return sorted_labels(shown, said.offsets, at_least)
+    sorted_labels(shown, said.offsets, at_least=1)
+    return sorted_labels([*shown, *others], said.offsets, at_least)
+
+
+def _labels_of(thing, i, name_of):
+    if thing is None:
+        return []
+    return [member if name_of is None else name_of(member, i) for member in _members(thing)]
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
@@ -210,19 +263,18 @@ def _allowed(said, reader) -> np.ndarray:
 
 def _known(mask, index, offsets, is_impossible) -> Known:
     """Return what a mask says, given which things no label agrees with."""
-    sequence = np.searchsorted(offsets, np.flatnonzero(is_impossible[index]), side="right") - 1
     impossible = np.zeros(len(offsets) - 1, dtype=bool)
-    impossible[sequence] = True
-    allowed, says_nothing = mask.allowed, np.repeat(impossible, np.diff(offsets))
-    allowed[says_nothing], mask.begins[says_nothing] = True, 0
-    is_single = allowed.sum(axis=1) == 1
-    return Known(mask, np.where(is_single, allowed.argmax(axis=1), -1).astype(np.int32), impossible)
+    if is_impossible.any():
+        impossible[np.searchsorted(offsets, np.flatnonzero(is_impossible[index]), side="right") - 1] = True
+        says_nothing = np.repeat(impossible, np.diff(offsets))
+        mask.allowed[says_nothing], mask.begins[says_nothing] = True, 0
+    return Known(mask, impossible)
 
 
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encoding, longest) -> Known:
+def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encoding, longest, shortest=None) -> Known:
     """Return what is known of segmentations.
 
     Parameters
@@ -232,6 +284,8 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encodin
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     longest : ndarray of shape (L,)
         Highest length of a segment, by label.
+    shortest : ndarray of shape (L,), or None
+        Lowest length of a segment, by label; None stands for 1.
     """
     if encoding == "segments":
         numbers, said = listed_segments(y, lengths, name, reader.missing, what)
@@ -242,17 +296,41 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encodin
     said = what_is_said(labels, offsets_of(lengths), reader.missing, what)
     if encoding == "runs":
         return known_of_runs(said, reader)
-    return known_of_tags(said, reader, encoding, longest)
+    return known_of_tags(said, reader, encoding, longest, shortest)
 
 
 def have_segment_holes(y, lengths, form, name, missing, encoding) -> bool:
     """Tell whether y leaves labels or borders of segments open; other parameters as in :func:`read_known_segments`."""
     if encoding != "segments":
+        if form != "table":
+            refuse_segments(y, lengths, name, encoding)
         return has_holes(read_labels(y, lengths, form, name)[0], missing)
     numbers, said = listed_segments(y, lengths, name, missing, "y")
     tokens = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
     is_open = any(thing is None or isinstance(thing, frozenset) for thing in said.things)
     return is_open or bool((tokens < lengths).any())
+
+
+def segments_between(codes, begins, offsets) -> tuple[Segments, np.ndarray, np.ndarray]:
+    """Return the segments that are known from end to end, and labels and lengths of all pieces of segments.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (N,)
+        The label of each token, or of its segment; -1 where it is not known.
+    begins : ndarray of shape (N,)
+        As in :class:`~sklearn_hocrf._data.masks.Mask`.
+    offsets : ndarray of shape (n_sequences + 1,)
+    """
+    borders = np.append(begins, 1)
+    borders[offsets] = 1
+    cuts = np.flatnonzero(borders != -1)
+    start, stop = cuts[:-1], cuts[1:]
+    label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
+    is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
+    counts = offsets_of(is_known)[np.searchsorted(start, offsets)]
+    segments = Segments(counts, start[is_known], stop[is_known], label[is_known])
+    return segments, label[label >= 0], (stop - start)[label >= 0]
 
 
 def known_of_runs(said: Said, reader: Reader) -> Known:
@@ -261,6 +339,15 @@ def known_of_runs(said: Said, reader: Reader) -> Known:
     The model itself lets no two neighbouring segments have one label, unless all segments have one token.
     """
     return known_of_tokens(said, reader)
+
+
+def borders_of_runs(codes, offsets) -> np.ndarray:
+    """Return where segments that are runs of equal labels begin, as in ``Mask.begins``; codes of -1 are not known."""
+    begins = np.zeros(len(codes), np.int8)
+    known = (codes[1:] >= 0) & (codes[:-1] >= 0)
+    begins[1:] = np.where(known, np.where(codes[1:] == codes[:-1], -1, 1), 0)
+    begins[offsets[:-1][np.diff(offsets) > 0]] = 1
+    return begins
 
 
 def listed_segments(y, lengths, name, missing, what) -> tuple[np.ndarray, Said]:
@@ -373,11 +460,12 @@ def _agreeing(shapes, flags) -> set:
     return {shape for shape in shapes if shape[0] in wanted[0] and shape[1] in wanted[1]}
 
 
-def known_of_tags(said: Said, reader: Reader, encoding, longest) -> Known:
+def known_of_tags(said: Said, reader: Reader, encoding, longest, shortest=None) -> Known:
     """Return what tags say of segmentations; see :func:`read_known_segments`."""
     names = reader.labels.tolist()
     tags = [_tags_of(said, i, encoding) for i in range(len(said.things))]
-    possible = {label: _shapes_of(label, most) for label, most in zip(names, np.asarray(longest).tolist(), strict=True)}
+    limits = zip(names, np.ones(len(names)) if shortest is None else shortest, longest, strict=True)
+    possible = {label: _shapes_of(label, least, most) for label, least, most in limits}
     for i, of_thing in enumerate(tags):
         if of_thing is not None:
             tags[i] = [tag for tag in of_thing if reader.code(tag[1], said, i) >= 0]
@@ -406,21 +494,36 @@ def _tags_of(said, i, encoding):
     thing = said.things[i]
     if thing is None:
         return None
-    tags = []
-    for tag in _members(thing):
-        part = split_tag(tag, encoding)
-        if part is None or (part[1] == OUTSIDE and part[0] != O):
-            raise ValueError(f"{short(tag)} of {said.what} ({said.where(i)}) is no tag of encoding={encoding!r}")
-        tags.append(part)
-    return tags
+    return [_split(tag, said, i, encoding) for tag in _members(thing)]
 
 
-def _shapes_of(label, longest) -> frozenset:
-    """Return the shapes of the tokens of segments of at most so many tokens."""
-    single, two, more = {(True, True)}, {(True, False), (False, True)}, {(False, False)}
-    if label == OUTSIDE or longest == 1:
-        return frozenset(single)
-    return frozenset(single | two | (more if longest > 2 else set()))
+def _split(tag, said, i, encoding):
+    part = split_tag(tag, encoding)
+    if part is None:
+        expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
+        raise ValueError(
+            f"{short(tag)} of {said.what} ({said.where(i)}) is no tag of encoding={encoding!r}, whose tags are 'O', "
+            f"{expected}"
+        )
+    if part[1] == OUTSIDE and part[0] != O:
+        raise ValueError(
+            f"{said.what} has the tag {short(tag)} ({said.where(i)}), but the label 'O' is that of the tag 'O'"
+        )
+    return part
+
+
+def name_in_tag(said: Said, encoding):
+    """Return a function that gives the label in a tag of what is said, given its number; see :func:`all_labels`."""
+    return lambda tag, i: _split(tag, said, i, encoding)[1]
+
+
+def _shapes_of(label, shortest, longest) -> frozenset:
+    """Return the shapes of the tokens of segments of so many tokens."""
+    longest = 1 if label == OUTSIDE else longest
+    shapes = {(True, True)} if shortest == 1 else set()
+    if longest > 1:
+        shapes |= {(True, False), (False, True)}
+    return frozenset(shapes | {(False, False)} if longest > 2 else shapes)
 
 
 def _triples(said):

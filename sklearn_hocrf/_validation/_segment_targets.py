@@ -24,7 +24,22 @@ from .._data.encodings import (
     token_labels,
 )
 from .._data.labels import SEEN, check_hashable, encode_labels, position_name, sorted_labels
+from .._data.masks import Mask
 from .._data.segments import NO_LIMIT, Segments
+from ._known import (
+    Holes,
+    Reader,
+    all_labels,
+    borders_of_runs,
+    have_segment_holes,
+    known_of_lists,
+    known_of_runs,
+    known_of_tags,
+    listed_segments,
+    name_in_tag,
+    segments_between,
+    what_is_said,
+)
 from ._targets import (
     FIXED,
     check_classes,
@@ -50,6 +65,7 @@ class SegmentTargets(NamedTuple):
     bare_tags: bool  # tags of the label "_" are written without it
     encoding: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
+    known: Mask | None = None  # the segmentations that agree with y, where it has holes; ``segments`` has what is known
 
     @property
     def labelling(self) -> Segments:
@@ -64,7 +80,21 @@ class SegmentTargets(NamedTuple):
     def without_data(self) -> SegmentTargets:
         """Return the labels, limits and form of y, which later training data must share."""
         nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))
-        return self._replace(segments=nothing)
+        return self._replace(segments=nothing, known=None)
+
+    def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
+        """Return first token and end of the longest runs of tokens whose segments are known."""
+        start, stop = self.segments.start, self.segments.stop
+        goes_on = (start[1:] == stop[:-1]) & ~np.isin(start[1:], offsets)
+        return start[np.append(True, ~goes_on)[: len(start)]], stop[np.append(~goes_on, True)[: len(stop)]]
+
+    def of_runs(self, starts, stops, tokens) -> SegmentTargets:
+        """Return the targets of runs of tokens, as sequences of their own."""
+        segments = self.segments
+        new_start = np.searchsorted(tokens, segments.start)
+        offsets = np.append(np.searchsorted(segments.start, starts), len(segments.start))
+        runs = Segments(offsets, new_start, new_start + segments.lengths, segments.codes)
+        return self._replace(segments=runs, known=None)
 
     def check(self, n_labels):
         """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
@@ -84,6 +114,14 @@ class _Reading(NamedTuple):
     as_lists: bool
     bare_tags: bool
     like_bio: bool = False  # the labels may be BIO tags, though the encoding is another one
+    known: Mask | None = None  # where there are holes
+    pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are holes
+    codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are holes
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and lengths of segments, or of pieces of them."""
+        return (self.segments.codes, self.segments.lengths) if self.pieces is None else self.pieces
 
 
 def check_segment_classes(classes, encoding) -> np.ndarray:
@@ -101,7 +139,17 @@ def check_segment_classes(classes, encoding) -> np.ndarray:
 
 
 def read_segment_targets(
-    y, lengths, form, name, kept=None, *, encoding, max_segment_length, min_segment_length=None, fixed=None
+    y,
+    lengths,
+    form,
+    name,
+    kept=None,
+    *,
+    encoding,
+    max_segment_length,
+    min_segment_length=None,
+    fixed=None,
+    holes: Holes | None = None,
 ) -> SegmentTargets:
     """Return the training segmentations.
 
@@ -116,10 +164,15 @@ def read_segment_targets(
         Minimum length of a segment, for all labels or by label; None stands for 1.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None stands for the labels of y.
+    holes : Holes or None
+        What y may have in place of labels; nothing by default. Segments need not tile the sequences then.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
-    reading = _read(y, lengths, form, name, encoding, labels, kept=kept, among=FIXED)
+    if holes is not None and have_segment_holes(y, lengths, form, name, holes.missing, encoding):
+        reading = _read_with_holes(y, lengths, form, name, encoding, labels, kept, holes)
+    else:
+        reading = _read(y, lengths, form, name, encoding, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
     if earlier is not None:
         longest, shortest = earlier.longest, earlier.shortest
@@ -129,11 +182,14 @@ def read_segment_targets(
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
     else:
         shortest = _shortest(min_segment_length, labels, encoding)
-        longest = _longest(max_segment_length, shortest, segments, labels, encoding)
+        longest = _longest(max_segment_length, shortest, *reading.lengths, labels, encoding)
     singles = encoding == "runs" and bool((longest == 1).all())
     repeats = encoding != "runs" or singles
-    if singles:
+    if singles and reading.known is None:
         segments = segments_of_tokens(np.repeat(segments.codes, segments.lengths), _offsets(lengths, kept))
+    elif singles:
+        codes = reading.codes
+        segments, _, _ = segments_between(codes, np.ones(len(codes), np.int8), _offsets(lengths, kept))
     # with segments of one token, BIO tags are meant as labels of tokens
     if reading.like_bio and not (singles and max_segment_length is not None):
         warn_user('the labels look like BIO tags: encoding="bio"?')
@@ -142,7 +198,11 @@ def read_segment_targets(
         _refuse_shorter(segments, shortest, labels, _offsets(lengths, kept))
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
-    return SegmentTargets(segments, labels, longest, repeats, reading.as_lists, reading.bare_tags, encoding, shortest)
+    flags = repeats, reading.as_lists, reading.bare_tags
+    known = reading.known
+    if known is not None and segments.lengths.sum() == len(known.begins):  # all segments are known after all
+        known = None
+    return SegmentTargets(segments, labels, longest, *flags, encoding, shortest, known)
 
 
 def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown) -> Segments:
@@ -187,6 +247,45 @@ def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=N
     segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, among=among), offsets)
     like_bio = encoding in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
     return _Reading(segments, labels, as_lists, bool(set(PREFIXES[encoding]) - {OUTSIDE} & set(tokens)), like_bio)
+
+
+def _read_with_holes(y, lengths, form, name, encoding, labels, kept, holes) -> _Reading:
+    """Read y with holes; see :func:`_read`."""
+    if encoding == "segments":
+        return _read_lists_with_holes(y, lengths, name, labels, kept, holes)
+    tokens, as_lists = read_labels(y, lengths, form, name)
+    tokens, offsets = leave_out(tokens, lengths, kept)
+    said = what_is_said(tokens, offsets, holes.missing, "y")
+    if encoding == "runs":
+        reader = Reader(all_labels(said) if labels is None else labels, holes.missing, among=FIXED)
+        known = known_of_runs(said, reader)
+        segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
+        like_bio = look_like_bio(reader.labels.tolist())
+        return _Reading(segments, reader.labels, as_lists, False, like_bio, known.mask, tuple(pieces), known.codes)
+    labels = all_labels(said, name_in_tag(said, encoding), at_least=1) if labels is None else labels
+    known = known_of_tags(said, Reader(labels, holes.missing, among=FIXED), encoding, np.full(len(labels), NO_LIMIT))
+    segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
+    bare = any(tag in PREFIXES[encoding] and tag != OUTSIDE for tag in said.entries() if isinstance(tag, str))
+    return _Reading(segments, labels, as_lists, bare, False, known.mask, tuple(pieces), known.codes)
+
+
+def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
+    numbers, said = listed_segments(y, lengths, name, holes.missing, "y")
+    if kept is not None:
+        remain = kept[numbers[:, 0]]
+        numbers, index = numbers[remain], said.index[remain]
+        said = said._replace(index=index, offsets=offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths))))
+    labels = all_labels(said, at_least=1) if labels is None else labels
+    offsets = _offsets(lengths, kept)
+    known = known_of_lists(numbers, said, offsets, Reader(labels, holes.missing, among=FIXED))
+    segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
+    covered = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
+    if (covered < np.diff(offsets))[np.diff(offsets) > 0].all():
+        warn_user(
+            "no sequence of y is tiled by its segments: what is between them is taken for unknown. If it is outside of "
+            "all segments, fill gaps with segments (t, t + 1, 'O') of length 1"
+        )
+    return _Reading(segments, labels, True, False, False, known.mask, tuple(pieces), known.codes)
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------
@@ -264,10 +363,10 @@ def _gap(n, start, stop, where):
 # --- lengths ----------------------------------------------------------------------------------------------------------
 
 
-def _longest(max_segment_length, shortest, segments, labels, encoding):
-    """Return the maximum length of a segment of each label."""
+def _longest(max_segment_length, shortest, codes, lengths, labels, encoding):
+    """Return the maximum length of a segment of each label, given labels and lengths of segments or pieces of them."""
     longest = np.ones(len(labels), dtype=np.int64) if shortest is None else shortest.copy()
-    np.maximum.at(longest, segments.codes, segments.lengths)
+    np.maximum.at(longest, codes, lengths)
     for code, most in _by_code("max_segment_length", max_segment_length, labels, encoding):
         longest[code] = min(most, NO_LIMIT)
         if shortest is not None and most < shortest[code]:

@@ -1,8 +1,6 @@
-"""Labels of y for a batch: one per token."""
+"""What y consists of: labels of tokens one after the other, or a list for each sequence."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -10,53 +8,20 @@ from sklearn.utils import column_or_1d
 from .._data.arrays import offsets_of
 from .._data.checks import short, unmasked
 from .._data.encodings import looks_like_segments
-from .._data.labels import encode_labels, flatten_labels, sorted_labels
+from .._data.labels import flatten_labels, sorted_labels
 
 __all__ = [
     "FIXED",
-    "TokenTargets",
     "check_classes",
     "check_known_labels",
     "leave_out",
-    "read_label_codes",
     "read_labels",
     "read_target_sequences",
-    "read_token_targets",
     "refuse_segments",
 ]
 
 
 FIXED = "the classes, which the first call of partial_fit has fixed"
-
-
-class TokenTargets(NamedTuple):
-    """Training labels, one per token.   N tokens, L labels."""
-
-    codes: np.ndarray  # (N,) int32    label of each token, an index into ``labels``
-    labels: np.ndarray  # (L,)         the labels as in y, sorted
-    as_lists: bool  # y was made of lists, so predictions are lists, too
-
-    @property
-    def labelling(self) -> np.ndarray:
-        """The labels, in the form in which models take them."""
-        return self.codes
-
-    @property
-    def starts(self) -> np.ndarray:
-        """The token at which each label starts; (N,)."""
-        return np.arange(len(self.codes))
-
-    def without_data(self) -> TokenTargets:
-        """Return the labels and the form of y, which later training data must share."""
-        return self._replace(codes=self.codes[:0])
-
-    def check(self, n_labels):
-        """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
-        check_known_labels(self.labels, n_labels)
-        if np.shape(self.codes) != (0,) or not isinstance(self.as_lists, bool):
-            raise ValueError(
-                f"known targets with codes of shape {np.shape(self.codes)}, as_lists={self.as_lists!r:.20}"
-            )
 
 
 def check_known_labels(labels, n_labels):
@@ -74,29 +39,6 @@ def check_classes(classes, at_least=2) -> np.ndarray:
         return sorted_labels(flat, [0, len(flat)], at_least)
     except (TypeError, ValueError) as error:
         raise type(error)(f"classes: {error}") from error
-
-
-def read_token_targets(y, lengths, form, name, kept=None, fixed=None) -> TokenTargets:
-    """Return the training labels of all tokens.
-
-    Parameters
-    ----------
-    y, lengths, form, name
-        As in :func:`read_labels`.
-    kept : ndarray of bool of shape (n_sequences,), or None
-        Sequences that are not left out.
-    fixed : TokenTargets, ndarray of shape (L,), or None
-        Targets of earlier training data, or all possible labels. None stands for the labels of y.
-    """
-    labels, as_lists = read_labels(y, lengths, form, name)
-    labels, offsets = leave_out(labels, lengths, kept)
-    if fixed is None:
-        classes = sorted_labels(labels, offsets)
-    elif isinstance(fixed, TokenTargets):
-        classes, as_lists = fixed.labels, fixed.as_lists
-    else:
-        classes = fixed
-    return TokenTargets(encode_labels(labels, classes, offsets, among=FIXED), classes, as_lists)
 
 
 def leave_out(labels, lengths, kept):
@@ -210,9 +152,3 @@ def _label_sequence(labels, n, what):
             "belongs"
         )
     return labels
-
-
-def read_label_codes(y, lengths, form, name, labels, *, unknown) -> np.ndarray:
-    """Return the label codes (N,) of y for a fitted estimator; ``unknown="ignore"`` codes unknown labels as -1."""
-    flat, _ = read_labels(y, lengths, form, name)
-    return encode_labels(flat, labels, offsets_of(lengths), unknown=unknown)

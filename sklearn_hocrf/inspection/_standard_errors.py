@@ -180,6 +180,11 @@ class _Laplace:
                 f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: give "
                 "them as sample_weight"
             )
+        if estimator._fitted.had_holes:
+            raise ValueError(
+                "standard errors are those of maximum likelihood with all labels, but y had holes in fit: the "
+                "likelihood is not convex then, and X alone does not say what was known"
+            )
         batch, form = read_sequences(estimator, X)
         self.weight = check_sequence_weight(sample_weight, len(batch))
         self.model, self.n_jobs = estimator._build_model(), estimator.n_jobs

@@ -99,4 +99,10 @@ def _make_fold(fitted, split, targets, groups) -> Fold:
 
 def _read(estimator, X, y, weight, fixed=None) -> TrainingData:
     sequences = read_training_sequences(estimator, X, weight)
-    return estimator._read_training_data(y, sequences, fixed)
+    data = estimator._read_training_data(y, sequences, fixed)
+    if data.runs is not None:
+        raise ValueError(
+            "y has holes, with which the likelihood is not convex, but the gradient of the score needs the minimum: "
+            "GridSearchCV with metrics.log_likelihood_scorer takes them"
+        )
+    return data

@@ -1,0 +1,472 @@
+"""Training where some labels are not known: the marginal likelihood, its gradient, and what its maximum is worth."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import oracle
+import pytest
+import segment_oracle
+from cases import random_case, to_batch, to_layout
+from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from test_known import ENCODINGS, LETTERS, hide, hide_tag, random_words, written
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data.masks import Mask
+from sklearn_hocrf._data.segments import BAG, LengthBlock
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
+from sklearn_hocrf._objectives import NegativeLogLikelihood, PartialLikelihood, Problem
+from sklearn_hocrf._validation import read_training_sequences
+from sklearn_hocrf.datasets import make_markov_sequences
+from sklearn_hocrf.inspection import weight_standard_errors
+from sklearn_hocrf.metrics import log_likelihood_scorer
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.training import SGD, Constraints
+
+SEGMENTATIONS = [
+    [(0, 3, "x"), (3, 4, "O"), (4, 6, "y"), (6, 7, "x")],
+    [(0, 1, "y"), (1, 2, "x"), (2, 3, "y"), (3, 4, "O")],
+    [(0, 2, "x"), (2, 4, "y"), (4, 5, "O"), (5, 6, "x")],
+    [(0, 1, "O"), (1, 3, "x"), (3, 4, "O"), (4, 6, "y")],
+    [(0, 2, "y"), (2, 3, "O"), (3, 5, "x"), (5, 6, "O")],
+]
+
+
+def segmented(rng, encoding, share=0.5):
+    """Return sequences, and their segmentations with holes in the last three."""
+    X = [random_words(rng, segments[-1][1]) for segments in SEGMENTATIONS]
+    y = [written(segments, encoding) for segments in SEGMENTATIONS]
+    if encoding == "segments":
+        hidden = [[(u, v, hide(rng, z, ["x", "y"])) for u, v, z in s if rng.random() < share] for s in y[2:]]
+    elif encoding in LETTERS:
+        hidden = [[hide_tag(rng, tag, encoding) for tag in tags] for tags in y[2:]]
+    else:
+        hidden = [[hide(rng, label, ["x", "y", "O"]) for label in labels] for labels in y[2:]]
+    return X, [*y[:2], *hidden]
+
+
+def labelled(rng, n_sequences=8, length=6):
+    """Return sequences, labels that go with their words, and these with holes in all but the first two sequences."""
+    y = [[str(label) for label in rng.choice(list("xyz"), length)] for _ in range(n_sequences)]
+    X = [[["w=" + label if rng.random() < 0.7 else "w=?", "b"] for label in labels] for labels in y]
+    return X, y, [*y[:2], *[[hide(rng, label, ["x", "y", "z"]) for label in labels] for labels in y[2:]]]
+
+
+def with_holes(rng, encoding, **options):
+    """Return an estimator for an encoding, None for chains, and sequences with holes in their labels."""
+    if encoding is None:
+        X, _, y = labelled(rng)
+        return HighOrderCRF(2, **options), X, y
+    X, y = segmented(rng, encoding)
+    return HighOrderSemiCRF(2, encoding=encoding, max_segment_length=LIMITS.get(encoding, 4), **options), X, y
+
+
+LENGTHS = (token_block(BAG, range(2)), LengthBlock("capped", 3))
+LIMITS = {encoding: {"x": 3, "y": 3} for encoding in LETTERS}
+
+
+def problem_of(estimator, X, y, sample_weight=None):
+    data = estimator._read_training_data(y, read_training_sequences(estimator, X, sample_weight))
+    return estimator._build_problem(data)
+
+
+# --- value and gradient -----------------------------------------------------------------------------------------------
+
+
+def fits_all(known, labels):
+    return all(y in allowed for allowed, y in zip(known, labels, strict=True))
+
+
+def test_value_against_the_sum_over_all_labellings():
+    rng = np.random.default_rng(0)
+    for max_order in (0, 1, 2, 3, 4):
+        for _ in range(6):
+            case = random_case(rng, 3, [1, 3, 4, 5], max_order, 6 * (max_order > 0), 1.5, [(0,), (0, max_order)])
+            layout, w = to_layout(case)
+            batch, sets, codes = to_batch(case.sequences, 2), [], []
+            for labels in case.labels:
+                hidden = [{y} if rng.random() < 0.4 else {y, *rng.integers(0, 3, 2).tolist()} for y in labels]
+                sets += hidden
+                codes += [next(iter(known)) if len(known) == 1 else -1 for known in hidden]
+            allowed = np.array([[y in known for y in range(3)] for known in sets])
+            mask = Mask(allowed, np.zeros(len(sets), np.int8))
+            weight = rng.uniform(0.5, 2, len(batch))
+            truth = np.array(codes, np.int32)
+            objective = NegativeLogLikelihood().bind(
+                Problem(CHAIN, layout, batch, truth, sequence_weight=weight, known=mask)
+            )
+            expected, largest = 0.0, 1.0
+            for n, rows in enumerate(case.sequences):
+                known = sets[batch.offsets[n] : batch.offsets[n + 1]]
+                every = oracle.labellings(3, len(rows))
+                log_z = oracle.log_partition(case.model, rows)
+                inside = [oracle.score(case.model, rows, y) for y in every if fits_all(known, y)]
+                expected += weight[n] * (log_z - oracle.log_sum_exp(inside))
+                largest = max(largest, abs(log_z))
+            assert objective.value(w) == pytest.approx(expected, rel=0, abs=1e-12 * largest)
+            assert objective.value_gradient(w)[0] == pytest.approx(expected, rel=0, abs=1e-12 * largest)
+            assert_gradient(objective, w, rng)
+
+
+def assert_gradient(objective, w, rng, n_directions=4, step=1e-5):
+    """Compare the gradient along random directions with central differences."""
+    gradient = objective.value_gradient(w)[1]
+    for _ in range(n_directions):
+        direction = rng.normal(size=len(w))
+        ends = [objective.value_gradient(w + sign * step * direction)[0] for sign in (1, -1)]
+        assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-7)
+
+
+def test_value_against_the_sum_over_all_segmentations():
+    rng = np.random.default_rng(1)
+    for max_order in (0, 1, 2):
+        for repeats in (False, True):
+            longer = [(0, 1), (1, 2), (2, 0), (0, 1, 2)][: 2 * max_order]
+            options = {"longest": (2, 3, math.inf), "repeats": repeats, "patterns": longer}
+            case = random_segment_case(rng, [3, 4, 5], LENGTHS, **options)
+            batch, layout = to_segment_batch(case), to_segment_layout(case)
+            w = to_weights(case, layout)
+            offsets = batch.offsets
+            allowed = rng.random((batch.n_tokens, 3)) < 0.5
+            begins = np.zeros(batch.n_tokens, np.int8)
+            for n, segmentation in enumerate(case.segmentations):  # which agree, so that something does
+                for u, v, y in segmentation:
+                    first = offsets[n] + u
+                    allowed[first : offsets[n] + v, y] = True
+                    begins[first : offsets[n] + v] = [1, *[-1] * (v - u - 1)]
+            begins[rng.random(len(begins)) < 0.6] = 0
+            nothing = to_segments([[] for _ in case.segmentations], offsets)
+            problem = Problem(SEGMENTS, layout, batch, nothing, known=Mask(allowed, begins))
+            objective = NegativeLogLikelihood().bind(problem)
+            expected = 0.0
+            for n, sequence in enumerate(case.sequences):
+                part = slice(offsets[n], offsets[n + 1])
+                scores = segment_oracle.scores(case.model, sequence)
+                inside = [s for y, s in scores.items() if agrees(y, allowed[part], begins[part])]
+                expected += segment_oracle.log_sum_exp(scores.values()) - segment_oracle.log_sum_exp(inside)
+            assert objective.value(w) == pytest.approx(expected, rel=0, abs=1e-11)
+            assert_gradient(objective, w, rng)
+
+
+def agrees(segmentation, allowed, begins):
+    first = {u for u, _, _ in segmentation}
+    has_labels = all(allowed[u:v, y].all() for u, v, y in segmentation)
+    return has_labels and all((t in first) == (flag > 0) for t, flag in enumerate(begins) if flag)
+
+
+@pytest.mark.parametrize("encoding", [None, *ENCODINGS, "iob1"])
+def test_the_objective_is_the_log_likelihood_of_what_is_known(encoding):
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        estimator, X, y = with_holes(rng, encoding, max_iter=2)
+        weight = rng.uniform(0.5, 2, len(X))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            estimator.fit(X, y, weight)
+        w = rng.normal(size=len(estimator._weights))
+        problem = problem_of(estimator, X, y, weight)
+        assert 0 < problem.is_hidden.sum() < len(X)
+        objective = NegativeLogLikelihood().bind(problem)
+        estimator._keep(estimator._fitted._replace(weights=w))
+        assert objective.value(w) == pytest.approx(-weight @ estimator.log_likelihood(X, y), rel=1e-12)
+        assert not objective.is_convex
+        assert_gradient(objective, w, rng, 2)
+
+
+@pytest.mark.parametrize("encoding", [None, "bio", "segments"])
+def test_minibatches_add_up(encoding):
+    rng = np.random.default_rng(3)
+    estimator, X, y = with_holes(rng, encoding)
+    objective = NegativeLogLikelihood().bind(problem_of(estimator, X, y))
+    w = rng.normal(size=objective.n_weights)
+    value, gradient = objective.value_gradient(w)
+    for batch_size in (1, 3, 8):
+        total, sums = 0.0, np.zeros(len(w))
+        for minibatch in objective.minibatches(batch_size, np.random.RandomState(0)):
+            one, derivatives = minibatch.value_gradient(w)
+            total += one
+            np.add.at(sums, minibatch.weights, derivatives)
+        assert total == pytest.approx(value, rel=1e-11)
+        np.testing.assert_allclose(sums, gradient, rtol=1e-9, atol=1e-11)
+    parts = [objective.part(np.array(numbers)).value(w) for numbers in ([0, 2], [1], range(3, len(X)))]
+    assert sum(parts) == pytest.approx(value, rel=1e-11)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", [None, *ENCODINGS])
+def test_expectation_maximisation_never_falls_and_ends_where_direct_training_does(encoding):
+    rng = np.random.default_rng(4)
+    for l1_reg in (0.0, 0.05):
+        for inner_iterations in (1, 5):
+            em = PartialLikelihood("em", inner_iterations)
+            estimator, X, y = with_holes(rng, encoding, objective=em, tol=1e-5, l1_reg=l1_reg)
+            history = estimator.fit(X, y).objective_history_
+            assert (np.diff(history) <= 0).all()
+            assert len(history) > 2
+            direct = estimator.set_params(objective=PartialLikelihood()).fit(X, y).objective_history_
+            assert history[0] == pytest.approx(direct[0], rel=1e-12)  # the fit on what is known
+            assert history[-1] == pytest.approx(direct[-1], rel=1e-4)
+    if encoding is None:
+        newton = estimator.set_params(objective=em, solver="newton-cg", l1_reg=0.0)
+        assert (np.diff(newton.fit(X, y).objective_history_) <= 0).all()
+
+
+@pytest.mark.parametrize("encoding", [None, "bio"])
+@pytest.mark.parametrize("solver", ["sgd", "adagrad"])
+def test_stochastic_solvers_come_near(encoding, solver):
+    estimator, X, y = with_holes(np.random.default_rng(5), encoding, tol=1e-6)
+    exact = estimator.fit(X, y).objective_history_
+    near = estimator.set_params(solver=solver, random_state=0).fit(X, y).objective_history_
+    assert near[-1] == pytest.approx(exact[-1], rel=1e-2)
+    assert near[-1] <= near[0]
+
+
+@pytest.mark.parametrize("encoding", [None, *ENCODINGS])
+def test_without_holes_all_ways_are_one(encoding):
+    """Sets of one label are labels: the fit has the same bits."""
+    rng = np.random.default_rng(6)
+    estimator, X, _ = with_holes(rng, encoding)
+    y = [list("xyzxyz")] * 8 if encoding is None else [written(s, encoding) for s in SEGMENTATIONS]
+    plain = estimator.fit(X, y).coef_.toarray(), estimator.pattern_coef_, estimator.optimality_gap_
+    if encoding == "segments":
+        sets = [[(u, v, {label}) for u, v, label in segments] for segments in y]
+    else:
+        sets = [[frozenset({label}) for label in labels] for labels in y]
+    same = estimator.fit(X, sets).coef_.toarray(), estimator.pattern_coef_, estimator.optimality_gap_
+    partial = estimator.set_params(objective=PartialLikelihood("em")).fit(X, y).coef_.toarray()
+    for one, other in zip(plain, same, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(partial, plain[0])
+    assert estimator.optimality_gap_ < np.inf
+
+
+@pytest.mark.parametrize("encoding", [None, "bio"])
+@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+def test_same_bits_for_any_number_of_threads(encoding, solver):
+    estimator, X, y = with_holes(np.random.default_rng(7), encoding, solver=solver, random_state=0)
+    fits = [estimator.set_params(n_jobs=n).fit(X * 20, y * 20).coef_.toarray() for n in (1, 3)]
+    np.testing.assert_array_equal(*fits)
+
+
+def is_known(label):
+    return label is not None and len(label) == 1  # letters, and sets
+
+
+def known_runs(X, y):
+    """Return sequences cut where labels are not known."""
+    runs_X, runs_y = [], []
+    for tokens, labels in zip(X, y, strict=True):
+        for t, label in enumerate(labels):
+            if is_known(label) and t > 0 and is_known(labels[t - 1]):
+                runs_X[-1].append(tokens[t])
+                runs_y[-1].append(*label)
+            elif is_known(label):
+                runs_X.append([tokens[t]])
+                runs_y.append([*label])
+    return runs_X, runs_y
+
+
+def test_training_starts_from_what_is_known():
+    X, _, y = labelled(np.random.default_rng(8))
+    crf = HighOrderCRF(1).fit(X, y)
+    assert crf.optimality_gap_ == np.inf
+    known = HighOrderCRF(1).fit(*known_runs(X, y))
+    assert known.patterns_ == crf.patterns_  # windows without holes have given them
+    start = [known.pattern_coef_, known.coef_.toarray().ravel()]
+    penalty = 0.5 * sum(float(w @ w) for w in start)
+    assert crf.objective_history_[0] == pytest.approx(penalty - known.log_likelihood(X, y).sum(), rel=1e-9)
+    last = crf.objective_history_[-1]
+    again = crf.set_params(warm_start=True).fit(X, y)
+    assert again.objective_history_[0] == pytest.approx(last, rel=1e-12)
+
+
+def test_labels_hidden_at_random_cost_little():
+    X, y = make_markov_sequences(300, n_labels=4, noise=0.4, random_state=0)
+    rng = np.random.default_rng(9)
+    hidden = [[label if rng.random() < 0.5 else None for label in labels.tolist()] for labels in y]
+    sets = [[label if label is None else {label} for label in labels] for labels in hidden[:200]]
+    runs_X, runs_y = known_runs(X[:200], sets)
+    full, holes, runs = (
+        HighOrderCRF(2).fit(*data) for data in ((X[:200], y[:200]), (X[:200], hidden[:200]), (runs_X, runs_y))
+    )
+    accuracy = [crf.score(X[200:], y[200:]) for crf in (full, holes, runs)]
+    mean = [crf.log_likelihood(X[200:], y[200:]).mean() for crf in (full, holes, runs)]
+    assert accuracy[1] > accuracy[0] - 0.02
+    assert mean[0] - mean[1] < 0.5 * (mean[0] - mean[2])
+
+
+def test_weights_of_sequences_and_of_labels():
+    X, _, y = labelled(np.random.default_rng(10))
+    counts = np.array([1, 2, 0, 1, 3, 1, 0, 1])
+    weighted = HighOrderCRF(1, tol=1e-8).fit(X, y, counts)
+    repeated = HighOrderCRF(1, tol=1e-8).fit(
+        [X[n] for n in np.repeat(range(8), counts)], [y[n] for n in np.repeat(range(8), counts)]
+    )
+    np.testing.assert_allclose(weighted.pattern_coef_, repeated.pattern_coef_, rtol=1e-4, atol=1e-6)
+    y[3] = [None, "x", None, "y", None, {"x", "y"}]
+    y[4] = None
+    of_label = {"x": 5.0, "y": 1.0, "z": 0.5}
+    balanced = HighOrderCRF(1, class_weight=of_label)
+    problem = problem_of(balanced, X, y, counts)
+    assert problem.sequence_weight[2] == pytest.approx(counts[3] * 3.0)  # the mean over what is known
+    assert problem.sequence_weight[3] == counts[4]
+    hides_z = [[label if label in ("x", "y") else {"z", "x"} for label in labels] for labels in y[:2]]
+    with pytest.raises(ValueError, match="class_weight='balanced' needs tokens of each label, .* known to be 'z'"):
+        HighOrderCRF(1, class_weight="balanced").fit(X[:2], hides_z)
+
+
+def test_streams_with_holes():
+    X, _, y = labelled(np.random.default_rng(11))
+    crf = HighOrderCRF(1, solver=SGD(n_sequences=8, random_state=0))
+    for _ in range(30):
+        crf.partial_fit(X[:4], y[:4], classes=list("xyz")).partial_fit(X[4:], y[4:])
+    batch = HighOrderCRF(1).fit(X, y)
+    assert crf.log_likelihood(X, y).sum() == pytest.approx(batch.log_likelihood(X, y).sum(), rel=0.05)
+    crf.partial_fit(X[:2], y[:2])
+    with pytest.raises(ValueError, match="y had holes in fit"):
+        weight_standard_errors(HighOrderCRF(1).fit(X, y), X, [(("x",), "b")])
+    assert pickle.loads(pickle.dumps(crf))._fitted.had_holes
+
+
+# --- what y may be ----------------------------------------------------------------------------------------------------
+
+
+def test_sets_name_labels_that_holes_hide():
+    X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
+    crf = HighOrderCRF(1, patterns="all", unsupported=True).fit(X, [["x", None, {"y", "w"}], ["y", "x"]])
+    assert crf.classes_.tolist() == ["w", "x", "y"]
+    tagged = HighOrderSemiCRF(encoding="bio").fit(X, [["B-x", None, "O"], [{"B-y", "I-y", "O"}, "O"]])
+    assert tagged.segment_labels_.tolist() == ["O", "x", "y"]
+    assert tagged.max_segment_length_ == {"O": 1, "x": 1, "y": 1}
+
+
+def test_patterns_come_from_windows_without_holes():
+    X = [[["a"], ["b"], ["c"]], [["b"], ["a"], ["d"]]]
+    crf = HighOrderCRF(2).fit(X, [["x", None, "y"], ["y", "y", "x"]])
+    assert crf.patterns_ == [("x",), ("y",), ("y", "x"), ("y", "y"), ("y", "y", "x")]
+    assert crf.coef_.toarray()[:, crf.feature_names_in_ == "d"].sum() != 0
+    gap = HighOrderSemiCRF(encoding="segments", max_segment_length=2)
+    gap.fit(X, [[(0, 1, "x"), (2, 3, "x")], [(0, 1, "y"), (1, 3, "x")]])
+    assert ("x", "x") not in gap.patterns_
+    assert ("y", "x") in gap.patterns_
+
+
+def test_lengths_of_segments_are_at_least_those_of_known_pieces():
+    X = [[["a"], ["b"], ["c"], ["d"]], [["b"], ["a"]]]
+    bio = HighOrderSemiCRF(encoding="bio").fit(X, [["O", None, "I-x", "I-x"], ["B-x", "O"]])
+    assert bio.max_segment_length_ == {"O": 1, "x": 3}  # it begins before the third token
+    runs = HighOrderSemiCRF(encoding="runs").fit(X, [["x", "x", None, "y"], ["y", "y"]])
+    assert runs.max_segment_length_ == {"x": 2, "y": 2}
+
+
+@pytest.mark.parametrize("mark", ["-", -100, np.nan])
+def test_marks_of_missing_labels(mark):
+    rng = np.random.default_rng(12)
+    X, _, y = labelled(rng)
+    code = {"x": 1, "y": 2, "z": 3} if mark != "-" else {"x": "x", "y": "y", "z": "z"}
+    plain = [[code[label] if isinstance(label, str) else None for label in labels] for labels in y]
+    marked = [[mark if label is None else label for label in labels] for labels in plain]
+    expected = HighOrderCRF(1).fit(X, plain)
+    found = HighOrderCRF(1, missing_label=mark).fit(X, marked)
+    np.testing.assert_array_equal(found.coef_.toarray(), expected.coef_.toarray())
+    arrays = HighOrderCRF(1, missing_label=mark).fit(X, [np.array(labels) for labels in marked])
+    np.testing.assert_array_equal(arrays.coef_.toarray(), expected.coef_.toarray())
+    table = np.array([[0.0], [1], [2], [0.5]])
+    flat = HighOrderCRF(missing_label=-100).fit(table, np.array([0, 1, -100, 0]))
+    assert flat.classes_.tolist() == [0, 1]
+    grid = HighOrderCRF(missing_label=-100).fit(np.ones((2, 2, 1)), np.array([[0, -100], [1, 0]]))
+    assert grid.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "hinge"}, r"objective=Hinge\(\) needs all labels, but y has holes"),
+        ({"objective": "perceptron"}, r"objective=Perceptron\(\) needs all labels, but y has holes"),
+        (
+            {"objective": "local_feature_matching"},
+            r"LocalFeatureMatching\(\) needs all labels, but y has holes",
+        ),
+        ({"solver": "newton-cg"}, r"solver NewtonCG\(\) needs a convex function, but y has holes"),
+        ({"patterns": "auto"}, "patterns='auto' are searched where all labels are known, but y has holes"),
+        ({"objective": PartialLikelihood("em"), "solver": "sgd"}, "does not go with PartialLikelihood.*'em'"),
+    ],
+)
+def test_what_does_not_take_holes(options, message):
+    X, full, y = labelled(np.random.default_rng(13))
+    for estimator in (HighOrderCRF(**options), HighOrderSemiCRF(**options)):
+        with pytest.raises(ValueError, match=message):
+            estimator.fit(X, y)
+        assert not hasattr(estimator, "classes_")
+
+
+def test_scores_and_searches():
+    X, full, y = labelled(np.random.default_rng(14))
+    crf = HighOrderCRF(1).fit(X, full)
+    with pytest.raises(ValueError, match="y has holes, but the accuracy needs the label of each token"):
+        crf.score(X, y)
+    with pytest.raises(ValueError, match="y has holes, with which the likelihood is not convex"):
+        PenaltySearchCV(crf, cv=2).fit(X, y)
+    search = GridSearchCV(crf, {"sigma_reg": [0.1, 1.0]}, scoring=log_likelihood_scorer, cv=2)
+    assert search.fit(X, y).best_score_ < 0
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([[None] * 3, None], "y says nothing about any label"),
+        ([[{"x", "y"}] * 3, None], "y has holes alone: no token or segment has a known label"),
+        ([["x", set(), "y"], None], r"y has an empty set \(sequence 0, position 1\)"),
+        ([["x", None, "x"], None], "y must have at least 2 distinct labels.*'x'"),
+        ([["x", None, 3], None], r"sortable together, but 3 \(sequence 0, position 2\)"),
+        ([["x", None, float("nan")], None], r"y contains NaN \(sequence 0, position 2\)"),
+    ],
+)
+def test_what_cannot_be_learned_from(y, message):
+    X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
+    with pytest.raises((ValueError, TypeError), match=message):
+        HighOrderCRF().fit(X, y)
+
+
+def test_nothing_agrees():
+    X = [[["a"], ["b"], ["c"], ["d"]]] * 3
+    y = [["B-x", "I-x", "O", "O"], None, ["O", "B-x", "I-x", "I-x"]]
+    short = HighOrderSemiCRF(encoding="bio", max_segment_length=2)
+    with pytest.raises(ValueError, match=r"segment \(1, 4, 'x'\) of sequence 2 of y has 3 tokens, but max_seg"):
+        short.fit(X, y)
+    y[2] = [None, "I-x", "I-x", None]
+    with pytest.raises(ValueError, match="sequence 2: no labelling .* y, max_segment_length and .* none left is 2$"):
+        short.fit(X, y, [1, 0, 1])
+    rules = Constraints(forbid=[("x", "y")], start=["x"])
+    with pytest.raises(ValueError, match="sequence 1: no labelling agrees with y and the constraints; .* left is 0$"):
+        HighOrderCRF(constraints=rules).fit(X[:2], [["x", "z", "y", "x"], [{"y", "z"}, None, "x", None]])
+
+
+def test_a_warning_where_nearly_all_is_missing():
+    X, full, _ = labelled(np.random.default_rng(15), 20, 10)
+    y = [full[0], *[None] * 19]
+    with pytest.warns(UserWarning, match="y says the labels of 10 of 200 tokens only"):
+        HighOrderCRF().fit(X, y)
+
+
+def test_constraints_hold_in_training_with_holes():
+    X, _, _ = labelled(np.random.default_rng(16), 6, 4)
+    y = [list("xyzx"), list("xyyz"), ["x", None, None, "z"], [None, "y", None, None], None, ["x", None, "z", None]]
+    crf = HighOrderCRF(1, constraints=Constraints(forbid=[("z", "z"), ("z", "y")], start=["x", "y"])).fit(X, y)
+    n_tokens = [len(words) for words in X]
+    assert sum(n_tokens) == 24
+    problem = problem_of(crf, X, y)
+    value = NegativeLogLikelihood().bind(problem).value(crf._weights)
+    assert value == pytest.approx(-crf.log_likelihood(X, y).sum(), rel=1e-10)
+    assert all("zz" not in "".join(labels) for labels in crf.predict(X))
+
+
+def test_segments_with_gaps_everywhere_are_no_segments_outside():
+    X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
+    with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill gaps with segments"):
+        HighOrderSemiCRF(encoding="segments", max_segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
