@@ -2,8 +2,8 @@
 
 :class:`HighOrderCRF` gives each token of a sequence a label, :class:`HighOrderSemiCRF` cuts sequences into labelled
 segments. ``feature_extraction`` turns tokens into features, ``pipeline`` has pipelines with all methods of the
-estimators, ``model_selection`` learns penalties, ``metrics`` evaluates predictions, ``inspection`` computes standard
-errors, ``datasets`` reads and generates data.
+estimators, ``model_selection`` learns penalties, ``calibration`` makes probabilities honest, ``metrics`` evaluates
+predictions, ``inspection`` computes standard errors, ``datasets`` reads and generates data.
 """
 
 from importlib import import_module
@@ -17,6 +17,7 @@ __all__ = [
     "HighOrderCRF",
     "HighOrderSemiCRF",
     "__version__",
+    "calibration",
     "datasets",
     "feature_extraction",
     "inspection",
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from . import datasets, feature_extraction, inspection, metrics, model_selection, pipeline, training
+    from . import calibration, datasets, feature_extraction, inspection, metrics, model_selection, pipeline, training
 else:
 
     def __getattr__(name):

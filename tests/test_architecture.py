@@ -48,8 +48,9 @@ MAY_IMPORT = {
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator"},
+    "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator"},
     "pipeline": ESTIMATORS | {"_validation"},
-    "__init__": TOOLS | ESTIMATORS | {"_version", "training", "model_selection", "pipeline"},
+    "__init__": TOOLS | ESTIMATORS | {"_version", "training", "model_selection", "calibration", "pipeline"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
 
@@ -63,7 +64,7 @@ OWNERS = {
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
     "matplotlib": {"model_selection"},  # of the extra "plot": imported when something is drawn
 }
-SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "pipeline"}
+SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "pipeline"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
     "_solvers": {"sklearn.utils.check_random_state"},

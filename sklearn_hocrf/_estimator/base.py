@@ -52,6 +52,7 @@ from .fitting import (
     without_zeros,
 )
 from .known import naming_the_impossible
+from .labelled import LabelledBatch
 from .parameters import PARAMETER_CONSTRAINTS, check_parameters, with_lists, with_mappings
 from .partial_fit import PartialFitMixin
 from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
@@ -967,22 +968,23 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         fitted = self._as_fitted()
         if unknown not in ("raise", "impossible"):
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
-        batch, form = read_sequences(fitted, X)
-        unknown = "raise" if unknown == "raise" else "ignore"
-        model, mask = fitted._build_model(), fitted._mask(batch, form)
+        labelled = fitted._read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
+        return labelled.log_likelihood(fitted._build_model(), fitted.n_jobs)
+
+    def _read_labelled(self, X, y, unknown) -> LabelledBatch:
+        """Return sequences with their labels, which may have holes."""
+        batch, form = read_sequences(self, X)
+        model, mask = self._build_model(), self._mask(batch, form)
         plan = model.plan(batch, mask)
-        if fitted._has_holes(y, batch, form):
-            known = fitted._read_known(y, batch, form, "y", unknown)
+        if self._has_holes(y, batch, form):
+            known = self._read_known(y, batch, form, "y", unknown)
             event = plan.masked(both(mask, known.mask), may_be_impossible=True)
-            score = model.log_partition(batch, fitted.n_jobs, event)
-            score[known.is_impossible] = -np.inf
-        else:
-            truth = fitted._read_truth(y, batch, form, unknown=unknown)
-            score = model.log_score(batch, truth)
-            if mask is not None:
-                score[~_are_possible(mask, batch.offsets, model.label_codes(truth))] = -np.inf
-        difference = score - model.log_partition(batch, fitted.n_jobs, plan)
-        return np.minimum(difference, 0.0)  # rounding errors must not make a probability larger than 1
+            return LabelledBatch(batch, plan, None, event, known.is_impossible)
+        truth = self._read_truth(y, batch, form, unknown=unknown)
+        is_impossible = np.zeros(len(batch), dtype=bool)
+        if mask is not None:
+            is_impossible = ~_are_possible(mask, batch.offsets, model.label_codes(truth))
+        return LabelledBatch(batch, plan, truth, None, is_impossible)
 
     def __sklearn_tags__(self):
         # not a ClassifierMixin: with it GridSearchCV(cv=5) would want one label per sequence (type_of_target)

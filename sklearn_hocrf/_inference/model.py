@@ -177,6 +177,16 @@ class Model(metaclass=ABCMeta):
         self._run_all(plan, n_jobs, lambda: None, log_z)
         return log_z
 
+    def log_partition_and_slope(self, plan: Plan, direction, n_jobs=None) -> tuple[np.ndarray, np.ndarray]:
+        """Return log Z of each sequence and its derivative along a direction of the weights.
+
+        The derivative is the expected score under the direction as weights. One forward pass gives both.
+        """
+        log_z, slope = np.zeros(plan.n_sequences), np.zeros(plan.n_sequences)
+        moving = type(self)(self.layout, SMALL_STEP * np.asarray(direction))
+        self._run_all(plan, n_jobs, lambda: None, log_z, direction=moving, slope=slope)
+        return log_z, slope / SMALL_STEP
+
     @abstractmethod
     def marginals(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
         """Return P(token t has label y); shape (N, n_labels), rows sum to 1."""
@@ -224,10 +234,9 @@ class Model(metaclass=ABCMeta):
         It is log Z minus the expected score, a derivative of log Z. Where the difference is so small that rounding
         errors of the terms would show in it, it is computed again, from the choices at all borders.
         """
-        log_z, slope = np.zeros(len(batch)), np.zeros(len(batch))
-        moving = type(self)(self.layout, SMALL_STEP * np.where(np.isfinite(self.weights), self.weights, 0.0))
-        self._run_all(self.plan(batch, mask), n_jobs, lambda: None, log_z, direction=moving, slope=slope)
-        entropy = log_z - slope / SMALL_STEP
+        finite = np.where(np.isfinite(self.weights), self.weights, 0.0)
+        log_z, slope = self.log_partition_and_slope(self.plan(batch, mask), finite, n_jobs)
+        entropy = log_z - slope
         low = np.flatnonzero(entropy < _LOW_ENTROPY * np.maximum(1.0, np.abs(log_z)))
         if len(low):
             part, again = batch[low], np.zeros(len(low))

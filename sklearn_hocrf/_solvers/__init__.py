@@ -14,6 +14,7 @@ from ._newton import NewtonCG
 from ._owlqn import OWLQN, shortest_subgradient
 from ._perceptron import AveragedPerceptron
 from ._stochastic import SGD, AdaGrad
+from ._zero import zero_of_slope
 
 __all__ = [
     "AdaGrad",
@@ -31,4 +32,5 @@ __all__ = [
     "minimize_in_box",
     "one_blas_thread",
     "shortest_subgradient",
+    "zero_of_slope",
 ]

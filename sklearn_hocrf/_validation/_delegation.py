@@ -6,12 +6,17 @@ No part of ``_validation``'s namespace: importing the estimators takes no time f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["method_of_model"]
+__all__ = ["MethodsOfModel", "method_of_model", "model_and_input", "model_inside"]
 
 
 def method_of_model(estimator: Any, name: str) -> Callable:
@@ -36,12 +41,39 @@ def method_of_model(estimator: Any, name: str) -> Callable:
     AttributeError
         If the model has no such method, in its own words.
     """
+    if isinstance(estimator, FrozenEstimator):
+        return method_of_model(estimator.estimator, name)
     if isinstance(estimator, Pipeline) and not hasattr(Pipeline, name):
         return _through_steps(estimator, name)
-    is_search = hasattr(estimator, "estimator") and hasattr(estimator, "refit")  # any class of searches
-    if is_search and not hasattr(estimator, name):
+    if _is_search(estimator) and not hasattr(estimator, name):
         return _of_best(estimator, name)
     return getattr(estimator, name)
+
+
+def model_inside(estimator: Any) -> Any:
+    """Return the model at the end of pipelines and inside of searches, fitted or not."""
+    if isinstance(estimator, FrozenEstimator):
+        return model_inside(estimator.estimator)
+    if isinstance(estimator, Pipeline):
+        return model_inside(estimator.steps[-1][1]) if estimator.steps else None
+    if _is_search(estimator):
+        return model_inside(getattr(estimator, "best_estimator_", estimator.estimator))
+    return estimator
+
+
+def model_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the model at the end of fitted pipelines and searches, and what it gets of X."""
+    if isinstance(estimator, FrozenEstimator):
+        return model_and_input(estimator.estimator, X)
+    if isinstance(estimator, Pipeline):
+        return model_and_input(estimator.steps[-1][1], _transformed(estimator, X))
+    if _is_search(estimator):
+        return model_and_input(estimator.best_estimator_, X)
+    return estimator, X
+
+
+def _is_search(estimator):
+    return hasattr(estimator, "estimator") and hasattr(estimator, "refit")  # any class of searches
 
 
 def _through_steps(pipeline, name):
@@ -71,3 +103,86 @@ def _of_best(search, name):
         return method(*args, **options)
 
     return of_fitted
+
+
+class MethodsOfModel:
+    """Methods of a meta-estimator that are those of the model inside; to stand before ``BaseEstimator``.
+
+    ``_answering`` is the name of the attribute with the fitted estimator that answers.
+    """
+
+    _answering: ClassVar[str]
+    estimator: Any
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the estimator that answers, or of the model at its end."""
+        if name.startswith("_") or name.endswith("_") or name == "partial_fit" or "estimator" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        answering = self.__dict__.get(self._answering)
+        whole = self.estimator if answering is None else answering
+        final = model_inside(whole)
+        if not callable(getattr(type(final), name, None)) and not callable(getattr(final, name, None)):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        method = method_of_model(whole, name)  # an AttributeError of its own where this model does not have it
+        return self._refusing(name) if answering is None else method
+
+    def _refusing(self, name: str) -> Callable:
+        """Return a method that says why there is nothing yet that answers."""
+
+        def refuse(*_, **__):
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                f"using {name}."
+            )
+
+        return refuse
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Return predictions for X, as the estimator inside does.
+
+        Parameters
+        ----------
+        X, **options : as in :meth:`~sklearn_hocrf.HighOrderCRF.predict`
+
+        Returns
+        -------
+        labels : as in :meth:`~sklearn_hocrf.HighOrderCRF.predict`
+        """
+        return self.__getattr__("predict")(X, **options)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the token accuracy.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in :meth:`~sklearn_hocrf.HighOrderCRF.score`
+
+        Returns
+        -------
+        accuracy : float
+        """
+        return self.__getattr__("score")(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Classes of the estimator inside."""
+        return getattr(self, self._answering).classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features that the estimator inside has seen."""
+        return getattr(self, self._answering).n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the features that the estimator inside has seen."""
+        return getattr(self, self._answering).feature_names_in_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._answering in self.__dict__
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)  # type: ignore[misc]
+        tags.estimator_type, tags.classifier_tags = inner.estimator_type, inner.classifier_tags
+        tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
+        return tags

@@ -3,6 +3,7 @@
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
@@ -11,6 +12,7 @@ __all__ = [
     "Interval",
     "Options",
     "StrOptions",
+    "check_method_params",
     "check_sample_weight",
     "fit_context",
     "get_feature_names",

@@ -5,6 +5,10 @@ labels or from BIO and BIOES tags, or are given as (start, stop, label). Scores 
 scikit-learn's conventions for averages and for divisions by zero. Scores of BIO and BIOES segments equal the scores of
 seqeval. Tags that break the rules are read as in conlleval and in the estimators, unless ``strict=True``.
 
+The probabilities of segments, as ``segment_marginals`` returns them, have :func:`calibration_table`,
+:func:`expected_calibration_error` and :func:`segment_brier_score`; :func:`segment_outcomes` returns what scikit-learn's
+tools for probabilities take.
+
 The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
 
 * ``token_accuracy_scorer``, ``token_f1_scorer`` (macro average), ``sequence_accuracy_scorer``;
@@ -30,6 +34,13 @@ array([1., 1., 1.])
 
 from sklearn.metrics import make_scorer
 
+from ._calibration import (
+    SegmentOutcomes,
+    calibration_table,
+    expected_calibration_error,
+    segment_brier_score,
+    segment_outcomes,
+)
 from ._likelihood import LogLikelihoodScorer
 from ._randomization import RandomizationTest, randomization_test
 from ._reports import segment_classification_report, token_classification_report
@@ -54,14 +65,19 @@ __all__ = [
     "LogLikelihoodScorer",
     "PrecisionRecallF1",
     "RandomizationTest",
+    "SegmentOutcomes",
     "bio_f1_scorer",
     "bioes_f1_scorer",
+    "calibration_table",
+    "expected_calibration_error",
     "extract_segments",
     "log_likelihood_scorer",
     "randomization_test",
+    "segment_brier_score",
     "segment_classification_report",
     "segment_f1_score",
     "segment_f1_scorer",
+    "segment_outcomes",
     "segment_precision_recall_f1",
     "segment_precision_score",
     "segment_precision_scorer",

@@ -29,7 +29,15 @@ from .._data.segments import Segments
 from .._validation import warn_user
 from ._reading import CodedLabels, LabelSequences, code_tokens, code_values, list_sequences
 
-__all__ = ["SegmentTable", "check_encoding", "extract_segments", "read_segments", "segments_of_tokens", "warn_of_bio"]
+__all__ = [
+    "SegmentTable",
+    "check_encoding",
+    "extract_segments",
+    "read_given_segments",
+    "read_segments",
+    "segments_of_tokens",
+    "warn_of_bio",
+]
 
 
 class SegmentTable(NamedTuple):
@@ -108,17 +116,23 @@ def extract_segments(
     >>> extract_segments(tags, encoding="bio", strict=True)
     [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
     """
-    check_encoding(encoding, strict)
-    if encoding == "segments":
-        table = read_segments(y, "y")
-    else:
-        tokens = code_tokens(y, "y")
-        warn_of_bio(tokens.labels, encoding)
-        table = segments_of_tokens(tokens, encoding, strict, "y")
+    table, _ = read_given_segments(y, encoding, strict, "y")
     segments: list[list[tuple[int, int, Any]]] = [[] for _ in range(table.n_sequences)]
     for n, start, stop, label in zip(*(column.tolist() for column in table[:4]), strict=True):
         segments[n].append((start, stop, table.labels[label]))
     return segments
+
+
+def read_given_segments(
+    y: LabelSequences, encoding: str, strict: bool, name: str
+) -> tuple[SegmentTable, np.ndarray | None]:
+    """Read label sequences; return their segments and, if ``y`` says them, the lengths of the sequences."""
+    check_encoding(encoding, strict)
+    if encoding == "segments":
+        return read_segments(y, name), None
+    tokens = code_tokens(y, name)
+    warn_of_bio(tokens.labels, encoding)
+    return segments_of_tokens(tokens, encoding, strict, name), tokens.lengths
 
 
 def warn_of_bio(labels: Iterable[Hashable] | None, encoding: str) -> None:

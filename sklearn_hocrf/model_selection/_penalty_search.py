@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._estimator.base import BaseSequenceLabeler
@@ -24,7 +24,7 @@ from .._persistence import VersionMixin
 from .._settings import check
 from .._solvers import minimize_in_box, one_blas_thread
 from .._validation import check_sequence_weight, warn_user
-from .._validation._delegation import method_of_model
+from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import Interval, fit_context
 from ._fold import FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
@@ -71,7 +71,7 @@ class _Step(NamedTuple):
         return cls(order, dict(zip(keys, values, strict=True)), [FoldStep(*fold) for fold in folds])
 
 
-class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
+class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
     """Learn one ``sigma_reg`` for each group of weights by cross-validation, along exact gradients.
 
     The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
@@ -175,6 +175,7 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
     True
     """
 
+    _answering = "best_estimator_"
     _parameter_constraints: dict = {
         "estimator": [BaseSequenceLabeler, Pipeline],
         "cv": ["cv_object"],
@@ -378,69 +379,17 @@ class PenaltySearchCV(VersionMixin, MetaEstimatorMixin, BaseEstimator):
 
     # --- what the best estimator can do -------------------------------------------------------------------------------
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a method of the best estimator, or of the model at its end."""
-        if name.startswith("_") or name.endswith("_") or name == "partial_fit" or "estimator" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        best = self.__dict__.get("best_estimator_")
-        whole = self.estimator if best is None else best
-        final = whole.steps[-1][1] if isinstance(whole, Pipeline) else whole
-        if not callable(getattr(type(final), name, None)) and not callable(getattr(final, name, None)):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        method = method_of_model(whole, name)  # an AttributeError of its own where this model does not have it
-        return self._not_fitted(name) if best is None else method
-
-    def _not_fitted(self, name: str) -> Callable:
-        def refuse(*_, **__):
+    def _refusing(self, name: str) -> Callable:
+        def refuse(*args, **options):
             if self.__sklearn_is_fitted__():
                 raise AttributeError(f"{name} needs a best estimator, which refit=False does not fit")
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                f"using {name}."
-            )
+            return unfitted(*args, **options)
 
+        unfitted = super()._refusing(name)
         return refuse
-
-    def predict(self, X: Any) -> Any:
-        """Return the predictions of the best estimator for X."""
-        return self.__getattr__("predict")(X)
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the token accuracy of the best estimator.
-
-        Parameters
-        ----------
-        X, y, sample_weight : as in :meth:`~sklearn_hocrf.HighOrderCRF.score`
-
-        Returns
-        -------
-        accuracy : float
-        """
-        return self.__getattr__("score")(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """Classes of the best estimator."""
-        return self.best_estimator_.classes_
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features that the best estimator has seen."""
-        return self.best_estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Names of the features that the best estimator has seen."""
-        return self.best_estimator_.feature_names_in_
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_params_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.estimator_type, tags.classifier_tags = inner.estimator_type, inner.classifier_tags
-        tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
-        return tags
 
 
 def _best_index(steps: list[_Step]) -> int:

@@ -1,0 +1,352 @@
+"""Calibration: probabilities that say how often predictions are right.
+
+:class:`CalibratedSequenceLabeler` finds a temperature for all weights of a model. How good probabilities are, before
+and after, is said by ``calibration_table``, ``expected_calibration_error`` and ``segment_brier_score`` of
+:mod:`sklearn_hocrf.metrics`, and by ``log_likelihood`` of held-out sequences.
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from numbers import Integral
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from ._estimator.base import BaseSequenceLabeler
+from ._estimator.labelled import LabelledBatch
+from ._inference.model import Model
+from ._persistence import VersionMixin
+from ._solvers import zero_of_slope
+from ._validation import check_sequence_weight, warn_user
+from ._validation._delegation import MethodsOfModel, model_and_input, model_inside
+from ._validation._sklearn import HasMethods, StrOptions, check_method_params, fit_context, safe_indexing
+
+__all__ = ["CalibratedSequenceLabeler"]
+
+BOUNDS = 0.01, 100.0  # of temperatures
+PRECISION = 1e-9  # relative, of the temperature
+ROUNDING = 1e-10  # relative to scores, what slopes may be wrong by
+FEWEST = 2  # sequences in each part of a split
+
+
+class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
+    """Calibrate the probabilities of a sequence model by one temperature for all of its weights.
+
+    The weights w of the fitted model become w / T, where T maximises the log-likelihood of held-out sequences. Models
+    with too weak a penalty are too confident, which T > 1 mends; T < 1 mends those with too strong a penalty [1]_. The
+    order of the labellings of a sequence stays, so that :meth:`predict` returns the same labels, unless ``decoding`` of
+    the model goes by probabilities. Whatever else the model says, it says of one distribution over labellings, which
+    constraints restrict as before: marginals of tokens, patterns and segments, samples, entropies and log-likelihoods
+    agree with each other. That would not hold of probabilities that are calibrated token by token.
+
+    Parameters
+    ----------
+    estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or FrozenEstimator
+        The model, or a pipeline or a search such as GridSearchCV around it, which is fitted as it is. A
+        :class:`~sklearn.frozen.FrozenEstimator` has been fitted before: it is not fitted again, and all data serve
+        to calibrate. They should not be its training data, on which models are more confident than they should be on
+        others.
+    method : {"temperature"}, default="temperature"
+        How to calibrate.
+    cv : int, cross-validation generator or iterable, default=5
+        As in :class:`~sklearn.model_selection.GridSearchCV`; an int k stands for ``KFold(k)``. The temperature is that
+        of the models of all splits together, each on its held-out part. Not used for a FrozenEstimator.
+    n_jobs : int or None, default=None
+        Number of splits that are worked on at a time, each in a thread. Results do not depend on it.
+
+    Attributes
+    ----------
+    calibrated_estimator_ : estimator
+        The estimator, fitted to all data, with weights divided by the temperature: a model, pipeline or search like any
+        other. What it says of its training, such as ``n_iter_`` and ``objective_history_``, refers to the weights
+        before.
+    temperature_ : float
+        T, from 0.01 to 100.
+    classes_, n_features_in_, feature_names_in_ : as in :class:`~sklearn_hocrf.HighOrderCRF`
+        If the estimator has them.
+
+    Raises
+    ------
+    ValueError
+        By ``fit``: if the model does not train probabilities, as with ``objective="hinge"``; if a part of a split has
+        fewer than two sequences.
+
+    See Also
+    --------
+    sklearn_hocrf.metrics.calibration_table : How often segments of a given probability are right.
+    sklearn_hocrf.model_selection.PenaltySearchCV : Learns the strengths of penalties by the same criterion.
+    sklearn.calibration.CalibratedClassifierCV : Calibrates classifiers.
+
+    Notes
+    -----
+    The predictions and all other methods of a fitted estimator are available, in a pipeline with the X of the pipeline:
+    ``predict``, ``predict_marginals``, ``log_likelihood``, ``segment_marginals`` and so on.
+
+    The held-out log-likelihood is concave in 1 / T, so the temperature is the zero of its derivative, which is the
+    score of the labels minus the expected score. Held-out sequences are read once; after that, the search takes about
+    ten forward passes over them. Labels with holes make the function concave no longer; the temperature is then that of
+    a maximum near 1.
+
+    There is no ``ensemble`` of the models of the splits, as CalibratedClassifierCV has it. An average of marginals is
+    not that of a distribution which predictions, samples and segments could come from, and an average of distributions
+    over labellings has no single best labelling that could be computed.
+
+    The training parts are smaller than all data, so their models are a little less confident than the final one. More
+    splits make the difference smaller.
+
+    References
+    ----------
+    .. [1] Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", ICML 2017.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+    >>> from sklearn_hocrf.datasets import make_digit_words
+    >>> X, X_test, y, y_test = make_digit_words(random_state=0)
+    >>> X, y = X[:60], y[:60]
+    >>> crf = HighOrderCRF(sigma_reg=10).fit(X, y)  # too weak a penalty
+    >>> calibrated = CalibratedSequenceLabeler(HighOrderCRF(sigma_reg=10), cv=3).fit(X, y)
+    >>> round(calibrated.temperature_, 1)
+    2.8
+    >>> bool(calibrated.log_likelihood(X_test, y_test).sum() > crf.log_likelihood(X_test, y_test).sum())
+    True
+    """
+
+    _answering = "calibrated_estimator_"
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods("fit")],
+        "method": [StrOptions({"temperature"})],
+        "cv": ["cv_object"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(self, estimator: Any, *, method: str = "temperature", cv: Any = 5, n_jobs: int | None = None) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.cv = cv
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=False)  # the estimator inside is not validated yet
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+        """Fit the estimator and find its temperature.
+
+        Parameters
+        ----------
+        X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
+            Or what the first step of a pipeline takes.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence, in training and in the held-out log-likelihood.
+        **params : dict
+            ``groups`` for the splitter; all others go to ``fit`` of the estimator, cut by splits if they have one
+            entry for each sequence. With metadata routing, what the splitter and the estimator request.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For invalid parameters and data.
+
+        Warns
+        -----
+        UserWarning
+            If the temperature lies at a bound, and if held-out sequences are left out, because they have probability 0
+            at any temperature: their labels did not occur in the training part, or the model forbids them.
+        """
+        self._check_estimator()
+        X, y = indexable(X, y)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        weight = check_sequence_weight(sample_weight, len(y))
+        if isinstance(self.estimator, FrozenEstimator):
+            check_is_fitted(self.estimator.estimator)
+            _refuse_few(np.arange(len(y)), weight, "the data to calibrate on have")
+            fitted, held_out = self.estimator.estimator, [_HeldOut.of(self.estimator, X, y, weight)]
+        else:
+            of_splitter, of_fit = self._routed(sample_weight, params)
+            held_out = self._held_out(X, y, weight, of_splitter, of_fit)
+            fitted = clone(self.estimator).fit(X, y, **of_fit)
+        temperature = 1.0 / _inverse_temperature(held_out)
+        self.__dict__.update(calibrated_estimator_=_divided(fitted, temperature), temperature_=temperature)
+        return self
+
+    def _check_estimator(self):
+        model = model_inside(self.estimator)
+        if not isinstance(model, BaseSequenceLabeler):
+            raise TypeError(
+                "estimator must be a HighOrderCRF or HighOrderSemiCRF, or a pipeline or search with one, got "
+                f"{self.estimator!r:.200}"
+            )
+        _check_probabilities(model if isinstance(self.estimator, FrozenEstimator) else clone(model))
+
+    def _routed(self, sample_weight, params) -> tuple[dict, dict]:
+        """Return the options of ``split`` and those of the estimator's ``fit``."""
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
+            return routed.splitter.split, routed.estimator.fit
+        of_splitter = {"groups": params.pop("groups")} if "groups" in params else {}
+        if sample_weight is not None:
+            params[_name_of_weight(self.estimator)] = sample_weight
+        return of_splitter, params
+
+    def _held_out(self, X, y, weight, of_splitter, of_fit) -> list[_HeldOut]:
+        """Return the held-out part of each split, with a model of the training part."""
+        splits = list(check_cv(self.cv, y).split(X, y, **of_splitter))
+        if not splits:
+            raise ValueError(f"cv={self.cv!r} has no splits (left): use a splitter or a list")
+        splits = [tuple(_numbers(part, weight) for part in split) for split in splits]
+        for number, split in enumerate(splits):
+            for name, part in zip(("training", "held-out"), split, strict=True):
+                _refuse_few(part, weight, f"the {name} part of split {number} has")
+
+        def fit_split(train, test):
+            data = safe_indexing(X, train), safe_indexing(y, train)
+            model = clone(self.estimator).fit(*data, **check_method_params(X, of_fit, indices=train))
+            test_weight = None if weight is None else weight[test]
+            return _HeldOut.of(model, safe_indexing(X, test), safe_indexing(y, test), test_weight)
+
+        with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:
+            return list(parallel(delayed(fit_split)(*split) for split in splits))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return what the estimator and the splitter request of metadata routing.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        methods = MethodMapping()
+        for name in ("fit", "predict", "predict_proba", "score"):
+            methods.add(caller=name, callee=name)
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=methods)
+        return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+
+
+# --- held-out sequences -----------------------------------------------------------------------------------------------
+
+
+class _HeldOut(NamedTuple):
+    """Labelled sequences and a model that has not seen them.   n sequences."""
+
+    model: Model
+    labelled: LabelledBatch
+    weight: np.ndarray  # (n,)   0 for sequences that are left out
+    n_impossible: int  # sequences of probability 0, which are left out
+    scale: float  # size of the scores, to compare rounding errors with
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, estimator, X, y, weight) -> _HeldOut:
+        """Read sequences for a fitted estimator."""
+        inner, X = model_and_input(estimator, X)
+        _check_probabilities(inner)
+        fitted = inner._as_fitted()
+        labelled, model = fitted._read_labelled(X, y, unknown="ignore"), fitted._build_model()
+        log_likelihood = labelled.log_likelihood(model, fitted.n_jobs)
+        weight = np.ones(len(log_likelihood)) if weight is None else weight
+        is_impossible = (log_likelihood == -np.inf) & (weight > 0)
+        weight = np.where(is_impossible, 0.0, weight)
+        log_z = model.log_partition(labelled.batch, fitted.n_jobs, labelled.plan)
+        return cls(model, labelled, weight, int(is_impossible.sum()), float(weight @ np.abs(log_z)), fitted.n_jobs)
+
+    def slope(self, factor: float) -> float:
+        """Return the derivative of the log-likelihood by a factor of all weights."""
+        model = type(self.model)(self.model.layout, factor * self.model.weights)
+        slope = self.labelled.slope(model, self.model, self.n_jobs)
+        return float(self.weight @ np.where(self.weight > 0, slope, 0.0))
+
+
+def _inverse_temperature(held_out: list[_HeldOut]) -> float:
+    """Return the factor of all weights at which held-out sequences are most likely."""
+    n_sequences = sum(len(part.weight) for part in held_out)
+    n_impossible = sum(part.n_impossible for part in held_out)
+    if not any(part.weight.any() for part in held_out):
+        raise ValueError(
+            f"all {n_sequences} held-out sequences have probability 0 at any temperature: their labels did not occur "
+            "in training, or the model forbids them"
+        )
+    if n_impossible:
+        warn_user(
+            f"{n_impossible} of {n_sequences} held-out sequences have probability 0 at any temperature, and are left "
+            "out: their labels did not occur in training, or the model forbids them"
+        )
+    bounds = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]
+    flat = ROUNDING * sum(part.scale for part in held_out)
+
+    def slope(factor):
+        return sum(part.slope(factor) for part in held_out)
+
+    factor = zero_of_slope(slope, bounds, flat=flat, tol=PRECISION)
+    if factor in bounds:
+        reason = "the held-out labels have probability 1" if factor > 1 else "the model knows less than chance"
+        warn_user(
+            f"the temperature lies at a bound, {1.0 / factor:g}: the likelihood may grow beyond it, as where {reason}"
+        )
+    return factor
+
+
+# --- estimators -------------------------------------------------------------------------------------------------------
+
+
+def _divided(estimator: Any, temperature: float) -> Any:
+    """Return a fitted estimator with the weights divided, as a copy that shares the rest."""
+    if isinstance(estimator, BaseSequenceLabeler):
+        divided, learned = estimator._as_fitted(), estimator._fitted
+        weights = learned.weights / temperature  # what partial_fit knows of the old ones does not go with them
+        divided._keep(learned._replace(weights=weights, stream=None).checked(divided._layout_class))
+        return divided
+    divided = object.__new__(type(estimator))
+    divided.__dict__ = estimator.__dict__.copy()
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        divided.steps = [*estimator.steps[:-1], (name, _divided(last, temperature))]
+        return divided
+    inner = "estimator" if isinstance(estimator, FrozenEstimator) else "best_estimator_"
+    setattr(divided, inner, _divided(getattr(estimator, inner), temperature))
+    return divided
+
+
+def _check_probabilities(model):
+    try:
+        model._has_probabilities()
+    except AttributeError as error:
+        raise ValueError(f"estimator has no probabilities that could be calibrated: {error}") from None
+
+
+def _name_of_weight(estimator) -> str:
+    """Return the name under which an estimator's ``fit`` takes the weights of sequences."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return f"{name}__{_name_of_weight(last)}"
+    if "sample_weight" in signature(estimator.fit).parameters or not hasattr(estimator, "estimator"):
+        return "sample_weight"
+    return _name_of_weight(estimator.estimator)
+
+
+def _numbers(part: Any, weight: np.ndarray | None) -> np.ndarray:
+    """Return the numbers of the sequences of a part that have positive weight."""
+    part = np.asarray(part)
+    numbers = np.flatnonzero(part) if part.dtype == bool else part
+    return numbers if weight is None else numbers[weight[numbers] > 0]
+
+
+def _refuse_few(part: np.ndarray, weight: np.ndarray | None, what: str) -> None:
+    n_sequences = len(part if weight is None else part[weight[part] > 0])
+    if n_sequences < FEWEST:
+        raise ValueError(f"{what} {n_sequences} sequences of positive weight, but at least {FEWEST} are needed")

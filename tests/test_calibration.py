@@ -1,0 +1,555 @@
+"""The temperature of a model, and measures of how often segments of a given probability are right."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.calibration import CalibrationDisplay, calibration_curve
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import brier_score_loss
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut, PredefinedSplit, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._solvers import zero_of_slope
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.metrics import (
+    LogLikelihoodScorer,
+    calibration_table,
+    expected_calibration_error,
+    extract_segments,
+    segment_brier_score,
+    segment_outcomes,
+)
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.training import Constraints
+
+
+def sentences(seed=0, n=24):
+    """Return words and BIO tags; words say little of tags, so that models with weak penalties learn them by heart."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        tags = ["O"]
+        for _ in range(int(rng.integers(2, 8))):
+            follow = ["O", "B-P", "B-Q"] + ([f"I-{tags[-1][2:]}"] * 3 if tags[-1] != "O" else [])
+            tags.append(str(rng.choice(follow)))
+        X.append([{"w": f"{tag if rng.random() < 0.5 else rng.integers(25)}"} for tag in tags])
+        y.append(tags)
+    return X, y
+
+
+X, Y = sentences()
+NEW, NEW_Y = sentences(1, 40)
+WEAK = HighOrderCRF(sigma_reg=30.0, tol=1e-3)
+WEAK_SEGMENTS = HighOrderSemiCRF(encoding="bio", sigma_reg=30.0, tol=1e-3, max_segment_length=9)
+MODELS = {
+    "chain": WEAK,
+    "order 2": HighOrderCRF(2, sigma_reg=30.0, tol=1e-3),
+    "features of pairs": HighOrderCRF(1, feature_order=1, sigma_reg=30.0, tol=1e-3),
+    "L1": HighOrderCRF(l1_reg=0.1, sigma_reg=30.0, tol=1e-3),
+    "BIO": HighOrderCRF(constraints="bio", sigma_reg=30.0, tol=1e-3),
+    "borders": HighOrderCRF(constraints=Constraints(start=["O"], forbid=[("O", "I-P")]), sigma_reg=30.0, tol=1e-3),
+    "segments": WEAK_SEGMENTS,
+    "constrained segments": clone(WEAK_SEGMENTS).set_params(constraints=Constraints(forbid=[("P", "Q", "O")])),
+}
+SCORER = LogLikelihoodScorer(floor=-10)
+WORDS = [[token["w"] for token in sequence] for sequence in X]
+
+
+def allowed(model, X, Y):
+    """Return the sequences that break no constraint of the model."""
+    if not isinstance(model.constraints, Constraints) or isinstance(model, HighOrderCRF):
+        return X, Y
+    segments = [" ".join(tag[2:] or "O" for tag in tags if tag[0] != "I") for tags in Y]
+    kept = [n for n, labels in enumerate(segments) if "P Q O" not in labels]
+    return [X[n] for n in kept], [Y[n] for n in kept]
+
+
+def divided(model, temperature):
+    """Return a copy of a fitted model with its weights divided."""
+    learned = model._fitted
+    other = pickle.loads(pickle.dumps(model))
+    other._keep(learned._replace(weights=learned.weights / temperature))
+    return other
+
+
+def parts_of(model, X, Y, n_splits):
+    """Yield a fitted model and what it has not seen, for each split."""
+    for train, test in KFold(n_splits).split(X):
+        yield clone(model).fit([X[i] for i in train], [Y[i] for i in train]), [X[i] for i in test], [Y[i] for i in test]
+
+
+def total(model, X, Y, temperature=1.0):
+    return float(divided(model, temperature).log_likelihood(X, Y).sum())
+
+
+# --- the temperature --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_temperature_is_that_of_highest_held_out_likelihood(name):
+    model = MODELS[name]
+    data = allowed(model, X, Y)
+    calibrated = CalibratedSequenceLabeler(model, cv=3).fit(*data)
+    parts = list(parts_of(model, *data, 3))
+    temperature = calibrated.temperature_
+    grid = np.exp(np.linspace(-1, 1, 41)) * temperature
+    totals = [sum(total(*part, t) for part in parts) for t in grid]
+    assert np.argmax(totals) == 20
+    step = 1e-3 * temperature  # the slope by differences, beside what 0.1 % of the temperature changes in it
+    low, middle, high = (sum(total(*part, temperature + move) for part in parts) for move in (-step, 0, step))
+    assert abs(high - low) / 2 < 0.01 * abs(high + low - 2 * middle)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_predictions_stay_and_weights_are_divided(name):
+    model = MODELS[name]
+    data = allowed(model, X, Y)
+    calibrated, plain = CalibratedSequenceLabeler(model, cv=3).fit(*data), clone(model).fit(*data)
+    assert calibrated.predict(NEW) == plain.predict(NEW)
+    inner, temperature = calibrated.calibrated_estimator_, calibrated.temperature_
+    assert type(inner) is type(model)
+    assert inner.patterns_ == plain.patterns_
+    np.testing.assert_allclose(inner.pattern_coef_, plain.pattern_coef_ / temperature, rtol=1e-14)
+    np.testing.assert_allclose(inner.coef_.toarray(), plain.coef_.toarray() / temperature, rtol=1e-14)
+    for rows in calibrated.predict_marginals(NEW):
+        np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-12)
+    one, other = pickle.loads(pickle.dumps(calibrated)), divided(plain, temperature)
+    for ours, theirs in zip(one.predict_marginals(NEW), other.predict_marginals(NEW), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("model", [WEAK, WEAK_SEGMENTS], ids=lambda model: type(model).__name__)
+def test_models_of_weak_and_strong_penalties(model):
+    for sigma, is_overconfident in (30.0, True), (0.05, False):
+        one = clone(model).set_params(sigma_reg=sigma)
+        calibrated = CalibratedSequenceLabeler(one).fit(X, Y)
+        assert (calibrated.temperature_ > 1) == is_overconfident
+        assert calibrated.log_likelihood(NEW, NEW_Y).sum() > one.fit(X, Y).log_likelihood(NEW, NEW_Y).sum() + 10
+
+
+def test_constraints_hold_at_any_temperature():
+    model = MODELS["BIO"]
+    calibrated = CalibratedSequenceLabeler(model, cv=3).fit(X, Y)
+    assert calibrated.log_likelihood(NEW[:2], [["I-P"] + ["O"] * (len(NEW[0]) - 1), NEW_Y[1]])[0] == -np.inf
+    for drawn in calibrated.sample(NEW[:5], 50, random_state=0):
+        for tags in drawn:
+            pairs = zip(["O", *tags], tags, strict=False)
+            assert all(tag[0] != "I" or before[2:] == tag[2:] for before, tag in pairs)
+
+
+def test_answers_belong_to_one_distribution():
+    calibrated = CalibratedSequenceLabeler(WEAK_SEGMENTS, cv=3).fit(X, Y)
+    best = calibrated.predict_nbest(NEW[:3], 3)
+    for n, candidates in enumerate(best):
+        for candidate in candidates:
+            found = calibrated.log_likelihood(NEW[n : n + 1], [candidate.labels])[0]
+            assert found == pytest.approx(candidate.log_probability, abs=1e-9)
+    known = [[None, tags[1], *[None] * (len(tags) - 2)] for tags in NEW_Y[:3]]
+    marginals = calibrated.predict_marginals(NEW[:3])
+    for n, value in enumerate(calibrated.log_likelihood(NEW[:3], known)):
+        column = calibrated.classes_.tolist().index(NEW_Y[n][1])
+        assert np.exp(value) == pytest.approx(marginals[n][1, column], rel=1e-9)
+
+
+def test_one_token_a_sequence_is_multinomial_logistic_regression():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(120, 3))
+    labels = (points[:, 0] + rng.normal(size=120) > 0).astype(int) + (points[:, 1] > 0.5)
+    inner = HighOrderCRF(0, sigma_reg=3.0, tol=1e-9)
+    calibrated = CalibratedSequenceLabeler(inner, cv=4).fit(points, labels)
+    scores = np.zeros((120, 3))
+    for train, test in KFold(4).split(points):
+        scores[test] = np.log(clone(inner).fit(points[train], labels[train]).predict_proba(points[test]))
+
+    def loss(factor):
+        return -log_softmax(scores * factor, axis=1)[np.arange(120), labels].sum()
+
+    best = minimize_scalar(loss, bounds=(0.1, 10), method="bounded", options={"xatol": 1e-8}).x
+    assert 1 / calibrated.temperature_ == pytest.approx(best, rel=1e-6)
+
+
+def test_frozen_estimator_is_kept_and_all_data_calibrate():
+    model = clone(WEAK).fit(X, Y)
+    before = model.coef_.toarray()
+    calibrated = CalibratedSequenceLabeler(FrozenEstimator(model), cv=2).fit(NEW, NEW_Y)
+    found = [total(model, NEW, NEW_Y, calibrated.temperature_ * t) for t in (0.99, 1.0, 1.01)]
+    assert max(found) == found[1]
+    np.testing.assert_array_equal(model.coef_.toarray(), before)
+    np.testing.assert_allclose(calibrated.calibrated_estimator_.coef_.toarray(), before / calibrated.temperature_)
+    assert type(calibrated.calibrated_estimator_) is HighOrderCRF
+
+
+def test_weights_count_as_repetitions():
+    model = FrozenEstimator(clone(WEAK).fit(X, Y))
+    weight = np.arange(len(NEW)) % 3
+    weighted = CalibratedSequenceLabeler(model).fit(NEW, NEW_Y, sample_weight=weight)
+    repeated = np.repeat(np.arange(len(NEW)), weight)
+    plain = CalibratedSequenceLabeler(model).fit([NEW[i] for i in repeated], [NEW_Y[i] for i in repeated])
+    assert weighted.temperature_ == pytest.approx(plain.temperature_, rel=1e-7)
+
+
+@pytest.mark.parametrize("model", [WEAK, WEAK_SEGMENTS], ids=lambda model: type(model).__name__)
+def test_labels_with_holes(model):
+    model = clone(model).fit(X, Y)
+    holes = [[None if t % 3 == 1 else tag for t, tag in enumerate(tags)] for tags in NEW_Y]
+    holes[0] = [None] * len(holes[0])
+    temperature = CalibratedSequenceLabeler(FrozenEstimator(model)).fit(NEW, holes).temperature_
+    found = [total(model, NEW, holes, temperature * t) for t in (0.99, 1.0, 1.01)]
+    assert max(found) == found[1]
+
+
+def test_labels_with_holes_in_training():
+    holes = [[None if t % 3 == 1 else tag for t, tag in enumerate(tags)] for tags in Y]
+    calibrated = CalibratedSequenceLabeler(WEAK, cv=2).fit(X, holes)
+    parts = list(parts_of(WEAK, X, holes, 2))
+    found = [sum(total(*part, calibrated.temperature_ * t) for part in parts) for t in (0.99, 1.0, 1.01)]
+    assert max(found) == found[1]
+
+
+def test_threads_change_no_bit():
+    one, two = (CalibratedSequenceLabeler(WEAK, cv=3, n_jobs=n).fit(X, Y) for n in (1, 2))
+    assert one.temperature_ == two.temperature_
+    np.testing.assert_array_equal(one.calibrated_estimator_.pattern_coef_, two.calibrated_estimator_.pattern_coef_)
+
+
+def test_held_out_sequences_are_read_once(monkeypatch):
+    seen = []
+    read = HighOrderCRF._read_truth
+    monkeypatch.setattr(
+        HighOrderCRF, "_read_truth", lambda self, *args, **rest: seen.append(1) or read(self, *args, **rest)
+    )
+    CalibratedSequenceLabeler(WEAK, cv=3).fit(X, Y)
+    assert len(seen) == 3
+
+
+# --- warnings and errors ----------------------------------------------------------------------------------------------
+
+
+def test_temperature_at_a_bound():
+    certain = FrozenEstimator(HighOrderCRF(sigma_reg=2.0).fit(X[:1] * 3, Y[:1] * 3))
+    with pytest.warns(UserWarning, match="lies at a bound, 0.01: .* probability 1"):
+        assert CalibratedSequenceLabeler(certain).fit(X[:1] * 3, Y[:1] * 3).temperature_ == 0.01
+    model = HighOrderCRF(sigma_reg=2.0).fit([[["a"]], [["b"]]] * 2, [["O"], ["P"]] * 2)
+    with pytest.warns(UserWarning, match="lies at a bound, 100: .* chance"):
+        fitted = CalibratedSequenceLabeler(FrozenEstimator(model)).fit([[["a"]], [["b"]]], [["P"], ["O"]])
+    assert fitted.temperature_ == pytest.approx(100.0)
+
+
+def test_a_model_of_zeros_keeps_its_temperature():
+    model = HighOrderCRF(sigma_reg=1e-9).fit(X, Y)
+    model = divided(model, np.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert CalibratedSequenceLabeler(FrozenEstimator(model)).fit(NEW, NEW_Y).temperature_ == 1.0
+
+
+def test_impossible_sequences_are_left_out():
+    model = FrozenEstimator(clone(WEAK).fit(X, Y))
+    plain = CalibratedSequenceLabeler(model).fit(NEW, NEW_Y)
+    strange = [["Z"] * len(NEW[0]), *NEW_Y]
+    with pytest.warns(UserWarning, match="1 of 41 held-out sequences have probability 0"):
+        other = CalibratedSequenceLabeler(model).fit([NEW[0], *NEW], strange)
+    assert other.temperature_ == pytest.approx(plain.temperature_, rel=1e-7)
+    with pytest.raises(ValueError, match="all 2 held-out sequences have probability 0"):
+        CalibratedSequenceLabeler(model).fit(NEW[:2], [["Z"] * len(sequence) for sequence in NEW[:2]])
+    weight = np.r_[0.0, np.ones(len(NEW))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CalibratedSequenceLabeler(model).fit([NEW[0], *NEW], strange, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("calibrated", "error", "message"),
+    [
+        (CalibratedSequenceLabeler(HighOrderCRF(objective="hinge")), ValueError, "no probabilities .*'hinge'"),
+        (
+            CalibratedSequenceLabeler(
+                make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(objective="perceptron"))
+            ),
+            ValueError,
+            "no probabilities .*'perceptron'",
+        ),
+        (CalibratedSequenceLabeler(KFold(2)), ValueError, "'estimator' parameter"),
+        (CalibratedSequenceLabeler(Pipeline([])), TypeError, "estimator must be a HighOrderCRF"),
+        (CalibratedSequenceLabeler(WEAK, method="isotonic"), ValueError, "'method' parameter"),
+        (CalibratedSequenceLabeler(WEAK, cv=13), ValueError, "held-out part of split 11 has 1 sequences"),
+        (CalibratedSequenceLabeler(WEAK, cv=LeaveOneOut()), ValueError, "held-out part of split 0 has 1 sequences"),
+        (
+            CalibratedSequenceLabeler(WEAK, cv=[([0], range(24))]),
+            ValueError,
+            "training part of split 0 has 1 sequences",
+        ),
+        (CalibratedSequenceLabeler(WEAK, cv=[]), ValueError, "no splits"),
+        (CalibratedSequenceLabeler(FrozenEstimator(WEAK)), NotFittedError, "HighOrderCRF"),
+    ],
+)
+def test_errors(calibrated, error, message):
+    with pytest.raises(error, match=message):
+        calibrated.fit(X, Y)
+    assert not hasattr(calibrated, "temperature_")
+
+
+def test_errors_of_data():
+    calibrated = CalibratedSequenceLabeler(WEAK)
+    with pytest.raises(ValueError, match="y to be passed"):
+        calibrated.fit(X, None)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        calibrated.fit(X, Y[1:])
+    with pytest.raises(ValueError, match="the data to calibrate on have 1 sequences"):
+        CalibratedSequenceLabeler(FrozenEstimator(clone(WEAK).fit(X, Y))).fit(X[:1], Y[:1])
+    with pytest.raises(NotFittedError, match="before using predict_marginals"):
+        calibrated.predict_marginals(X)
+    with pytest.raises(AttributeError, match="no attribute 'decision_function'"):
+        calibrated.decision_function  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'partial_fit'"):
+        calibrated.partial_fit  # noqa: B018
+
+
+# --- the place among other tools --------------------------------------------------------------------------------------
+
+
+def test_pipelines_inside_and_outside():
+    crf = HighOrderCRF(sigma_reg=30.0, tol=1e-3)
+    inside = CalibratedSequenceLabeler(make_pipeline(SequenceFeatureExtractor(), crf), cv=3).fit(WORDS, Y)
+    outside = make_pipeline(SequenceFeatureExtractor(), CalibratedSequenceLabeler(crf, cv=3)).fit(WORDS, Y)
+    plain = CalibratedSequenceLabeler(sklearn_make_pipeline(SequenceFeatureExtractor(), crf), cv=3).fit(WORDS, Y)
+    assert type(inside.calibrated_estimator_) is type(inside.estimator)
+    assert inside.temperature_ == plain.temperature_ > 1
+    assert inside.predict(WORDS) == plain.predict(WORDS) == inside.calibrated_estimator_.predict(WORDS)
+    for fitted in (inside, outside, plain, pickle.loads(pickle.dumps(inside)), pickle.loads(pickle.dumps(outside))):
+        assert fitted.predict_marginals(WORDS)[0].shape == (len(WORDS[0]), 5)
+        assert fitted.log_likelihood(WORDS, Y).shape == (24,)
+        assert fitted.predict_nbest(WORDS[:1], 1)[0][0].labels == fitted.predict(WORDS[:1])[0]
+        assert 0 < fitted.score(WORDS, Y) <= 1
+    known = [["O"] + [None] * (len(words) - 1) for words in WORDS]
+    assert all(tags[0] == "O" for tags in inside.predict(WORDS, known=known))
+
+
+@pytest.mark.filterwarnings("ignore:.* have probability 0")
+def test_searches_inside_and_outside():
+    grid = {"sigma_reg": [0.3, 30.0]}
+    inside = CalibratedSequenceLabeler(GridSearchCV(WEAK, grid, cv=2, scoring=SCORER), cv=2)
+    assert not hasattr(inside, "decision_function")
+    inside.fit(X, Y)
+    search = inside.calibrated_estimator_
+    assert search.best_params_ == {"sigma_reg": 0.3}
+    refitted = HighOrderCRF(sigma_reg=0.3, tol=1e-3).fit(X, Y)
+    np.testing.assert_allclose(search.best_estimator_.pattern_coef_, refitted.pattern_coef_ / inside.temperature_)
+    assert inside.predict(X) == refitted.predict(X)
+    assert len(inside.predict_marginals(X)) == len(X)
+    penalties = CalibratedSequenceLabeler(PenaltySearchCV(WEAK, cv=2, max_steps=2), cv=2).fit(X, Y, groups=None)
+    assert penalties.log_likelihood(NEW, NEW_Y).shape == (40,)
+    grid = {"estimator__sigma_reg": [0.3, 30.0], "cv": [2, 3]}
+    outside = GridSearchCV(CalibratedSequenceLabeler(WEAK), grid, cv=2, scoring=SCORER).fit(X, Y)
+    assert outside.best_estimator_.temperature_ > 0
+    assert outside.predict(X) == outside.best_estimator_.predict(X)
+    scores = cross_val_score(CalibratedSequenceLabeler(WEAK, cv=2), X, Y, cv=2)
+    assert (scores > 0.3).all()
+
+
+def test_clone_and_parameters():
+    calibrated = CalibratedSequenceLabeler(WEAK, cv=3, n_jobs=2).fit(X, Y)
+    other = clone(calibrated)
+    assert not {"temperature_", "classes_"} & set(dir(other))
+    assert other.get_params()["estimator__sigma_reg"] == 30.0
+    assert other.set_params(estimator__sigma_reg=1.0).estimator.sigma_reg == 1.0
+    assert calibrated.classes_.tolist() == ["B-P", "B-Q", "I-P", "I-Q", "O"]
+    assert calibrated.n_features_in_ == len(calibrated.feature_names_in_)
+    loaded = pickle.loads(pickle.dumps(calibrated))
+    assert loaded.temperature_ == calibrated.temperature_
+    np.testing.assert_array_equal(loaded.predict_marginals(NEW)[0], calibrated.predict_marginals(NEW)[0])
+
+
+def test_stream_of_partial_fit_does_not_go_on():
+    model = HighOrderCRF(solver="sgd").partial_fit(X, Y, classes=["B-P", "B-Q", "I-P", "I-Q", "O"])
+    assert model._fitted.stream is not None
+    calibrated = CalibratedSequenceLabeler(FrozenEstimator(model)).fit(NEW, NEW_Y)
+    assert calibrated.calibrated_estimator_._fitted.stream is None
+    calibrated.calibrated_estimator_.partial_fit(X, Y)
+
+
+def test_options_of_fit():
+    groups = np.arange(24) // 4
+    crf = HighOrderCRF(sigma_reg=30.0, tol=1e-3)
+    grouped = CalibratedSequenceLabeler(crf, cv=GroupKFold(3)).fit(X, Y, groups=groups)
+    splits = list(GroupKFold(3).split(X, Y, groups))
+    assert grouped.temperature_ == CalibratedSequenceLabeler(crf, cv=splits).fit(X, Y).temperature_
+    weight = np.random.default_rng(0).random(24) + 0.1
+    pipe = CalibratedSequenceLabeler(make_pipeline(SequenceFeatureExtractor(), crf), cv=3)
+    by_weight = pipe.fit(WORDS, Y, sample_weight=weight).temperature_
+    assert by_weight != clone(pipe).fit(WORDS, Y).temperature_
+    train_test = CalibratedSequenceLabeler(crf, cv=PredefinedSplit(np.arange(24) % 3 - 1)).fit(X, Y)
+    assert train_test.temperature_ > 0
+    with config_context(enable_metadata_routing=True):
+        routed = CalibratedSequenceLabeler(clone(crf), cv=GroupKFold(3)).fit(X, Y, groups=groups)
+        assert routed.temperature_ == grouped.temperature_
+        inner = clone(crf).set_fit_request(sample_weight=True)
+        pipe = CalibratedSequenceLabeler(make_pipeline(SequenceFeatureExtractor(), inner), cv=3)
+        assert pipe.fit(WORDS, Y, sample_weight=weight).temperature_ == by_weight
+        with pytest.raises(TypeError, match="unexpected"):
+            CalibratedSequenceLabeler(clone(crf)).fit(X, Y, nothing=weight)
+
+
+# --- the zero of a slope ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("best", [0.0123, 0.3, 0.5, 1.0, 1.7, 4.0, 99.0])
+def test_zero_of_slope(best):
+    asked = []
+    found = zero_of_slope(lambda x: asked.append(x) or best / x - 1, (0.01, 100.0), flat=0.0, tol=1e-10)
+    assert found == pytest.approx(best, rel=1e-9)
+    assert len(asked) < 20
+    assert 0.01 <= min(asked) <= max(asked) <= 100.0
+
+
+def test_zero_of_slope_at_bounds_and_on_flat_ground():
+    assert zero_of_slope(lambda x: 1.0, (0.01, 100.0), flat=0.0, tol=1e-9) == 100.0
+    assert zero_of_slope(lambda x: -1.0, (0.01, 100.0), flat=0.0, tol=1e-9) == 0.01
+    assert zero_of_slope(lambda x: 0.0, (0.01, 100.0), flat=0.0, tol=1e-9) == 1.0
+    noise = iter([1.0, 1e-3, -1e-9, 1e-10, -1e-9, 1e-9, -1e-10, 1e-9])
+    assert zero_of_slope(lambda x: next(noise), (0.01, 100.0), flat=1e-8, tol=1e-9) == 100.0
+
+
+# --- measures of calibration ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def segmented():
+    """Return tags, their segments, and all segments of some probability."""
+    probable = clone(WEAK_SEGMENTS).fit(X, Y).segment_marginals(NEW, threshold=0.01)
+    return NEW_Y, extract_segments(NEW_Y, encoding="bio"), probable
+
+
+def test_outcomes_of_segments(segmented):
+    tags, segments, probable = segmented
+    is_right, probability = segment_outcomes(tags, probable, encoding="bio")
+    expected = [
+        tuple(one)[:3] in true for true, found in zip(segments, probable, strict=True) for one in found.tolist()
+    ]
+    assert is_right.dtype == bool
+    assert is_right.tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+    np.testing.assert_array_equal(probability, np.concatenate([found["probability"] for found in probable]))
+    for y_true, encoding in (segments, "segments"), (tags, "bio"):
+        for y_pred in probable, [found.tolist() for found in probable]:
+            for ours, theirs in zip(
+                segment_outcomes(y_true, y_pred, encoding=encoding), (is_right, probability), strict=True
+            ):
+                np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("n_bins", [1, 5, 17])
+def test_table_is_that_of_scikit_learn(segmented, strategy, n_bins):
+    tags, _, probable = segmented
+    table = calibration_table(tags, probable, n_bins, strategy=strategy, encoding="bio")
+    is_right, probability = segment_outcomes(tags, probable, encoding="bio")
+    fraction, mean = calibration_curve(is_right, probability, n_bins=n_bins, strategy=strategy)
+    full = table[table["n_segments"] > 0]
+    np.testing.assert_allclose(full["fraction_right"], fraction)
+    np.testing.assert_allclose(full["mean_probability"], mean)
+    assert table["n_segments"].sum() == len(probability)
+    assert len(table) == n_bins
+    error = expected_calibration_error(tags, probable, n_bins, strategy=strategy, encoding="bio")
+    assert error == pytest.approx(full["n_segments"] @ np.abs(mean - fraction) / len(probability))
+    assert segment_brier_score(tags, probable, encoding="bio") == pytest.approx(brier_score_loss(is_right, probability))
+
+
+def test_display_of_scikit_learn(segmented):
+    pytest.importorskip("matplotlib").use("Agg")
+    tags, _, probable = segmented
+    display = CalibrationDisplay.from_predictions(*segment_outcomes(tags, probable, encoding="bio"), n_bins=5)
+    table = calibration_table(tags, probable, 5, encoding="bio")
+    np.testing.assert_allclose(display.prob_true, table["fraction_right"][table["n_segments"] > 0])
+
+
+def test_perfect_and_worthless_probabilities():
+    truth = [[(0, 2, "a"), (3, 4, "b")], []]
+    perfect = [[(0, 2, "a", 1.0), (3, 4, "b", 1), (3, 4, "a", 0.0)], []]
+    worthless = [[(0, 1, "a", 1.0)], [(0, 5, "b", 1.0)]]
+    for y_pred, value in (perfect, 0.0), (worthless, 1.0):
+        assert expected_calibration_error(truth, y_pred, encoding="segments") == value
+        assert segment_brier_score(truth, y_pred, encoding="segments") == value
+    halves = [[(0, 2, "a", 0.5), (3, 5, "b", 0.5)], []]
+    table = calibration_table(truth, halves, 4, strategy="quantile", encoding="segments")
+    assert table.tolist() == [(0.5, 0.5, 2, 0.5, 0.5)]
+    table = calibration_table(truth, halves, 4, encoding="segments")
+    assert table["n_segments"].tolist() == [0, 2, 0, 0]  # a bin has its upper end
+    assert np.isnan(table["fraction_right"]).tolist() == [True, False, True, True]
+
+
+def test_labels_of_any_kind():
+    outcomes = segment_outcomes([[3, 3, 4]], [[(0, 2, 3, 0.25), (2, 3, np.int64(4), np.float32(0.5))]])
+    assert outcomes.is_right.tolist() == [True, True]
+    assert segment_outcomes([["é", "é"]], [np.array([(0, 2, "é", 1.0)], SEGMENT)]).is_right.tolist() == [True]
+    assert segment_outcomes([], []).is_right.shape == (0,)
+
+
+SEGMENT = [("start", int), ("stop", int), ("label", "U1"), ("probability", float)]
+
+
+@pytest.mark.parametrize(
+    ("y_pred", "error", "message"),
+    [
+        ([[]], ValueError, "y_true has 2 sequences, but y_pred has 1"),
+        ([[(0, 1, "a", 1.5)], []], ValueError, r"probability 1.5 of y_pred \(sequence 0, position 0\) is not in"),
+        ([[], [(0, 1, "a", -0.1)]], ValueError, r"probability -0.1 of y_pred \(sequence 1, position 0\) is not in"),
+        ([[(0, 1, "a", np.nan)], []], ValueError, "nan.* is not in"),
+        ([[(0, 1, "a", "1")], []], TypeError, "probability '1' .* is no number"),
+        ([[(0, 1, "a")], []], TypeError, "is no segment with a probability"),
+        (
+            [[(0, 1, "a", 0.5), (0, 4, "b", 0.5)], []],
+            ValueError,
+            r"\(0, 4, 'b'\) \(sequence 0, position 1\), but .* 3 tokens",
+        ),
+        ([[(1, 1, "a", 0.5)], []], ValueError, "0 <= start < stop must hold"),
+        ([[(0.5, 1, "a", 0.5)], []], TypeError, "must be integers"),
+        ([[(0, 1, "a", 0.5), (0, 1, "a", 0.25)], []], ValueError, r"twice \(sequence 0, position 1\)"),
+        ([["aaa"], []], TypeError, "is no segment with a probability"),
+        ("ab", TypeError, "must be a list of sequences of segments"),
+        (
+            [np.zeros(1, [("start", int), ("stop", int), ("label", "U1")]), []],
+            TypeError,
+            "lacks the field 'probability'",
+        ),
+        ([[], []], ValueError, "no segments"),
+    ],
+)
+def test_misuse_of_measures(y_pred, error, message):
+    for measure in calibration_table, expected_calibration_error, segment_brier_score:
+        with pytest.raises(error, match=message) as caught:
+            measure([["a", "a", "b"], ["b"]], y_pred)
+        assert len(str(caught.value)) < 250
+
+
+def test_parameters_of_measures():
+    y_true, y_pred = [["a"]], [[(0, 1, "a", 0.5)]]
+    for n_bins in 0, 2.5, True, "ten":
+        with pytest.raises(ValueError, match="n_bins must be an integer"):
+            calibration_table(y_true, y_pred, n_bins)
+    with pytest.raises(ValueError, match="strategy must be"):
+        expected_calibration_error(y_true, y_pred, strategy="equal")
+    with pytest.raises(ValueError, match="encoding must be one of"):
+        segment_brier_score(y_true, y_pred, encoding="BIO")
+    with pytest.warns(UserWarning, match="look like BIO tags"):
+        segment_outcomes([["B-P", "I-P"]], [[(0, 2, "P", 0.5)]])
+
+
+def test_temperature_lowers_the_calibration_error():
+    calibrated = CalibratedSequenceLabeler(WEAK_SEGMENTS).fit(X, Y)
+    before, after = (
+        expected_calibration_error(NEW_Y, model.segment_marginals(NEW), encoding="bio")
+        for model in (clone(WEAK_SEGMENTS).fit(X, Y), calibrated)
+    )
+    assert after < before / 2
