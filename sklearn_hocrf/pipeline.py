@@ -25,9 +25,9 @@ class SequencePipeline(Pipeline):
     """A scikit-learn pipeline that also has the methods which only our estimators have.
 
     These are ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``,
-    ``segment_marginals``, ``predict_nbest``, ``sample``, ``entropy`` and all others that answer questions about X. X goes through the other steps first; what else
-    is given goes to the last step as it is, and the result is that of the last step. A method is there only if the last
-    step has it. A search as last step answers by its best estimator.
+    ``segment_marginals``, ``predict_nbest``, ``sample``, ``entropy`` and all others that answer questions about X. X
+    goes through the other steps first; what else is given goes to the last step as it is, and the result is that of the
+    last step. A method is there only if the last step has it. A search as last step answers by its best estimator.
 
     Everything else is as in :class:`~sklearn.pipeline.Pipeline`. Slices such as ``pipe[:-1]``, clones, and the
     ``best_estimator_`` of a search over such a pipeline are again of this class.

@@ -71,7 +71,7 @@ class Said(NamedTuple):
     """What y says of tokens, or of segments, each distinct thing once.   D distinct things."""
 
     things: list  # of length D: a label, a frozenset of labels, or None for anything
-    index: np.ndarray  # which of them is said of each token, int64
+    numbers: np.ndarray  # which of them is said of each token, int64
     offsets: np.ndarray  # (n_sequences + 1,)
     what: str  # what messages call y
 
@@ -81,7 +81,7 @@ class Said(NamedTuple):
 
     def where(self, thing) -> str:
         """Return the name of the first position of which a thing is said."""
-        return position_name(self.offsets, int(np.argmax(self.index == thing)))
+        return position_name(self.offsets, int(np.argmax(self.numbers == thing)))
 
 
 class Holes(NamedTuple):
@@ -213,7 +213,7 @@ def all_labels(said: Said, name_of=None, at_least=2) -> np.ndarray:
     # what is not known takes a label that occurs, so that all others have their positions in messages
     first = [members[0] if members else of_any for members in labels]
     others = [label for members in labels for label in members[1:]]
-    shown = [first[i] for i in said.index.tolist()]
+    shown = [first[i] for i in said.numbers.tolist()]
     if not others:
         return sorted_labels(shown, said.offsets, at_least)
     sorted_labels(shown, said.offsets, at_least=1)
@@ -245,8 +245,8 @@ def read_known_tokens(y, lengths, form, name, reader: Reader, what) -> Known:
 def known_of_tokens(said: Said, reader: Reader) -> Known:
     """Return what is known of tokens of which so much is said."""
     allowed = _allowed(said, reader)
-    mask = Mask(allowed[said.index], np.zeros(len(said.index), np.int8))
-    return _known(mask, said.index, said.offsets, ~allowed.any(axis=1))
+    mask = Mask(allowed[said.numbers], np.zeros(len(said.numbers), np.int8))
+    return _known(mask, said.numbers, said.offsets, ~allowed.any(axis=1))
 
 
 def _allowed(said, reader) -> np.ndarray:
@@ -290,13 +290,16 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encodin
     if encoding == "segments":
         numbers, said = listed_segments(y, lengths, name, reader.missing, what)
         return known_of_lists(numbers, said, offsets_of(lengths), reader)
-    if form != "table":
-        refuse_segments(y, lengths, name, encoding, what)
-    labels, _ = read_labels(y, lengths, form, name, what)
-    said = what_is_said(labels, offsets_of(lengths), reader.missing, what)
-    if encoding == "runs":
-        return known_of_runs(said, reader)
-    return known_of_tags(said, reader, encoding, longest, shortest)
+    try:
+        labels, _ = read_labels(y, lengths, form, name, what)
+        said = what_is_said(labels, offsets_of(lengths), reader.missing, what)
+        if encoding == "runs":
+            return known_of_runs(said, reader)
+        return known_of_tags(said, reader, encoding, longest, shortest)
+    except (TypeError, ValueError):
+        if form != "table":
+            refuse_segments(y, lengths, name, encoding, what)
+        raise
 
 
 def have_segment_holes(y, lengths, form, name, missing, encoding) -> bool:
@@ -385,7 +388,7 @@ def known_of_lists(numbers, said: Said, offsets, reader: Reader) -> Known:
     start, stop = start + offsets[sequence], stop + offsets[sequence]
     begins, allowed = np.zeros(n_tokens + 1, np.int8), np.ones((n_tokens, len(reader.labels)), bool)
     tokens = joined_ranges(start, stop)
-    thing, of_thing = np.repeat(said.index, stop - start), _allowed(said, reader)
+    thing, of_thing = np.repeat(said.numbers, stop - start), _allowed(said, reader)
     begins[tokens] = -1
     begins[start] = begins[stop] = 1  # at the end of a sequence, the next one begins
     allowed[tokens] = of_thing[thing]
@@ -415,7 +418,7 @@ class _Shapes(NamedTuple):
         prefix, label = tag
         goes_on_from = before is None or any(t in before for t in ((B, label), (I, label)))
         goes_on_to = after is None or any(t in after for t in ((I, label), (E, label)))
-        begins = (False,) if prefix in (I, E) and goes_on_from else (True,)
+        begins: tuple = (False,) if prefix in (I, E) and goes_on_from else (True,)
         if self.encoding == "iob1" and prefix == I and goes_on_from and _may_differ(before, label):
             begins = (False, True)  # an I begins a segment after another label
         ends: tuple = (True,)
@@ -469,7 +472,7 @@ def known_of_tags(said: Said, reader: Reader, encoding, longest, shortest=None) 
     for i, of_thing in enumerate(tags):
         if of_thing is not None:
             tags[i] = [tag for tag in of_thing if reader.code(tag[1], said, i) >= 0]
-    triples, first, inverse = _triples(said)
+    triples, inverse = _triples(said)
     allowed, flags = np.ones((len(triples), len(names)), bool), np.zeros((len(triples), 2), np.int8)
     shapes, neighbours = _Shapes(encoding, possible), [*tags, []]  # the last one for the border
     for i, (before, here, after) in enumerate(triples.tolist()):
@@ -477,7 +480,7 @@ def known_of_tags(said: Said, reader: Reader, encoding, longest, shortest=None) 
             continue
         conditions = shapes.conditions(tags[here], neighbours[before], neighbours[after])
         if conditions is None:
-            raise ValueError(_no_mask(said, int(first[i])))
+            raise ValueError(_no_mask(said, int(np.argmax(inverse == i))))
         allowed[i] = [label in conditions[0] for label in names]
         flags[i] = conditions[1:]
     begins = flags[inverse, 0]
@@ -486,7 +489,7 @@ def known_of_tags(said: Said, reader: Reader, encoding, longest, shortest=None) 
     after = np.flatnonzero(goes_on[1:]) + 1
     begins[after] = np.where(begins[after] == 0, flags[inverse[after - 1], 1], begins[after])
     impossible = np.array([t is not None and not t for t in tags], dtype=bool)
-    return _known(Mask(allowed[inverse], begins), said.index, said.offsets, impossible)
+    return _known(Mask(allowed[inverse], begins), said.numbers, said.offsets, impossible)
 
 
 def _tags_of(said, i, encoding):
@@ -527,23 +530,27 @@ def _shapes_of(label, shortest, longest) -> frozenset:
 
 
 def _triples(said):
-    """Return what is said before, at and after tokens, each triple once, the first token of each, and its number.
+    """Return what is said before, at and after tokens, each triple once, and the number of each token's triple.
 
     The number after the last thing stands for the border of a sequence.
     """
-    border, index = len(said.things), said.index
-    before, after = np.append(border, index[:-1])[: len(index)], np.append(index[1:], border)[: len(index)]
-    starts = said.offsets[:-1][np.diff(said.offsets) > 0]
-    before[starts] = border
-    after[said.offsets[1:][np.diff(said.offsets) > 0] - 1] = border
-    key = (before * (border + 1) + index) * (border + 1) + after
-    keys, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    triples = np.stack([keys // (border + 1) ** 2, keys // (border + 1) % (border + 1), keys % (border + 1)], axis=1)
-    return triples, first, inverse
+    border, here = len(said.things), said.numbers
+    before, after = np.append(border, here[:-1])[: len(here)], np.append(here[1:], border)[: len(here)]
+    has_tokens = np.diff(said.offsets) > 0
+    before[said.offsets[:-1][has_tokens]] = border
+    after[said.offsets[1:][has_tokens] - 1] = border
+    base = border + 1
+    key = (before * base + here) * base + after
+    if base**3 <= len(key):
+        is_there = np.bincount(key, minlength=base**3) > 0
+        keys, inverse = np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[key]
+    else:
+        keys, inverse = np.unique(key, return_inverse=True)
+    return np.stack([keys // base**2, keys // base % base, keys % base], axis=1), inverse
 
 
 def _no_mask(said, token):
-    thing = said.things[said.index[token]]
+    thing = said.things[said.numbers[token]]
     return (
         f"{said.what} has the set {short(set(thing))} ({position_name(said.offsets, token)}): a segment of some of its "
         "labels begins or ends there and one of others does not, which is not supported. Leave the others out, or give "

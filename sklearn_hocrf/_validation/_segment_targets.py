@@ -187,9 +187,9 @@ def read_segment_targets(
     repeats = encoding != "runs" or singles
     if singles and reading.known is None:
         segments = segments_of_tokens(np.repeat(segments.codes, segments.lengths), _offsets(lengths, kept))
-    elif singles:
-        codes = reading.codes
-        segments, _, _ = segments_between(codes, np.ones(len(codes), np.int8), _offsets(lengths, kept))
+    elif singles and reading.known is not None:
+        begins = np.ones(len(reading.known.begins), np.int8)
+        segments, _, _ = segments_between(reading.codes, begins, _offsets(lengths, kept))
     # with segments of one token, BIO tags are meant as labels of tokens
     if reading.like_bio and not (singles and max_segment_length is not None):
         warn_user('the labels look like BIO tags: encoding="bio"?')
@@ -273,8 +273,8 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
     numbers, said = listed_segments(y, lengths, name, holes.missing, "y")
     if kept is not None:
         remain = kept[numbers[:, 0]]
-        numbers, index = numbers[remain], said.index[remain]
-        said = said._replace(index=index, offsets=offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths))))
+        numbers, chosen = numbers[remain], said.numbers[remain]
+        said = said._replace(numbers=chosen, offsets=offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths))))
     labels = all_labels(said, at_least=1) if labels is None else labels
     offsets = _offsets(lengths, kept)
     known = known_of_lists(numbers, said, offsets, Reader(labels, holes.missing, among=FIXED))

@@ -86,7 +86,7 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, holes: Hol
         classes = sorted_labels(labels, offsets) if said is None else all_labels(said)
     if said is None:
         return TokenTargets(encode_labels(labels, classes, offsets, among=FIXED), classes, as_lists)
-    known = known_of_tokens(said, Reader(classes, holes.missing, among=FIXED))
+    known = known_of_tokens(said, Reader(classes, among=FIXED))
     codes = known.codes
     return TokenTargets(codes, classes, as_lists, known.mask if (codes < 0).any() else None)
 
