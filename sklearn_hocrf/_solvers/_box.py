@@ -48,8 +48,8 @@ def minimize_in_box(
         Number of evaluations after which no other step is begun.
     tol : float
         Stop when ``PATIENCE`` evaluations in a row lower the function by less than this share of it. One alone may be a
-        step that is too long; where values are not exact, more of them look for what is not there. Stop at once where
-        the gradient at the best point promises less of the next one. A convex function keeps no more than that.
+        step that is too long; where values are not exact, more of them look for what is not there. The second one is
+        left out if the gradient at the best point promises less of it: a convex function keeps no more than that.
     """
     if not len(start):
         function(start)
@@ -58,7 +58,7 @@ def minimize_in_box(
 
     def scaled(x):
         nonlocal scale, best, in_vain, n_left
-        if n_left == 0 or in_vain == PATIENCE or (best is not None and best.promise(x) < tol * abs(best.value)):
+        if n_left == 0 or in_vain == PATIENCE or (in_vain and best.promise(x) < tol * abs(best.value)):
             raise StopIteration
         value, gradient = function(x)
         n_left -= 1

@@ -102,7 +102,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         Greatest number of penalties tried, for each order.
     tol : float, default=1e-3
         Tolerance of training in the last steps; the first ones train less precisely. The search stops when two
-        steps in a row gain less than half of this share of the score, or when the next one promises less.
+        steps in a row gain less than half of this share of the score, or the second one would by the gradient.
     refit : bool, default=True
         Whether to fit the estimator with the best penalties to all data.
     n_jobs : int or None, default=None
