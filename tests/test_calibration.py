@@ -401,6 +401,25 @@ def test_options_of_fit():
             CalibratedSequenceLabeler(clone(crf)).fit(X, Y, nothing=weight)
 
 
+def test_known_labels_are_routed():
+    known = [["O"] + [None] * (len(words) - 1) for words in WORDS]
+    calibrated = CalibratedSequenceLabeler(clone(WEAK), cv=3)
+    plain = make_pipeline(SequenceFeatureExtractor(), calibrated).fit(WORDS, Y).predict(WORDS, known=known)
+    assert {tags[0] for tags in plain} == {"O"}
+    with config_context(enable_metadata_routing=True):
+        calibrated = CalibratedSequenceLabeler(clone(WEAK).set_predict_request(known=True), cv=3)
+        assert make_pipeline(SequenceFeatureExtractor(), calibrated).fit(WORDS, Y).predict(WORDS, known=known) == plain
+
+
+def test_files_of_skops():
+    skops = pytest.importorskip("skops.io", reason="skops is absent")
+    calibrated = CalibratedSequenceLabeler(WEAK, cv=2).fit(X, Y)
+    data = skops.dumps(calibrated)
+    restored = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    assert restored.temperature_ == calibrated.temperature_
+    np.testing.assert_array_equal(restored.log_likelihood(NEW, NEW_Y), calibrated.log_likelihood(NEW, NEW_Y))
+
+
 # --- the zero of a slope ----------------------------------------------------------------------------------------------
 
 

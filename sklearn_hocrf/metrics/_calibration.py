@@ -235,7 +235,7 @@ def segment_brier_score(
     return float(np.mean((probability - is_right) ** 2))
 
 
-def _outcomes(y_true, y_pred, encoding, strict) -> SegmentOutcomes:
+def _outcomes(y_true: LabelSequences, y_pred: LabelSequences, encoding: str, strict: bool) -> SegmentOutcomes:
     outcomes = segment_outcomes(y_true, y_pred, encoding=encoding, strict=strict)
     if not len(outcomes.is_right):
         raise ValueError("y_pred has no segments, so nothing can be said of their probabilities")
@@ -264,7 +264,7 @@ def _table(outcomes: SegmentOutcomes, n_bins: int, strategy: str) -> np.ndarray:
 # --- segments with probabilities --------------------------------------------------------------------------------------
 
 
-def _read_predicted(y_pred, lengths, n_sequences) -> list[tuple]:
+def _read_predicted(y_pred: LabelSequences, lengths: np.ndarray | None, n_sequences: int) -> list[tuple]:
     """Return (sequence, start, stop, label, probability) of each segment; ``lengths`` may be None."""
     sequences = list_sequences(y_pred, "y_pred", "segments")
     refuse_other_number(n_sequences, len(sequences))
@@ -301,7 +301,7 @@ def _read_segment(segment: Any, where: str, length: int | None) -> tuple:
     probability = segment[3]
     if not isinstance(probability, Real):
         raise TypeError(f"the probability {short(probability)} of y_pred ({where}) is no number")
-    if not 0 <= probability <= 1:
+    if not 0 <= float(probability) <= 1:
         raise ValueError(f"the probability {short(probability)} of y_pred ({where}) is not in [0, 1]")
     if length is not None and stop > length:
         raise ValueError(
