@@ -100,7 +100,7 @@ def test_samples(questions, seed, strength):
     possible = [{z: strength * s for z, s in scores.items()} for scores in possible]
     n_drawn = 2000
     codes, lengths = model.draw(batch, n_drawn, seed, mask=mask)
-    drawn = [labellings_of(model, batch, *pair) for pair in zip(codes, lengths, strict=True)]
+    drawn = [labellings_of(model, batch, *pair) for pair in zip(codes.T, lengths.T, strict=True)]
     for s, scores in enumerate(possible):
         counts: dict = {}
         for labellings in drawn:

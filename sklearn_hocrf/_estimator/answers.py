@@ -158,7 +158,7 @@ class AnswersMixin:
         fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
         batch, form = read_sequences(fitted, X)
         model, mask = fitted._build_model(), fitted._mask(batch, form, known)
-        drawn = zip(*model.draw(batch, n_samples, seed, fitted.n_jobs, mask), strict=True)
+        drawn = zip(*(table.T for table in model.draw(batch, n_samples, seed, fitted.n_jobs, mask)), strict=True)
         samples = [fitted._as_predicted(model.labelling(batch, *pair), batch) for pair in drawn]
         return [list(labellings) for labellings in zip(*samples, strict=True)]
 

@@ -60,7 +60,7 @@ class Samples(Receiver):
     def receive(self, backward, tile, weight):
         sequences = _sequences(backward.plan, tile, weight)
         rng = np.random.default_rng([self.seed, int(sequences.max()), int(backward.is_log)])
-        uniform = rng.random((int(tile.rows[-1]) * sequences.shape[1], len(self.codes)))
+        uniform = rng.random((int(tile.rows[-1]) * sequences.shape[1], self.codes.shape[1]))
         structure = backward.weighted_arcs, backward.index, tile, sequences
         choices.draw_labellings(*structure, backward.continuations(tile), uniform, self.codes, self.lengths)
 

@@ -192,6 +192,7 @@ class ChainModel(Model):
     """A high-order CRF with numbers in it; its labellings are label codes of the tokens, of shape (N,), int32."""
 
     plan_class, pass_class, decode_pass_class = ChainPlan, ChainPass, ChainDecodePass
+    has_lengths = False
     lowest_log = chain.LOWEST_LOG
 
     def marginals(self, batch, n_jobs=None, mask=None):

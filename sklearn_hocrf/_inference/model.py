@@ -63,6 +63,7 @@ class Model(metaclass=ABCMeta):
     plan_class: ClassVar[type[Plan]]
     pass_class: ClassVar[type[MarginalPass]]
     decode_pass_class: ClassVar[type[DecodePass]]
+    has_lengths: ClassVar[bool]  # whether labellings are made of segments
     lowest_log: ClassVar[float]  # smallest score of an arc, beside the greatest, that kernels can scale
 
     def __init__(self, layout: Any, weights, dense_table=None, schedule: Schedule | None = None) -> None:
@@ -222,11 +223,12 @@ class Model(metaclass=ABCMeta):
         return best
 
     def draw(self, batch: SequenceBatch, n_drawn, seed, n_jobs=None, mask=None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw labellings; return codes and lengths as of :class:`BestLabellings`."""
-        drawn = BestLabellings.empty(n_drawn, batch)
-        log_z = np.zeros(len(batch))
-        self._run_all(self._whole_plan(batch, mask), n_jobs, lambda: Samples(drawn.codes, drawn.lengths, seed), log_z)
-        return drawn.codes, drawn.lengths
+        """Draw labellings; return their codes and, of segments, lengths: as in :class:`BestLabellings`, transposed."""
+        codes = np.zeros((batch.n_tokens, n_drawn), np.int32)
+        lengths = np.ones(codes.shape if self.has_lengths else (0, n_drawn), np.int32)
+        plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
+        self._run_all(plan, n_jobs, lambda: Samples(codes, lengths, seed), log_z)
+        return codes, lengths
 
     def entropy(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
         """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).

@@ -252,6 +252,7 @@ class SegmentModel(Model):
     """A high-order semi-Markov CRF with numbers in it; its labellings are :class:`Segments`."""
 
     plan_class, pass_class, decode_pass_class = SegmentPlan, SegmentPass, SegmentDecodePass
+    has_lengths = True
     lowest_log = segment.LOWEST_LOG
 
     def marginals(self, batch, n_jobs=None, mask=None):

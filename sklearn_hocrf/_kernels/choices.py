@@ -54,6 +54,14 @@ class Choices(NamedTuple):
     target: np.ndarray  # (K,) int32   state at the next border
 
 
+class Known(NamedTuple):
+    """What is known of the choices at the borders of a sequence.   T tokens."""
+
+    label: np.ndarray  # (T, P) int32   of the best choice, -1 where it is not known
+    length: np.ndarray  # (T, P) int32
+    gap: np.ndarray  # (T, P)   between the scores of the best choice and the second best
+
+
 class Deviations(NamedTuple):
     """Labellings to follow: each leaves another one at some place for a choice that is not its best.   M of them."""
 
@@ -64,7 +72,19 @@ class Deviations(NamedTuple):
     length: np.ndarray  # (M,) int32
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+class Search(NamedTuple):
+    """A labelling that is being followed.   n wanted, T tokens."""
+
+    found: int  # its number
+    n_pending: int  # deviations that wait; it is the one behind them
+    codes: np.ndarray  # (n, T) int32
+    lengths: np.ndarray  # (n, T) int32
+    choices: Choices
+    known: Known
+    pending: Deviations
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def empty_choices(weighted_arcs, index):
     """Return memory for the choices at a border."""
     size = weighted_arcs.n_labels
@@ -73,21 +93,20 @@ def empty_choices(weighted_arcs, index):
     return Choices(np.empty(size), np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def place_of(tile, block, lane):
     return Place(block, lane, tile.rows[block], tile.length[block, lane])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def arcs_of(weighted_arcs, lattice, state):
-    """Return the arc that a state uses for each label."""
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def meet(weighted_arcs, lattice, state):
+    """Look up the arcs that a state uses, unless it has been met before."""
     if not lattice.met[state]:
         resolve(weighted_arcs, np.int64(state), lattice.arcs[state])
         lattice.met[state] = True
-    return lattice.arcs[state]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def list_choices(weighted_arcs, index, lattice, place, position, state, choices):
     """Write the possible choices at a border, and return how many there are."""
     if index is None:
@@ -95,13 +114,14 @@ def list_choices(weighted_arcs, index, lattice, place, position, state, choices)
     return _list_segments(weighted_arcs, index, lattice, place, position, state, choices)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _list_labels(weighted_arcs, lattice, place, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     row, lane, n_choices = place.row + position, place.lane, 0
-    arcs, after = arcs_of(weighted_arcs, lattice, state), (row + place.block + 1) * n_states
+    after = (row + place.block + 1) * n_states
+    meet(weighted_arcs, lattice, state)
     for label in range(weighted_arcs.n_labels):
-        arc = arcs[label]
+        arc = lattice.arcs[state, label]
         target, varying = weighted_arcs.arc_target[arc], weighted_arcs.arc_varying[arc]
         score = weighted_arcs.arc_score[arc] + lattice.scores[row * lattice.width + label, lane]
         if varying >= 0:
@@ -114,13 +134,13 @@ def _list_labels(weighted_arcs, lattice, place, position, state, choices):
     return n_choices
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _list_segments(weighted_arcs, index, lattice, place, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     row, lane, n_choices = place.row + position, place.lane, 0
-    arcs = arcs_of(weighted_arcs, lattice, state)
+    meet(weighted_arcs, lattice, state)
     for label in range(weighted_arcs.n_labels):
-        arc = arcs[label]
+        arc = lattice.arcs[state, label]
         border = weighted_arcs.arc_score[arc]
         target, varying = weighted_arcs.arc_target[arc], weighted_arcs.arc_varying[arc]
         if varying >= 0:
@@ -150,8 +170,10 @@ def best_labellings(weighted_arcs, index, tile, sequences, lattice, codes, lengt
     codes, lengths : (n, N) int32   out: labels of tokens, and lengths of the segments that start with them, or 0
     regret : (n, S)   out: how far each is from the best; where there are fewer labellings, the rest is not written
     """
-    n_wanted = len(codes)
-    choices = empty_choices(weighted_arcs, index)
+    n_wanted, n_states, longest = len(codes), len(weighted_arcs.fail), tile.length.max()
+    known = Known(
+        np.empty((longest, n_states), np.int32), np.empty((longest, n_states), np.int32), np.empty((longest, n_states))
+    )
     pending = Deviations(
         np.empty(n_wanted),
         np.empty(n_wanted, np.int32),
@@ -159,6 +181,7 @@ def best_labellings(weighted_arcs, index, tile, sequences, lattice, codes, lengt
         np.empty(n_wanted, np.int32),
         np.empty(n_wanted, np.int32),
     )
+    choices = empty_choices(weighted_arcs, index)
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):
             sequence = sequences[block, lane]
@@ -166,56 +189,76 @@ def best_labellings(weighted_arcs, index, tile, sequences, lattice, codes, lengt
                 continue
             place, first = place_of(tile, block, lane), tile.first_token[block, lane]
             own_codes, own_lengths = codes[:, first : first + place.length], lengths[:, first : first + place.length]
-            n_pending = _push(pending, 0, n_wanted, 0.0, -1, -1, 0, 0)
+            known.label[: place.length] = -1
+            pending.regret[0], pending.parent[0], pending.position[0] = 0.0, -1, -1
+            n_pending = 1
             for found in range(n_wanted):
                 if n_pending == 0:
                     break
                 n_pending -= 1
                 _move_best_to_end(pending, n_pending)
                 regret[found, sequence] = pending.regret[n_pending]
-                n_pending = _follow(
-                    weighted_arcs, index, lattice, place, found, own_codes, own_lengths, choices, pending, n_pending
-                )
+                search = Search(found, n_pending, own_codes, own_lengths, choices, known, pending)
+                n_pending = _follow(weighted_arcs, index, lattice, place, search)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _follow(weighted_arcs, index, lattice, place, found, codes, lengths, choices, pending, n_pending):
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _follow(weighted_arcs, index, lattice, place, search):
     """Write the labelling of the deviation behind the pending ones, and add the deviations from it.
 
-    Only as many are kept as labellings are still wanted: each is one, and its regret is final.
+    Only as many are kept as labellings are still wanted: each is one, and its regret is final. Return how many there
+    are.
     """
-    parent, departure = pending.parent[n_pending], pending.position[n_pending]
-    left_label, left_length, regret = pending.label[n_pending], pending.length[n_pending], pending.regret[n_pending]
-    wanted, state, position = len(codes) - found - 1, 0, 0
+    codes, lengths, choices, known, pending = search.codes, search.lengths, search.choices, search.known, search.pending
+    found, n_pending, wanted = search.found, search.n_pending, len(codes) - search.found - 1
+    parent, departure, regret = pending.parent[n_pending], pending.position[n_pending], pending.regret[n_pending]
+    label, length = pending.label[n_pending], pending.length[n_pending]
+    state, position = 0, 0
+    while position < departure:  # as the labelling that is left
+        codes[found, position], lengths[found, position] = codes[parent, position], lengths[parent, position]
+        if lengths[parent, position] > 0:
+            state = weighted_arcs.arc_target[lattice.arcs[state, codes[parent, position]]]
+        position += 1
+    if departure >= 0:
+        state = weighted_arcs.arc_target[lattice.arcs[state, label]]
+        _write_segment(codes, lengths, found, position, label, length)
+        position += length
     limit = _limit(pending, n_pending, wanted)
     while position < place.length:
-        if position < departure:
-            label, length = codes[parent, position], lengths[parent, position]
-            state = weighted_arcs.arc_target[arcs_of(weighted_arcs, lattice, state)[label]]
-        elif position == departure:
-            label, length = left_label, left_length
-            state = weighted_arcs.arc_target[arcs_of(weighted_arcs, lattice, state)[label]]
-        else:
+        if known.label[position, state] < 0 or regret + known.gap[position, state] < limit:
             n_choices = list_choices(weighted_arcs, index, lattice, place, position, state, choices)
             best = 0
             for number in range(1, n_choices):
                 if choices.score[number] > choices.score[best]:
                     best = number
+            gap = np.inf
             for number in range(n_choices):
-                change = regret + (choices.score[best] - choices.score[number])
-                if number != best and change < limit:
-                    other, other_length = choices.label[number], choices.length[number]
-                    n_pending = _push(pending, n_pending, wanted, change, found, position, other, other_length)
-                    limit = _limit(pending, n_pending, wanted)
-            label, length, state = choices.label[best], choices.length[best], choices.target[best]
-        codes[found, position : position + length] = label
-        lengths[found, position : position + length] = 0
-        lengths[found, position] = length
-        position += length
+                loss = choices.score[best] - choices.score[number]
+                if number != best:
+                    gap = min(gap, loss)
+                    if regret + loss < limit:
+                        other, other_length = choices.label[number], choices.length[number]
+                        _push(pending, n_pending, wanted, regret + loss, found, position, other, other_length)
+                        n_pending = min(n_pending + 1, wanted)
+                        limit = _limit(pending, n_pending, wanted)
+            known.label[position, state], known.length[position, state] = choices.label[best], choices.length[best]
+            known.gap[position, state] = gap
+        next_label, next_length = known.label[position, state], known.length[position, state]
+        _write_segment(codes, lengths, found, position, next_label, next_length)
+        state = weighted_arcs.arc_target[lattice.arcs[state, next_label]]
+        position += next_length
     return n_pending
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _write_segment(codes, lengths, number, position, label, length):
+    """Write a segment, or a token's label, to a labelling."""
+    for token in range(position, position + length):
+        codes[number, token], lengths[number, token] = label, 0
+    lengths[number, position] = length
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _limit(pending, n_pending, wanted):
     """Return the regret from which on a deviation is not wanted."""
     if n_pending < wanted:
@@ -223,7 +266,7 @@ def _limit(pending, n_pending, wanted):
     return pending.regret[_worst(pending, n_pending)] if wanted > 0 else -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _worst(pending, n_pending):
     worst = 0
     for number in range(1, n_pending):
@@ -232,13 +275,12 @@ def _worst(pending, n_pending):
     return worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _push(pending, n_pending, wanted, regret, parent, position, label, length):
-    """Add a deviation, in the place of the worst one if there are as many as wanted; return how many there are."""
+    """Add a deviation, in the place of the worst one if there are as many as wanted."""
     slot = n_pending if n_pending < wanted else _worst(pending, n_pending)
     pending.regret[slot], pending.parent[slot], pending.position[slot] = regret, parent, position
     pending.label[slot], pending.length[slot] = label, length
-    return min(n_pending + 1, wanted)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -258,7 +300,7 @@ def _move_best_to_end(pending, last):
     pending.length[best], pending.length[last] = pending.length[last], pending.length[best]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def weigh(choices, n_choices):
     """Turn the scores of choices into weights, exp(score - highest); return what entropy and probabilities need.
 
@@ -284,41 +326,48 @@ def draw_labellings(weighted_arcs, index, tile, sequences, lattice, uniform, cod
     """Draw n labellings of each sequence.
 
     sequences : (B, W) int64   -1 for lanes that are left out        lattice : ``Lattice``   beta of all continuations
-    uniform : (R * W, n)   random numbers in [0, 1)        codes, lengths : (n, N) int32   out
+    uniform : (R * W, n)   random numbers in [0, 1)
+    codes, lengths : (N, n) int32   out; lengths only of segments
     """
     n_drawn, n_lanes = uniform.shape[1], sequences.shape[1]
     choices, drawn = empty_choices(weighted_arcs, index), _empty_draws(weighted_arcs, index, n_drawn)
-    position = np.empty(n_drawn, np.int64)
+    state, position, row_of_state = drawn.state, drawn.position, drawn.row_of_state
     for block in range(len(tile.length)):
         for lane in range(n_lanes):
             if sequences[block, lane] < 0:
                 continue
             place, first = place_of(tile, block, lane), tile.first_token[block, lane]
-            position[:] = 0
-            drawn.state[:] = 0
+            position[:], state[:] = 0, 0
             for at in range(place.length):
-                numbers = uniform[(place.row + at) * n_lanes + lane]
+                n_rows, numbers = 0, (place.row + at) * n_lanes + lane
                 for sample in range(n_drawn):
                     if position[sample] == at:
-                        row = _row_of(weighted_arcs, index, lattice, place, at, drawn.state[sample], choices, drawn)
-                        number = _search(drawn.sums[row], drawn.count[row], numbers[sample])
-                        length = drawn.length[row, number]
-                        codes[sample, first + at : first + at + length] = drawn.label[row, number]
-                        lengths[sample, first + at : first + at + length] = 0
-                        lengths[sample, first + at] = length
-                        drawn.state[sample] = drawn.target[row, number]
-                        position[sample] = at + length
-                for row in range(drawn.n_rows[0]):
-                    drawn.row_of_state[drawn.state_of_row[row]] = -1
-                drawn.n_rows[0] = 0
+                        row = row_of_state[state[sample]]
+                        if row < 0:  # the first sample in this state
+                            row, current = n_rows, state[sample]
+                            row_of_state[current], drawn.state_of_row[row] = row, current
+                            n_choices = list_choices(weighted_arcs, index, lattice, place, at, current, choices)
+                            _add_up(choices, n_choices, drawn, row)
+                            n_rows += 1
+                        number = _search(drawn.sums, row, drawn.count[row], uniform[numbers, sample])
+                        label, length = drawn.label[row, number], drawn.length[row, number]
+                        if index is None:
+                            codes[first + at, sample] = label
+                        else:
+                            for token in range(first + at, first + at + length):
+                                codes[token, sample], lengths[token, sample] = label, 0
+                            lengths[first + at, sample] = length
+                        state[sample], position[sample] = drawn.target[row, number], at + length
+                for row in range(n_rows):
+                    row_of_state[drawn.state_of_row[row]] = -1
 
 
 class Draws(NamedTuple):
     """The choices in all states that samples are in at one position.   n samples, M states."""
 
     state: np.ndarray  # (n,) int64   of each sample
+    position: np.ndarray  # (n,) int64
     row_of_state: np.ndarray  # (P,) int64   -1 for states where no sample is
-    n_rows: np.ndarray  # (1,) int64
     state_of_row: np.ndarray  # (M,) int64
     count: np.ndarray  # (M,) int64   choices of each row
     sums: np.ndarray  # (M, K)   sums of the first weights
@@ -333,8 +382,8 @@ def _empty_draws(weighted_arcs, index, n_drawn):
     n_rows = min(n_drawn, n_states)
     return Draws(
         np.empty(n_drawn, np.int64),
+        np.empty(n_drawn, np.int64),
         np.full(n_states, -1),
-        np.zeros(1, np.int64),
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.int64),
         np.empty((n_rows, most)),
@@ -344,33 +393,35 @@ def _empty_draws(weighted_arcs, index, n_drawn):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _row_of(weighted_arcs, index, lattice, place, position, state, choices, drawn):
-    """Return the row of the choices in a state, which the first sample there fills."""
-    row = drawn.row_of_state[state]
-    if row >= 0:
-        return row
-    row = drawn.n_rows[0]
-    drawn.n_rows[0] += 1
-    drawn.row_of_state[state], drawn.state_of_row[row] = row, state
-    n_choices, total = list_choices(weighted_arcs, index, lattice, place, position, state, choices), 0.0
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _add_up(choices, n_choices, drawn, row):
+    """Write the choices in a state to a row, a most probable one first, with the sums of the first weights."""
     weigh(choices, n_choices)
+    total, top = 1.0, 0
     for number in range(n_choices):
-        total += choices.score[number]
-        drawn.sums[row, number], drawn.label[row, number] = total, choices.label[number]
-        drawn.length[row, number], drawn.target[row, number] = choices.length[number], choices.target[number]
+        if choices.score[number] > choices.score[top]:
+            top = number
+    drawn.sums[row, 0], drawn.label[row, 0] = total, choices.label[top]
+    drawn.length[row, 0], drawn.target[row, 0] = choices.length[top], choices.target[top]
+    place = 1
+    for number in range(n_choices):
+        if number != top:
+            total += choices.score[number]
+            drawn.sums[row, place], drawn.label[row, place] = total, choices.label[number]
+            drawn.length[row, place], drawn.target[row, place] = choices.length[number], choices.target[number]
+            place += 1
     drawn.count[row] = n_choices
-    return row
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _search(sums, n_choices, uniform):
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _search(sums, row, n_choices, uniform):
     """Return the first choice whose sum exceeds a random part of the total."""
-    sought = uniform * sums[n_choices - 1]
-    low, high = 0, n_choices - 1
+    sought, low, high = uniform * sums[row, n_choices - 1], 0, n_choices - 1
+    if sums[row, 0] > sought:  # mostly
+        high = 0
     while low < high:
         middle = (low + high) // 2
-        if sums[middle] > sought:
+        if sums[row, middle] > sought:
             high = middle
         else:
             low = middle + 1

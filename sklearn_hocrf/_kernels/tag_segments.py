@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from .choices import arcs_of, empty_choices, list_choices, place_of, weigh
+from .choices import empty_choices, list_choices, place_of, weigh
 
 CHOICES_SOURCE = "115a0a793295e220"
 
@@ -67,11 +67,11 @@ def _begin(weighted_arcs, lattice, tags, states, position, code, flow):
     for state in range(len(flow)):
         mass, last = states.mass[position, state], weighted_arcs.state_label[state]
         if mass > 0.0:
-            arcs, row = arcs_of(weighted_arcs, lattice, state), states.row[position, state]
+            row = states.row[position, state]
             for label in range(weighted_arcs.n_labels):
                 begins = tags.segment_label[label] == code and (last < 0 or not tags.goes_on[last, label])
                 if begins:
-                    flow[weighted_arcs.arc_target[arcs[label]]] += mass * states.probability[row, label]
+                    flow[weighted_arcs.arc_target[lattice.arcs[state, label]]] += mass * states.probability[row, label]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -85,12 +85,12 @@ def _go_on(weighted_arcs, lattice, tags, states, position, flow, onward):
         if position == len(states.row):
             ended += flow[state]
             continue
-        arcs, row = arcs_of(weighted_arcs, lattice, state), states.row[position, state]
+        row = states.row[position, state]
         last = weighted_arcs.state_label[state]
         for label in range(weighted_arcs.n_labels):
             part = flow[state] * states.probability[row, label]
             if tags.goes_on[last, label]:
-                onward[weighted_arcs.arc_target[arcs[label]]] += part
+                onward[weighted_arcs.arc_target[lattice.arcs[state, label]]] += part
                 left += part
             else:
                 ended += part
