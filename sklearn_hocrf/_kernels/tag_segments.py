@@ -15,7 +15,7 @@ import numpy as np
 from ._jit import njit
 from .choices import empty_choices, list_choices, place_of, weigh
 
-CHOICES_SOURCE = "115a0a793295e220"
+CHOICES_SOURCE = "32ff67098f5f606c"
 
 
 class Tags(NamedTuple):

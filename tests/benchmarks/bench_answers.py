@@ -171,7 +171,7 @@ def measure_quality(names, max_iter):
 
 
 def measure_references():
-    """Print how many errors remain when one label of each reference is known: of a random word, or of an uncertain one."""
+    """Print how many errors remain when one label of each reference is known."""
     data = bench_bibliography.load_references()
     features = bench_bibliography.segment_features()
     crf = fit(bench_bibliography.segment_model(2), features.fit_transform(data.X, data.y), data.y)
