@@ -19,17 +19,17 @@ import common
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import expected_calibration_error, extract_segments
 from sklearn_hocrf.training import SegmentDecoding
 
 FILES = [("conll2002", name) for name in ("esp.train.gz", "esp.testa.gz", "esp.testb.gz")]
-LONGEST = 1000  # tokens: one training "sentence" of 1238 tokens is dropped
+LONGEST = 1000  # tokens: one training "sentence" of 1238 tokens is dropped, and one that begins with an I
 THRESHOLDS = (0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
@@ -43,6 +43,8 @@ class Names:
 
     def __init__(self, n_sentences=None):
         train, dev, test = (self.read(parts) for parts in FILES)
+        train = zip(*((x, tags) for x, tags in zip(*train, strict=True) if not illegal([tags])), strict=True)
+        train = [list(part) for part in train]
         extractor = SequenceFeatureExtractor(bench_chunking.TEMPLATES, fields=["w", "p"], padding="drop")
         self.X, self.y = extractor.fit_transform(train[0][:n_sentences]), train[1][:n_sentences]
         self.X_dev, self.y_dev = extractor.transform(dev[0]), dev[1]
@@ -101,9 +103,8 @@ def measure_speed(names, rounds):
         [lambda c=c: fit(c, names.X, names.y) for c in trainings], max(rounds // 2, 2), time.process_time
     )
     ratios = seconds[:, 1] / seconds[:, 0]
-    print(
-        f"training, constraints / without: {np.median(ratios):.2f} [{ratios.min():.2f} {ratios.max():.2f}], to reach 1.3"
-    )
+    spread = f"{np.median(ratios):.2f} [{ratios.min():.2f} {ratios.max():.2f}]"
+    print(f"training, constraints / without: {spread}, to reach 1.3")
 
 
 # ------------------------------------------------------------------------------------------------------------- quality
