@@ -12,7 +12,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
 
-SEEDS = range(40)
+SEEDS = range(12)
 FAMILIES = pytest.mark.parametrize("questions", [chain_questions, segment_questions])
 
 
@@ -91,7 +91,7 @@ def exact_entropy(scores):
 
 @FAMILIES
 @pytest.mark.parametrize("strength", [1.0, 20.0])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(5))
 def test_samples(questions, seed, strength):
     model, batch, mask, possible = feasible(*questions(seed))
     if not len(batch):
@@ -238,6 +238,7 @@ def test_through_a_pipeline():
     assert np.array_equal(pipe.entropy(raw), pipe[-1].entropy(features))
 
 
+@pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_all_scores_equal_in_linear_time():
     """Ten labellings of 1,000 tokens that all have the same score."""
     crf = HighOrderCRF(max_order=1, max_iter=0).fit([[["x"]] * 4], [["a", "b", "a", "c"]])

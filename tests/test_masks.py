@@ -11,7 +11,7 @@ from segment_cases import from_segments
 from sklearn_hocrf._data.masks import Mask, both
 from sklearn_hocrf._inference.passes import MarginalPass
 
-SEEDS = range(40)
+SEEDS = range(12)
 
 
 def check_log_partition(model, batch, mask, possible):
@@ -96,7 +96,7 @@ def test_threads_do_not_change_bits(questions):
 
 
 def test_impossible_sequences_are_named():
-    model, batch, mask, possible = next(q for q in map(chain_questions, SEEDS) if not all(q[3]))
+    model, batch, mask, possible = next(q for q in map(chain_questions, range(40)) if not all(q[3]))
     first = next(s for s, scores in enumerate(possible) if not scores)
     with pytest.raises(ValueError, match=f"sequence {first}: the model forbids every labelling"):
         model.marginals(batch, mask=mask)
