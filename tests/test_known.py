@@ -359,9 +359,10 @@ def test_what_is_no_knowledge_of_segments(encoding, known, message):
     rng = np.random.default_rng(10)
     estimator = random_segments(rng, encoding)
     X = [random_words(rng, 2), random_words(rng, 4)]
-    for method in (estimator.predict, estimator.predict_segments, estimator.segment_marginals):
+    methods = ("predict", "predict_segments", "segment_marginals", "predict_nbest", "sample", "entropy")
+    for method in methods:
         with pytest.raises(ValueError, match=message):
-            method(X, known=[None, known])
+            getattr(estimator, method)(X, known=[None, known])
 
 
 def test_same_bits_for_any_number_of_threads():

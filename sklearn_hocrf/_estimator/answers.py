@@ -98,13 +98,14 @@ class AnswersMixin:
         mask, model = fitted._mask(batch, form, known), fitted._build_model()
         log_z = np.full(len(batch), np.nan)
         if hasattr(fitted, "sample"):  # there are probabilities
-            log_z = model.log_partition(batch, fitted.n_jobs, plan=model.plan(batch, mask))
+            with fitted._naming_the_impossible(model, batch, mask):
+                log_z = model.log_partition(batch, fitted.n_jobs, plan=model.plan(batch, mask))
         found: list[list[Candidate]] = [[] for _ in range(len(batch))]
         asked, waiting = n, np.arange(len(batch))
         while len(waiting):
             tokens = joined_ranges(batch.offsets[waiting], batch.offsets[waiting + 1])
             part, part_mask = batch[waiting], mask and mask.part(tokens)
-            best = model.best_labellings(part, asked, fitted.n_jobs, part_mask)
+            best = fitted._ask("best_labellings", part, asked, mask=part_mask)
             candidates = _candidates(fitted, part, best, log_z[waiting])
             short = []
             for place, sequence in enumerate(waiting.tolist()):
@@ -158,7 +159,8 @@ class AnswersMixin:
         fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
         batch, form = read_sequences(fitted, X)
         model, mask = fitted._build_model(), fitted._mask(batch, form, known)
-        drawn = zip(*(table.T for table in model.draw(batch, n_samples, seed, fitted.n_jobs, mask)), strict=True)
+        tables = fitted._ask("draw", batch, n_samples, seed, mask=mask)
+        drawn = zip(*(table.T for table in tables), strict=True)
         samples = [fitted._as_predicted(model.labelling(batch, *pair), batch) for pair in drawn]
         return [list(labellings) for labellings in zip(*samples, strict=True)]
 
@@ -197,7 +199,7 @@ class AnswersMixin:
         mask = fitted._mask(batch, form, known)
         if of == "token":
             return fitted._reshape(_entropy_of_rows(fitted._class_marginals(batch, mask)), batch, form)
-        return fitted._build_model().entropy(batch, fitted.n_jobs, mask)
+        return fitted._ask("entropy", batch, mask=mask)
 
 
 def _candidates(fitted, batch, best, log_z) -> list[list[Candidate]]:

@@ -624,8 +624,12 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
     def _ask(self, question, batch, *args, mask):
         """Ask the model about a batch, given a mask; raise where no labelling agrees with it."""
         model = self._build_model()
-        with naming_the_impossible(model, batch, mask, border_mask(batch, self._fitted.borders)):
+        with self._naming_the_impossible(model, batch, mask):
             return getattr(model, question)(batch, *args, n_jobs=self.n_jobs, mask=mask)
+
+    def _naming_the_impossible(self, model, batch, mask):
+        """Return a context in which an error names the sequence and position where no labelling agrees with a mask."""
+        return naming_the_impossible(model, batch, mask, border_mask(batch, self._fitted.borders))
 
     def _as_fitted(self):
         """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
