@@ -32,6 +32,9 @@ METHODS = {
     "pattern_marginals": lambda crf, X, y: crf.pattern_marginals(X, [("L", "R")]),
     "log_likelihood": lambda crf, X, y: crf.log_likelihood(X, y),
     "score": lambda crf, X, y: crf.score(X, y),
+    "predict_nbest": lambda crf, X, y: crf.predict_nbest(X, 3),
+    "sample": lambda crf, X, y: crf.sample(X, 3, random_state=0),
+    "entropy": lambda crf, X, y: crf.entropy(X),
 }
 SEGMENT_METHODS = {
     "predict_segments": lambda crf, X, y: crf.predict_segments(X),

@@ -5,11 +5,11 @@ length, is one of a few *choices*. The score of a choice is that of the label or
 that may follow: of the best continuation, or of all together. Choices come the labels in order, then lengths. With
 ``index=None`` labels are those of tokens.
 
-    best labellings   Each labelling leaves the greedy walk along best choices at one last place. Its *regret* is the
-                      sum, over its places, of the best choice's score minus that of its own: no rounding error is in
-                      the regrets of best choices, which are 0, so ties cost nothing.
-    samples           The walk takes each choice with its probability, exp(score) over the sum of all.
-    entropy           The sum over borders and states of P(state) times the entropy of its choices; no term is negative.
+    best labellings   by regret (37): each labelling leaves another one for a choice that is not its best
+    samples           a walk that takes each choice with its probability (38)
+    entropy           the sum over borders and states of P(state) times the entropy of its choices (39)
+
+Equations are those of CONTRIBUTING.md.
 
 Logarithms throughout; -inf is impossible. Shapes: B blocks, W lanes, R rows (positions of all blocks), C score columns,
 E cells of segment scores, P states, Q varying arcs, L labels, K most choices, N tokens, S sequences.

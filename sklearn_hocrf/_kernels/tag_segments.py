@@ -1,9 +1,9 @@
 """Probabilities of the segments that the labels of tokens, as tags, describe.
 
 A tag either goes on with the segment of the tag before it or begins one. P(segment [u, v) of a label) is a sum over
-paths of states: P(state at u) times the probabilities of tags that begin it, go on, and do not go on at v. All terms
-are positive, so small probabilities are as exact as large ones. Probabilities of tags given a state come from
-``choices``, those of states from a walk over all states.
+paths of states, equation (40) of CONTRIBUTING.md: P(state at u) times the probabilities of tags that begin it, go on,
+and do not go on at v. All terms are positive, so small probabilities are as exact as large ones. Probabilities of tags
+given a state come from ``choices``, those of states from a walk over all states.
 
 Shapes: B blocks, W lanes, P states, L labels, T tokens of a sequence, M states that are met in it.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from ._jit import njit
 from .choices import empty_choices, list_choices, place_of, weigh
 
-CHOICES_SOURCE = "32ff67098f5f606c"
+CHOICES_SOURCE = "8d67f68e63215488"
 
 
 class Tags(NamedTuple):
