@@ -1,6 +1,8 @@
 """The best labellings, samples and entropies, against enumeration."""
 
 import math
+import shutil
+import subprocess
 
 import numpy as np
 import oracle
@@ -245,3 +247,72 @@ def test_all_scores_equal_in_linear_time():
     (candidates,) = crf.predict_nbest([[["x"]] * 1000], 10)
     assert len({tuple(c.labels) for c in candidates}) == 10
     assert {c.score for c in candidates} == {0.0}
+
+
+# --------------------------------------------------------------------------------------------------- other programs
+
+
+def k_list_viterbi(emissions, transitions, k):
+    """Return the k best (score, labels): a list of k for each label at each position."""
+    best = [[(score, (label,))] for label, score in enumerate(emissions[0])]
+    for row in emissions[1:]:
+        best = [
+            sorted(
+                ((s + transitions[y[-1], label] + score, (*y, label)) for column in best for s, y in column),
+                key=lambda candidate: -candidate[0],
+            )[:k]
+            for label, score in enumerate(row)
+        ]
+    return sorted((c for column in best for c in column), key=lambda candidate: -candidate[0])[:k]
+
+
+def test_beside_lists_of_k():
+    """The best labellings of longer sequences are those of Viterbi with lists."""
+    rng = np.random.default_rng(0)
+    X = [[[f"w{i}"] for i in rng.integers(0, 8, 40)] for _ in range(20)]
+    y = [[f"y{i}" for i in rng.integers(0, 5, 40)] for _ in range(20)]
+    crf = HighOrderCRF(patterns="all", unsupported=True, sigma_reg=10.0, tol=1e-2).fit(X, y)
+    columns = {name: i for i, name in enumerate(crf.feature_names_in_.tolist())}
+    coef, own = crf.coef_.toarray(), crf.pattern_coef_
+    code = {label: i for i, label in enumerate(crf.classes_.tolist())}
+    transitions = np.zeros((5, 5))
+    for pattern, weight in zip(crf.patterns_[5:], own[5:], strict=True):
+        transitions[code[pattern[0]], code[pattern[1]]] = weight
+    for x, candidates in zip(X[:3], crf.predict_nbest(X[:3], 25), strict=True):
+        emissions = np.array([coef[:5, columns[token[0]]] + own[:5] for token in x])
+        wanted = k_list_viterbi(emissions, transitions, 25)
+        assert [c.score for c in candidates] == pytest.approx([score for score, _ in wanted], rel=1e-12)
+        labellings = [[code[label] for label in c.labels] for c in candidates]
+        own_scores = [
+            emissions[np.arange(40), z].sum() + transitions[z[:-1], z[1:]].sum() for z in map(np.array, labellings)
+        ]
+        assert own_scores == pytest.approx([c.score for c in candidates], rel=1e-12)
+        assert len(set(map(tuple, labellings))) == 25
+
+
+@pytest.mark.skipif(shutil.which("crf_test") is None, reason="CRF++ is not on PATH")
+def test_beside_crfpp(tmp_path):
+    """The best labellings are those of CRF++, trained on the same data with the same penalty."""
+    rng = np.random.default_rng(1)
+    X = [[f"w{i}" for i in rng.integers(0, 4, 6)] for _ in range(30)]
+    y = [[f"y{(int(word[1]) + int(rng.random() < 0.3)) % 3}" for word in words] for words in X]
+    text = "\n\n".join(
+        "\n".join(map(" ".join, zip(words, labels, strict=True))) for words, labels in zip(X, y, strict=True)
+    )
+    (tmp_path / "train").write_text(text + "\n\n", encoding="utf-8")
+    (tmp_path / "template").write_text("U00:%x[0,0]\n\nB\n", encoding="utf-8")
+    train = ["crf_learn", "-c", "1", "-e", "1e-9", "-p", "1", "template", "train", "model"]
+    subprocess.run(train, cwd=tmp_path, check=True, capture_output=True)
+    test = subprocess.run(
+        ["crf_test", "-n", "10", "-m", "model", "train"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    crf = HighOrderCRF(patterns="all", unsupported=True, fit_intercept=False, sigma_reg=1.0, tol=1e-7)
+    crf.fit([[[word] for word in words] for words in X], y)
+    blocks = [block.splitlines() for block in test.stdout.strip().split("\n\n")]
+    candidates = crf.predict_nbest([[[word] for word in words] for words in X], 10)
+    assert len(blocks) == 10 * len(X)
+    for sequence, found in enumerate(candidates):
+        theirs = blocks[10 * sequence : 10 * sequence + 10]
+        probabilities = [float(lines[0].split()[2]) for lines in theirs]
+        assert [math.exp(c.log_probability) for c in found] == pytest.approx(probabilities, abs=2e-4)
+        assert found[0].labels == [line.split()[-1] for line in theirs[0][1:]]
