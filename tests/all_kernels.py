@@ -97,6 +97,22 @@ def use_segments(X, y, orders, feature_orders):
                 use(HighOrderSemiCRF(**params), form, y)
 
 
+def use_answers(X, _, orders, *__):
+    """Ask chains and segments of tags for answers beyond the best labelling, given some labels and not."""
+    tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
+    known = [["B", *[None] * (len(rows) - 1)] for rows in X]
+    for model in HighOrderCRF(orders[-1], max_iter=2), HighOrderSemiCRF(orders[-1], encoding="bio", max_iter=2):
+        model.fit(X, tags).predict(X, known=known)
+        model.predict_nbest(X, 2)
+        model.sample(X, 2, known=known)
+        model.entropy(X)
+        model.entropy(X, known=tags)  # so low that it is computed from choices
+        model.segment_marginals(X)
+        model.predict_segments(X, with_probability=True)
+        for decoding in "token", "segment":
+            model.set_params(decoding=decoding).predict(X)
+
+
 def use_extremes(X, y):
     """Use a sequence that is long enough to be alone, and features so large that only log space can hold them."""
     for model in HighOrderCRF, HighOrderSemiCRF:
@@ -112,7 +128,7 @@ def main():
     stages = []
     sizes = ([3, 5, 1, 4], 3, (0, 1, 2, 3), (0, 1)), ([7, 2, *[9] * 20], 6, (2,), (1,))
     for lengths, n_features, orders, feature_orders in sizes:
-        for use_all in use_chains, use_segments:
+        for use_all in use_chains, use_segments, use_answers:
             use_all(*toy(lengths, n_features), orders, feature_orders)
         stages.append(compiled())
     use_extremes(*toy([600, 3, 4], 3))
