@@ -296,6 +296,7 @@ def test_place_skips_empty_sequences():
         ([np.array([d], "M8[D]").repeat(n) for d, n in (("NaT", 2), ("2021", 1))], ValueError, "NaT .sequence 0, pos"),
         ([[0, 1], [-100]], ValueError, r"label -100 \(sequence 1, position 0\): is it Hugging Face's \"ignore\""),
         ([np.array([0, -100]), np.array([1])], ValueError, r"label -100 \(sequence 0, position 1\): is it Hugging"),
+        ([["A", "B"], [-100]], ValueError, r"label -100 \(sequence 1, position 0\).*missing_label=-100 reads this as"),
         ([np.ma.array([0, 1], mask=[0, 1]), np.array([1])], ValueError, r"the label None \(sequence 0, position 1\)"),
         ([["A", ["B"]], ["B"]], TypeError, r"hashable, but \['B'\] \(sequence 0, position 1\) is a list"),
         ([["A", "A"], ["A"]], ValueError, "only one class, 'A'"),

@@ -63,12 +63,19 @@ def is_missing(value) -> bool:
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
 
 
-def missing_label(label, where, name="y") -> ValueError:
-    """Return the error for a missing label; scikit-learn's checks look for the words about NaN."""
+def missing_label(label, where, name="y", takes_holes=True) -> ValueError:
+    """Return the error for a missing label; scikit-learn's checks look for the words about NaN.
+
+    ``takes_holes`` says whether None, and the parameter ``missing_label``, can stand for one.
+    """
+    is_nan = isinstance(label, (float, np.floating))
     remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
+    if takes_holes and label is not None:
+        mark = 'float("nan")' if is_nan else short(label)
+        remedy = f"each token needs a label, or None where it is not known; missing_label={mark} reads this as None"
     if isinstance(label, Integral):
         return ValueError(f'{name} has the label {label} ({where}): is it Hugging Face\'s "ignore"? Here {remedy}')
-    if isinstance(label, (float, np.floating)):
+    if is_nan:
         return ValueError(f"{name} contains NaN ({where}): {remedy}")
     return ValueError(f"{name} has the label {label} ({where}): {remedy}")
 

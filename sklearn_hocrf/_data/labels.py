@@ -106,6 +106,9 @@ def _sorted_objects(labels, offsets):
     try:
         classes = sorted(distinct)
     except TypeError as error:
+        ignored = (t for t, label in enumerate(labels) if isinstance(label, Integral) and label == IGNORED)
+        for t in ignored:
+            raise missing_label(IGNORED, position_name(offsets, t)) from None
         first = labels[0]
         other = next((t for t, label in enumerate(labels) if type(label) is not type(first)), 0)
         raise TypeError(
@@ -159,9 +162,10 @@ def check_hashable(labels, offsets):
         try:
             hash(label)
         except TypeError:
+            remedy = "; a set says that the label is one of several" if isinstance(label, list) else ""
             raise TypeError(
                 f"a label must be hashable, but {short(label)} ({position_name(offsets, t)}) is a "
-                f"{type(label).__name__}"
+                f"{type(label).__name__}{remedy}"
             ) from None
     return labels
 

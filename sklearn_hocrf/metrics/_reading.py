@@ -120,7 +120,7 @@ def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[
     ignored = name != "y_pred" and IGNORED in numbers and min(numbers - {IGNORED}, default=0) >= 0
     for code, label in enumerate(labels):
         if is_missing(label) or (ignored and label == IGNORED):
-            raise missing_label(label, where(int(np.argmax(codes == code))), name)
+            raise missing_label(label, where(int(np.argmax(codes == code))), name, takes_holes=False)
     return codes, labels
 
 
