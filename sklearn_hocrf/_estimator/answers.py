@@ -205,12 +205,14 @@ class AnswersMixin:
 def _candidates(fitted, batch, best, log_z) -> list[list[Candidate]]:
     """Return the best labellings of each sequence for users."""
     model, candidates = fitted._build_model(), [[] for _ in range(len(batch))]
-    for regret, codes, lengths in zip(best.regret, best.codes, best.lengths, strict=True):
-        score = best.score - regret
+    score = best.score - best.regret
+    log_probability = np.minimum(score - log_z, 0.0).tolist()
+    for number, (regret, codes, lengths) in enumerate(zip(best.regret, best.codes, best.lengths, strict=True)):
         labellings = fitted._as_predicted(model.labelling(batch, codes, lengths), batch)
-        for sequence in np.flatnonzero(regret < np.inf).tolist():
-            log_probability = float(np.minimum(score[sequence] - log_z[sequence], 0.0))
-            candidates[sequence].append(Candidate(labellings[sequence], float(score[sequence]), log_probability))
+        rows = zip(labellings, score[number].tolist(), log_probability[number], strict=True)
+        for sequence, (is_there, row) in enumerate(zip((regret < np.inf).tolist(), rows, strict=True)):
+            if is_there:
+                candidates[sequence].append(Candidate(*row))
     return candidates
 
 
