@@ -3,7 +3,8 @@
 :class:`HighOrderCRF` gives each token of a sequence a label, :class:`HighOrderSemiCRF` cuts sequences into labelled
 segments. ``feature_extraction`` turns tokens into features, ``pipeline`` has pipelines with all methods of the
 estimators, ``model_selection`` learns penalties, ``calibration`` makes probabilities honest, ``metrics`` evaluates
-predictions, ``inspection`` computes standard errors, ``datasets`` reads and generates data.
+predictions, ``inspection`` computes standard errors, ``datasets`` reads and generates data, ``text`` turns texts and
+annotated spans of characters into tokens and tags, and back.
 """
 
 from importlib import import_module
@@ -24,11 +25,22 @@ __all__ = [
     "metrics",
     "model_selection",
     "pipeline",
+    "text",
     "training",
 ]
 
 if TYPE_CHECKING:
-    from . import calibration, datasets, feature_extraction, inspection, metrics, model_selection, pipeline, training
+    from . import (
+        calibration,
+        datasets,
+        feature_extraction,
+        inspection,
+        metrics,
+        model_selection,
+        pipeline,
+        text,
+        training,
+    )
 else:
 
     def __getattr__(name):

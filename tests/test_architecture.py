@@ -42,6 +42,7 @@ MAY_IMPORT = {
     "feature_extraction": CORE | {"_validation", "_persistence"},  # some extractors learn from y, too
     "metrics": CORE | {"_validation", "_docstrings"},
     "datasets": CORE | {"_validation"},
+    "text": {"_kernels", "_data", "metrics"},
     "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings"},
     "training": LEARNING | {"_estimator"},  # the settings of its search for patterns
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
@@ -50,7 +51,7 @@ MAY_IMPORT = {
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator"},
     "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator"},
     "pipeline": ESTIMATORS | {"_validation"},
-    "__init__": TOOLS | ESTIMATORS | {"_version", "training", "model_selection", "calibration", "pipeline"},
+    "__init__": TOOLS | ESTIMATORS | {"_version", "training", "model_selection", "calibration", "pipeline", "text"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
 

@@ -12,8 +12,8 @@
 A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a label; "B" and "I" alone stand for the
 label "_". Every O token is a segment of one token, whose label is "O". Tags that break the rules, such as an I after an
 O, are read by the rules of conlleval: a segment begins at B and S, after E, S and O, and where the label changes. The
-same rules read tags of "iob1", where B only separates neighbouring segments of the same label. Tags of "iob1" are never
-written, because each depends on the segment before.
+same rules read tags of "iob1", where B only separates neighbouring segments of the same label. Estimators never write
+tags of "iob1", because each depends on the segment before; ``separators_only`` makes them of tags of "bio".
 
 Segments and labels are integers here; strings occur only in the names of tags.
 """
@@ -51,6 +51,7 @@ __all__ = [
     "segments_of_labels",
     "segments_of_tags",
     "segments_of_tokens",
+    "separators_only",
     "split_tag",
     "tag_channels",
     "tag_numbers",
@@ -270,6 +271,25 @@ def tags_of_segments(segments: Segments, encoding, outside) -> TagTable:
         prefix[first[segments.lengths == 1]] = S
     prefix[first[segments.codes == outside]] = O
     return TagTable(prefix, token_labels(segments))
+
+
+def separators_only(tags: TagTable, offsets) -> TagTable:
+    """Return tags of "bio" as those of "iob1": B is left only where I would go on with the segment before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.encodings import B, I, O, TagTable, separators_only
+    >>> separators_only(TagTable(np.array([B, I, B, O, B]), np.array([0, 0, 0, 1, 0])), np.array([0, 5])).prefix
+    array([1, 1, 0, 2, 1])
+    """
+    prefix, label = tags.prefix.copy(), tags.label
+    needed = np.zeros(len(prefix), dtype=bool)
+    inside = TagTable(np.full(max(len(prefix) - 1, 0), I), label[1:])
+    needed[1:] = goes_on(TagTable(prefix[:-1], label[:-1]), inside)
+    needed[offsets[:-1][offsets[:-1] < len(prefix)]] = False
+    prefix[(prefix == B) & ~needed] = I
+    return TagTable(prefix, label)
 
 
 def token_features(segments: Segments, encoding, outside) -> np.ndarray:

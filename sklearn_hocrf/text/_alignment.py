@@ -1,0 +1,355 @@
+"""Between spans of characters and labels of tokens."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._data.arrays import offsets_of
+from .._data.checks import is_missing, short
+from .._data.encodings import (
+    ENCODINGS,
+    OUTSIDE,
+    PREFIXES,
+    TagTable,
+    join_tag,
+    read_segment,
+    separators_only,
+    tags_of_segments,
+)
+from .._data.segments import Segments
+from ..metrics import extract_segments
+from ._tokens import TokenizedText, check_tokenized
+
+__all__ = ["spans_from_tags", "tags_from_spans"]
+
+MISALIGNED = ("raise", "expand", "contract", "drop")
+Span = tuple[int, int, Any]
+
+
+class Text(NamedTuple):
+    """The tokens of one text, through all of its sentences.   T tokens."""
+
+    where: str  # its name in messages
+    sequences: range  # numbers of its sentences among all
+    start: list[int]  # (T,)   first character of each token
+    stop: list[int]  # (T,)   character after the last
+    offsets: list[int]  # (n_sentences + 1,)   tokens of each sentence
+    text: str
+
+    def token(self, t: int) -> str:
+        """Return a token with its place, for messages."""
+        start, stop = self.start[t], self.stop[t]
+        return f"{short(self.text[start:stop])} ({start}, {stop})"
+
+
+# --- from spans to tags -----------------------------------------------------------------------------------------------
+
+
+def tags_from_spans(
+    tokenized: Sequence[TokenizedText], spans: Iterable[Any], encoding: str = "bio", *, misaligned: str = "raise"
+) -> list[list]:
+    """Return labels of tokens from annotated spans of characters.
+
+    Parameters
+    ----------
+    tokenized : list of TokenizedText
+        The tokens, as :func:`tokenize` returns them.
+    spans : list of lists of (start, stop, label)
+        For each text its spans, in any order, with ``stop`` excluded; for all sentences of a text together.
+    encoding : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
+        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Tokens outside of all
+        spans get "O"; with "segments", a segment of one token each.
+    misaligned : {"raise", "expand", "contract", "drop"}, default="raise"
+        What becomes of a span that does not begin and end where tokens do: an error; all tokens that it touches; the
+        tokens that lie in it completely; nothing. Spans that have no token then are left out.
+
+    Returns
+    -------
+    y : list of lists
+        The labels of each sequence of `tokenized`; with "segments", (start, stop, label) in tokens.
+
+    Raises
+    ------
+    TypeError
+        If a span is no (start, stop, label), or its label is no text where tags need one.
+    ValueError
+        If spans overlap, end after the text or go from one sentence into another one, if the label of a span is "O", if
+        `misaligned` is "raise" and a span cuts a token or does not end at one, or if "runs" would join two spans. The
+        message names text and span.
+
+    See Also
+    --------
+    spans_from_tags : The way back.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.text import tags_from_spans, tokenize
+    >>> tokenized = tokenize(["Ann Lee, Oslo"])
+    >>> tags_from_spans(tokenized, [[(0, 7, "PER"), (9, 13, "LOC")]])
+    [['B-PER', 'I-PER', 'O', 'B-LOC']]
+    >>> tags_from_spans(tokenized, [[(0, 6, "PER")]], "bioes", misaligned="contract")
+    [['S-PER', 'O', 'O', 'O']]
+    >>> tags_from_spans(tokenized, [[(0, 6, "PER")]])
+    Traceback (most recent call last):
+    ValueError: text 0: span (0, 6, 'PER') cuts the token 'Lee' (4, 7); misaligned="expand" takes the whole token
+    """
+    _check_choice("encoding", encoding, ENCODINGS)
+    _check_choice("misaligned", misaligned, MISALIGNED)
+    tokenized, spans = check_tokenized(tokenized), list(spans)
+    texts = _texts(tokenized)
+    if len(spans) != len(texts):
+        raise ValueError(f"spans has {len(spans)} lists, but tokenized has {len(texts)} texts")
+    segments: list[list[Span]] = [[] for _ in tokenized]
+    for text, of_text in zip(texts, spans, strict=True):
+        for n, segment in _segments_of_text(text, _read_spans(of_text, text, encoding), misaligned, encoding):
+            segments[n].append(segment)
+    tiles = [_tile(of_sequence, len(tokens)) for of_sequence, tokens in zip(segments, tokenized, strict=True)]
+    if encoding == "segments":
+        return tiles
+    if encoding == "runs":
+        return [[label for start, stop, label in tile for _ in range(stop - start)] for tile in tiles]
+    return _tags(tiles, [len(tokens) for tokens in tokenized], encoding)
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
+
+
+def _texts(tokenized: list[TokenizedText]) -> list[Text]:
+    """Return the texts; following sentences of one text belong together."""
+    firsts = [
+        n
+        for n, tokens in enumerate(tokenized)
+        if n == 0 or tokens.sentence <= tokenized[n - 1].sentence or tokens.text != tokenized[n - 1].text
+    ]
+    texts = []
+    for number, (first, end) in enumerate(pairwise([*firsts, len(tokenized)])):
+        sentences = tokenized[first:end]
+        start, stop = np.concatenate([tokens.offsets for tokens in sentences]).T.tolist()
+        offsets = offsets_of([len(tokens) for tokens in sentences]).tolist()
+        texts.append(Text(f"text {number}", range(first, end), start, stop, offsets, sentences[0].text))
+    return texts
+
+
+def _read_spans(spans: Any, text: Text, encoding: str) -> list[Span]:
+    """Return the spans of a text in order, or raise."""
+    if isinstance(spans, (str, bytes)) or not hasattr(spans, "__iter__"):
+        raise TypeError(f"{text.where}: spans must be a list of (start, stop, label), got {short(spans)}")
+    read = sorted((read_segment(span, text.where, "spans") for span in spans), key=lambda span: span[:2])
+    for span in read:
+        if span[1] > len(text.text):
+            raise ValueError(
+                f"{text.where}: span {short(span)} ends after the text, which has {len(text.text)} characters"
+            )
+        _check_label(span, text.where, encoding)
+    for before, after in pairwise(read):
+        if after[0] < before[1]:
+            raise ValueError(f"{text.where}: the spans {short(before, 40)} and {short(after, 40)} overlap")
+    return read
+
+
+def _check_label(span: Span, where: str, encoding: str) -> None:
+    label = span[2]
+    if is_missing(label):
+        raise ValueError(f"{where}: span {short(span)} has no label")
+    if encoding in PREFIXES and not isinstance(label, str):
+        raise TypeError(f"{where}: span {short(span)} has a label that is no text, as tags need: str(label)")
+    if isinstance(label, str) and label in ("", OUTSIDE):
+        raise ValueError(
+            f"{where}: span {short(span)} has the label {label!r}; 'O' are the tokens outside of all spans"
+        )
+
+
+def _segments_of_text(text: Text, spans: list[Span], misaligned: str, encoding: str) -> Iterable[tuple[int, Span]]:
+    """Yield the number of the sequence and (start, stop, label) in tokens of each span that is kept."""
+    previous: tuple[Span, int] | None = None
+    for span in spans:
+        first, end = _tokens_of_span(text, span, misaligned)
+        if first >= end:
+            continue
+        sentence = bisect_right(text.offsets, first) - 1
+        if end > text.offsets[sentence + 1]:
+            if misaligned == "drop":
+                continue
+            raise ValueError(f'{text.where}: span {short(span)} goes on after the end of a sentence; "drop" omits it')
+        if previous is not None and first < previous[1]:
+            raise ValueError(
+                f"{text.where}: the spans {short(previous[0], 40)} and {short(span, 40)}, expanded, overlap in the "
+                f"token {text.token(first)}"
+            )
+        touches = previous is not None and first == previous[1] > text.offsets[sentence]
+        if encoding == "runs" and touches and previous is not None and previous[0][2] == span[2]:
+            raise ValueError(
+                f"{text.where}: no token is between the spans {short(previous[0], 40)} and {short(span, 40)} of one "
+                'label, which encoding="runs" would join'
+            )
+        previous = (span, end)
+        origin = text.offsets[sentence]
+        yield text.sequences[sentence], (first - origin, end - origin, span[2])
+
+
+def _tokens_of_span(text: Text, span: Span, misaligned: str) -> tuple[int, int]:
+    """Return the range of a span's tokens, which is empty if the span is left out."""
+    start, stop, _ = span
+    touched = bisect_right(text.stop, start), bisect_left(text.start, stop)
+    inside = bisect_left(text.start, start), bisect_right(text.stop, stop)
+    first, end = touched
+    if first < end and text.start[first] == start and text.stop[end - 1] == stop:
+        return touched
+    if misaligned == "raise":
+        raise ValueError(f"{text.where}: span {short(span)} {_fault(text, start, stop, touched)}")
+    return {"expand": touched, "contract": inside, "drop": (0, 0)}[misaligned]
+
+
+def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
+    first, end = touched
+    if first >= end:
+        return 'has no token; misaligned="drop" leaves it out'
+    for t in (first, end - 1):
+        if text.start[t] < start or text.stop[t] > stop:
+            return f'cuts the token {text.token(t)}; misaligned="expand" takes the whole token'
+    return (
+        f'begins or ends between tokens; misaligned="expand" takes its tokens, ({text.start[first]}, '
+        f"{text.stop[end - 1]})"
+    )
+
+
+def _tile(segments: list[Span], n_tokens: int) -> list[Span]:
+    """Return segments with one of label "O" for each token between them."""
+    tile: list[Span] = []
+    last = 0
+    for segment in [*segments, (n_tokens, n_tokens, OUTSIDE)]:
+        tile += [(t, t + 1, OUTSIDE) for t in range(last, segment[0])]
+        last = segment[1]
+        tile += [segment] if segment[0] < segment[1] else []
+    return tile
+
+
+def _tags(tiles: list[list[Span]], lengths: list[int], encoding: str) -> list[list[str]]:
+    """Return the tags of sequences that segments tile."""
+    labels = sorted({label for tile in tiles for *_, label in tile} | {OUTSIDE})
+    number = {label: code for code, label in enumerate(labels)}
+    offsets = offsets_of(lengths)
+    rows = [
+        (origin + start, origin + stop, number[label])
+        for origin, tile in zip(offsets.tolist(), tiles, strict=False)
+        for start, stop, label in tile
+    ]
+    start, stop, codes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    segments = Segments(offsets_of([len(tile) for tile in tiles]), start, stop, codes.astype(np.int32))
+    tags: TagTable = tags_of_segments(segments, encoding, number[OUTSIDE])
+    if encoding == "iob1":
+        tags = separators_only(tags, offsets)
+    names = [join_tag(p, labels[c], encoding=encoding) for p, c in zip(*(x.tolist() for x in tags), strict=True)]
+    return [names[first:end] for first, end in pairwise(offsets.tolist())]
+
+
+# --- from tags to spans -----------------------------------------------------------------------------------------------
+
+
+def spans_from_tags(
+    tokenized: Sequence[TokenizedText], y: Sequence[Any], encoding: str = "bio", *, probability: Any = None
+) -> list[list[tuple]]:
+    """Return spans of characters from labels of tokens.
+
+    Parameters
+    ----------
+    tokenized : list of TokenizedText
+        The tokens, as :func:`tokenize` returns them.
+    y : list of label sequences
+        The labels of each sequence, given or predicted. For ``encoding="segments"``, lists of (start, stop, label) in
+        tokens, or the arrays of ``predict_segments(X, with_probability=True)``.
+    encoding : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
+        How labels encode segments, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Segments of the label "O" are
+        left out.
+    probability : list of sequences of float, or None, default=None
+        A number for each segment of each sequence, in order. None: those of the arrays in `y`, if they have some.
+
+    Returns
+    -------
+    spans : list of lists of (start, stop, label) or (start, stop, label, probability)
+        For each text, through all its sentences, the spans of characters; ``stop`` is excluded. A span goes from the
+        start of its first token to the stop of its last.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `y` or `probability` do not fit the tokens, or a label is no tag; the message names sequence and position.
+
+    See Also
+    --------
+    tags_from_spans : The way back.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.text import spans_from_tags, tokenize
+    >>> tokenized = tokenize(["Ann Lee, Oslo"])
+    >>> spans_from_tags(tokenized, [["B-PER", "I-PER", "O", "B-LOC"]], probability=[[0.5, 0.25]])
+    [[(0, 7, 'PER', 0.5), (9, 13, 'LOC', 0.25)]]
+    """
+    _check_choice("encoding", encoding, ENCODINGS)
+    tokenized, y = check_tokenized(tokenized), list(y)
+    if len(y) != len(tokenized):
+        raise ValueError(f"y has {len(y)} sequences, but tokenized has {len(tokenized)}")
+    if encoding == "segments":
+        y, given = _split_probability(y)
+        probability = given if probability is None else probability
+    segments = extract_segments(y, encoding=encoding)
+    for n, tokens in enumerate(tokenized):
+        _check_lengths(n, y[n], segments[n], len(tokens), encoding)
+    numbers = None if probability is None else _read_probability(probability, segments)
+    spans = [
+        [
+            (
+                int(tokens.offsets[start, 0]),
+                int(tokens.offsets[stop - 1, 1]),
+                label,
+                *(numbers[n][i : i + 1] if numbers else ()),
+            )
+            for i, (start, stop, label) in enumerate(segments[n])
+            if not (isinstance(label, str) and label == OUTSIDE)
+        ]
+        for n, tokens in enumerate(tokenized)
+    ]
+    return [[span for n in text.sequences for span in spans[n]] for text in _texts(tokenized)]
+
+
+def _split_probability(y: list) -> tuple[list, list | None]:
+    """Return segments without probabilities, and these if all have them."""
+    fields = [getattr(getattr(segments, "dtype", None), "names", None) or () for segments in y]
+    plain = [
+        segments[["start", "stop", "label"]].tolist() if {"start", "stop", "label"} <= set(names) else segments
+        for segments, names in zip(y, fields, strict=True)
+    ]
+    if not y or not all("probability" in names for names in fields):
+        return plain, None
+    return plain, [segments["probability"] for segments in y]
+
+
+def _check_lengths(n: int, labels: Any, segments: list, n_tokens: int, encoding: str) -> None:
+    if encoding != "segments" and len(labels) != n_tokens:
+        raise ValueError(f"y[{n}] (sequence {n}) has {len(labels)} labels, but tokenized[{n}] has {n_tokens} tokens")
+    for segment in segments:
+        if segment[1] > n_tokens:
+            raise ValueError(
+                f"y[{n}] (sequence {n}) has the segment {short(segment)}, but tokenized[{n}] has {n_tokens} tokens"
+            )
+
+
+def _read_probability(probability: Any, segments: list[list]) -> list[list[float]]:
+    numbers = [np.asarray(of_sequence, dtype=float) for of_sequence in probability]
+    if len(numbers) != len(segments):
+        raise ValueError(f"probability has {len(numbers)} sequences, but y has {len(segments)}")
+    for n, (of_sequence, found) in enumerate(zip(numbers, segments, strict=True)):
+        if of_sequence.shape != (len(found),):
+            raise ValueError(
+                f"probability[{n}] (sequence {n}) has shape {of_sequence.shape}, but y[{n}] has {len(found)} segments: "
+                "one number for each segment"
+            )
+    return [of_sequence.tolist() for of_sequence in numbers]

@@ -1,0 +1,229 @@
+"""Texts as tokens that know their characters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from .._data.arrays import freeze
+from .._data.checks import short
+
+__all__ = ["TokenizedText", "check_tokenized", "tokenize"]
+
+# a regular expression, compiled or not, or a function from a text to (start, stop) of each part
+Finder = str | Any | Callable[[str], Iterable[tuple[int, int]]]
+
+
+class TokenizedText(Sequence):
+    """A text, or one sentence of it, as a sequence of tokens.   T tokens.
+
+    Parameters
+    ----------
+    text : str
+        The whole text.
+    offsets : array-like of shape (T, 2)
+        Start and stop of each token, in characters of `text`; in order, not empty, not overlapping.
+    sentence : int, default=0
+        Number of the sentence in the text.
+
+    Attributes
+    ----------
+    text : str
+        The whole text.
+    offsets : ndarray of shape (T, 2), int64, read-only
+        Start and stop of each token, in characters of `text`.
+    sentence : int
+        Number of the sentence in the text.
+
+    Raises
+    ------
+    TypeError
+        If `text` is no text, or `offsets` are no integers.
+    ValueError
+        If `offsets` have another shape, are out of order, empty or overlap, or lie outside of the text.
+
+    See Also
+    --------
+    tokenize : Cut texts into tokens.
+
+    Examples
+    --------
+    Tokens of another tool, such as spaCy's ``[(t.idx, t.idx + len(t)) for t in doc]``:
+
+    >>> from sklearn_hocrf.text import TokenizedText
+    >>> tokens = TokenizedText("don't go", [(0, 2), (2, 5), (6, 8)])
+    >>> list(tokens), tokens[0], tokens[1:].offsets.tolist()
+    (['do', "n't", 'go'], 'do', [[2, 5], [6, 8]])
+    """
+
+    __slots__ = ("_tokens", "offsets", "sentence", "text")
+
+    text: str
+    offsets: np.ndarray
+    sentence: int
+
+    def __init__(self, text: str, offsets: Any, sentence: int = 0) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a str, got {short(text)} ({type(text).__name__})")
+        self.text = text
+        self.offsets = _read_offsets(offsets, len(text))
+        self.sentence = sentence
+        self._tokens = tuple(text[start:stop] for start, stop in self.offsets.tolist())
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, slice):
+            return TokenizedText(self.text, self.offsets[item], self.sentence)
+        return self._tokens[item]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TokenizedText):
+            return NotImplemented
+        same = self.text == other.text and self.sentence == other.sentence
+        return same and np.array_equal(self.offsets, other.offsets)
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.sentence, self._tokens))
+
+    def __reduce__(self) -> tuple:
+        return TokenizedText, (self.text, self.offsets, self.sentence)
+
+    def __repr__(self) -> str:
+        return f"TokenizedText({short(self.text)}, {len(self)} tokens)"
+
+
+def _read_offsets(offsets: Any, n_characters: int) -> np.ndarray:
+    array = np.array(offsets)
+    if array.size == 0:
+        return freeze(np.empty((0, 2)), np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"offsets must be integers, got {short(offsets)}")
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"offsets must have shape (n_tokens, 2), got {array.shape}")
+    previous = np.append(0, array[:-1, 1])
+    wrong = (array[:, 0] < previous) | (array[:, 1] <= array[:, 0]) | (array[:, 1] > n_characters)
+    if wrong.any():
+        t = int(np.argmax(wrong))
+        raise ValueError(
+            f"offsets[{t}] is {tuple(array[t].tolist())}, but tokens must be in order, have characters, not overlap "
+            f"and lie in the text, which has {n_characters} characters"
+        )
+    return freeze(array, np.int64)
+
+
+def tokenize(
+    texts: Iterable[str], pattern: Finder = r"\w+|[^\w\s]", *, sentences: Finder | None = None
+) -> list[TokenizedText]:
+    r"""Cut texts into tokens that know their characters.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The texts.
+    pattern : str, compiled pattern or callable, default=r"\w+|[^\w\s]"
+        A regular expression, of :mod:`re` or of the package regex, whose matches are the tokens; or a function that
+        returns (start, stop) of each token of a text, such as the ``span_tokenize`` of NLTK's tokenizers. By default
+        tokens are runs of letters, digits and underscores, and single other characters.
+    sentences : str, compiled pattern, callable or None, default=None
+        The same for sentences, each of which becomes a sequence; ``r".+"`` are lines. What is in no sentence has no
+        tokens. None: each text is one sequence.
+
+    Returns
+    -------
+    tokenized : list of TokenizedText
+        One for each text, or one for each sentence. A text without sentences has one without tokens. Positions are
+        those in the whole text.
+
+    Raises
+    ------
+    TypeError
+        If `texts` is a single text, or one of them is no text.
+    ValueError
+        If a token or a sentence is empty, overlaps the one before or ends after the text; if the pattern is no regular
+        expression.
+
+    See Also
+    --------
+    tags_from_spans : Labels of these tokens from annotated spans.
+
+    Notes
+    -----
+    Combining characters, such as the vowel signs of Devanagari or accents of their own, are no letters for :mod:`re`:
+    normalise texts (``unicodedata.normalize("NFC", text)``) before they are annotated, or give a pattern of the package
+    regex, ``regex.compile(r"[\w\p{M}]+|[^\w\s]")``.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.text import tokenize
+    >>> tokens, nothing = tokenize(["Ann's hat.", " "])
+    >>> list(tokens), list(nothing)
+    (['Ann', "'", 's', 'hat', '.'], [])
+    >>> tokens.offsets.tolist()
+    [[0, 3], [3, 4], [4, 5], [6, 9], [9, 10]]
+    >>> [list(line) for line in tokenize(["One line\nand another"], sentences=r".+")]
+    [['One', 'line'], ['and', 'another']]
+    """
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"texts must be a list of texts, got a {type(texts).__name__}; for one text: [text]")
+    find_tokens = _finder(pattern, "pattern")
+    find_sentences = None if sentences is None else _finder(sentences, "sentences")
+    tokenized: list[TokenizedText] = []
+    for n, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"texts[{n}] must be a str, got {short(text)} ({type(text).__name__})")
+        whole = [(0, len(text))]
+        parts = whole if find_sentences is None else _ranges(find_sentences, text, f"text {n}: the sentence")
+        for number, (start, stop) in enumerate(parts or [(0, 0)]):
+            found = _ranges(find_tokens, text[start:stop], f"text {n}: the token")
+            offsets = np.array(found, dtype=np.int64).reshape(-1, 2) + start
+            tokenized.append(TokenizedText(text, offsets, number))
+    return tokenized
+
+
+def _finder(finder: Finder, name: str) -> Callable[[str], Iterable[tuple[int, int]]]:
+    """Return the function from a text to the ranges of its parts."""
+    if isinstance(finder, str):
+        try:
+            finder = re.compile(finder)
+        except re.error as error:
+            raise ValueError(f"{name} is no regular expression: {error}") from error
+    if hasattr(finder, "finditer"):
+        return lambda text: (match.span() for match in finder.finditer(text))
+    if callable(finder):
+        return finder
+    raise TypeError(f"{name} must be a regular expression or a function, got {short(finder)} ({type(finder).__name__})")
+
+
+def _ranges(find: Callable[[str], Iterable[tuple[int, int]]], text: str, what: str) -> list[tuple[int, int]]:
+    """Return (start, stop) of the parts of a text, which must be in order, not empty and not overlapping."""
+    ranges: list[tuple[int, int]] = []
+    last = 0
+    for start, stop in find(text):
+        if not (isinstance(start, Integral) and isinstance(stop, Integral)):
+            raise TypeError(f"{what} ({short(start)}, {short(stop)}) has ends that are no integers")
+        if not last <= start < stop <= len(text):
+            reason = "is empty" if start == stop else f"is out of order, overlaps or is not in 0 .. {len(text)}"
+            raise ValueError(f"{what} ({start}, {stop}) {reason}")
+        ranges.append((int(start), int(stop)))
+        last = int(stop)
+    return ranges
+
+
+def check_tokenized(tokenized: Any) -> list[TokenizedText]:
+    """Return what :func:`tokenize` returns as a list, or raise."""
+    if isinstance(tokenized, TokenizedText):
+        raise TypeError("tokenized must be a list of TokenizedText, got one alone: [tokenized]")
+    tokenized = list(tokenized)
+    for n, tokens in enumerate(tokenized):
+        if not isinstance(tokens, TokenizedText):
+            raise TypeError(
+                f"tokenized[{n}] must be a TokenizedText, as tokenize makes them, got {short(tokens)} "
+                f"({type(tokens).__name__})"
+            )
+    return tokenized

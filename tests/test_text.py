@@ -1,0 +1,308 @@
+"""Tokens with their characters, and the way between spans of characters and labels of tokens."""
+
+import pickle
+import re
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_hocrf._data.encodings import ENCODINGS, B, I, O, TagTable, legal_tags
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
+
+# letters of all widths: two UTF-16 units, a combining accent, right to left, a lone surrogate, spaces
+ALPHABET = "ab1_ .-\n\t\u00a0é\u0301中א\U0001f600\U0001d400\ud83d"
+TEXTS = st.lists(st.text(ALPHABET, max_size=20), max_size=4)
+LABELS = st.sampled_from(["A", "B", "_", "I-B", "\U0001f600"])
+
+
+@st.composite
+def annotated(draw, sentences=None):
+    """Return texts as tokens, and aligned spans of each text in order."""
+    tokenized = tokenize(draw(TEXTS), sentences=sentences)
+    spans = []
+    for tokens in tokenized:
+        if tokens.sentence == 0:
+            spans.append([])
+        t = 0
+        while t < len(tokens):
+            stop = draw(st.integers(t, min(t + 3, len(tokens))))
+            if stop > t:
+                spans[-1].append((int(tokens.offsets[t, 0]), int(tokens.offsets[stop - 1, 1]), draw(LABELS)))
+            t = max(stop, t + 1)
+    return tokenized, spans
+
+
+def touching(tokenized, spans):
+    """Return whether two spans of one label have no token between them."""
+    tags = tags_from_spans(tokenized, spans, "iob1")
+    return any(tag[0] == "B" for labels in tags for tag in labels)
+
+
+# -------------------------------------------------------------------------------------------------------------- tokens
+
+
+@settings(deadline=None, max_examples=60)
+@given(TEXTS)
+def test_tokens_are_their_characters(texts):
+    tokenized = tokenize(texts)
+    assert [tokens.text for tokens in tokenized] == texts
+    for text, tokens in zip(texts, tokenized, strict=True):
+        assert [text[start:stop] for start, stop in tokens.offsets] == list(tokens) == re.findall(r"\w+|[^\w\s]", text)
+        assert tokens.offsets.shape == (len(tokens), 2)
+        assert tokens.offsets.dtype == np.int64
+        assert not tokens.offsets.flags.writeable
+
+
+def test_tokens_of_hard_texts():
+    accent, emoji, nothing, spaces = tokenize(["cafe\u0301!", "a\U0001f600b", "", " \t\u00a0\n"])
+    assert list(accent) == ["cafe", "\u0301", "!"]
+    assert list(tokenize([unicodedata.normalize("NFC", accent.text)])[0]) == ["café", "!"]
+    assert emoji.offsets.tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert list(nothing) == list(spaces) == []
+    assert nothing.offsets.shape == spaces.offsets.shape == (0, 2)
+
+
+def test_tokenized_text_is_a_sequence():
+    (tokens,) = tokenize(["one two three"])
+    assert (tokens[0], tokens[-1], len(tokens), "two" in tokens, tokens.index("three")) == ("one", "three", 3, True, 2)
+    assert list(tokens[1:]) == ["two", "three"]
+    assert tokens[1:].offsets.tolist() == [[4, 7], [8, 13]]
+    assert tokens == tokenize(["one two three"])[0] != tokens[1:]
+    assert tokens != list(tokens)
+    assert len({tokens, tokenize(["one two three"])[0]}) == 1
+    copy = pickle.loads(pickle.dumps(tokens))
+    assert copy == tokens
+    assert not copy.offsets.flags.writeable
+    assert repr(tokens) == "TokenizedText('one two three', 3 tokens)"
+    with pytest.raises(ValueError, match="in order"):
+        tokens[::-1]
+
+
+def test_offsets_are_a_copy():
+    offsets = np.array([[0, 1]])
+    tokens = TokenizedText("a", offsets)
+    offsets[0, 1] = 2
+    assert tokens.offsets.tolist() == [[0, 1]]
+
+
+def test_tokenized_texts_are_x_of_the_extractor():
+    texts = ["Ann met Bob.", "", "No one"]
+    tokenized = tokenize(texts)
+    batch = SequenceFeatureExtractor().fit_transform(tokenized)
+    words = SequenceFeatureExtractor().fit_transform([list(tokens) for tokens in tokenized])
+    assert (batch.toarray() != words.toarray()).sum() == 0
+    assert batch.lengths.tolist() == [4, 0, 2]
+
+
+def test_functions_and_patterns_find_tokens_and_sentences():
+    def pieces(text):
+        return [(i, i + 2) for i in range(0, len(text) - 1, 2)]
+
+    (tokens,) = tokenize(["abcd"], pieces)
+    assert list(tokens) == ["ab", "cd"]
+    first, second, third = tokenize(["ab cd\n\nef gh", ""], re.compile(r"\S+"), sentences=r".+")
+    assert (list(first), list(second), list(third)) == (["ab", "cd"], ["ef", "gh"], [])
+    assert second.offsets.tolist() == [[7, 9], [10, 12]]
+    assert [tokens.sentence for tokens in (first, second, third)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("text",), TypeError, r"for one text: \[text\]"),
+        ((["a", None],), TypeError, r"texts\[1\] must be a str, got None \(NoneType\)"),
+        ((["a"], "("), ValueError, "pattern is no regular expression"),
+        ((["a"], 3), TypeError, r"pattern must be a regular expression or a function, got 3 \(int\)"),
+        ((["", "a b"], r"\w*"), ValueError, r"text 0: the token \(0, 0\) is empty"),
+        ((["abc"], lambda text: [(0, 2), (1, 3)]), ValueError, r"text 0: the token \(1, 3\) .*overlaps"),
+        ((["abc"], lambda text: [(0, 4)]), ValueError, r"text 0: the token \(0, 4\) .*not in 0 \.\. 3"),
+        ((["abc"], lambda text: [(0.0, 1.0)]), TypeError, "no integers"),
+    ],
+)
+def test_bad_texts_and_patterns(arguments, error, message):
+    with pytest.raises(error, match=message):
+        tokenize(*arguments)
+
+
+@pytest.mark.parametrize("offsets", [[(0, 0)], [(1, 3), (0, 1)], [(0, 9)], [0, 1], [(0, 2), (1, 3)], [(-1, 1)]])
+def test_bad_offsets(offsets):
+    with pytest.raises(ValueError, match="offsets"):
+        TokenizedText("abc", offsets)
+    with pytest.raises(TypeError, match="offsets must be integers"):
+        TokenizedText("abc", [(0.0, 1.0)])
+    with pytest.raises(TypeError, match="text must be a str"):
+        TokenizedText(b"abc", offsets)
+
+
+# ------------------------------------------------------------------------------------------------------ there and back
+
+
+@pytest.mark.parametrize("sentences", [None, r".+"])
+@settings(deadline=None, max_examples=80)
+@given(st.data())
+def test_spans_come_back(sentences, data):
+    tokenized, spans = data.draw(annotated(sentences))
+    for encoding in ENCODINGS:
+        if encoding == "runs" and touching(tokenized, spans):
+            with pytest.raises(ValueError, match='which encoding="runs" would join'):
+                tags_from_spans(tokenized, spans, encoding)
+            continue
+        y = tags_from_spans(tokenized, spans, encoding)
+        assert spans_from_tags(tokenized, y, encoding) == spans
+        assert len(y) == len(tokenized)
+        if encoding != "segments":
+            assert list(map(len, y)) == list(map(len, tokenized))
+        for way in ("expand", "contract", "drop"):
+            assert tags_from_spans(tokenized, [of_text[::-1] for of_text in spans], encoding, misaligned=way) == y
+
+
+@settings(deadline=None, max_examples=60)
+@given(annotated())
+def test_written_iob1_keeps_its_own_rules(data):
+    table = TagTable(np.array([B, I, O]), np.array([0, 0, 1]))
+    follow, borders = legal_tags(table, "iob1")
+    for tags in tags_from_spans(data[0], [[(*span[:2], "A") for span in of_text] for of_text in data[1]], "iob1"):
+        codes = ["BIO".index(tag[0]) for tag in tags]
+        assert follow[codes[:-1], codes[1:]].all()
+        assert borders[0, codes[:1]].all()
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(ALPHABET, min_size=1, max_size=15), st.data())
+def test_misaligned_spans_beside_brute_force(text, data):
+    start = data.draw(st.integers(0, len(text) - 1))
+    stop = data.draw(st.integers(start + 1, len(text)))
+    tokenized = tokenize([text])
+    offsets = tokenized[0].offsets.tolist()
+    touched = [s < stop and start < e for s, e in offsets]
+    inside = [start <= s and e <= stop for s, e in offsets]
+    ends = (start in [s for s, _ in offsets]) and (stop in [e for _, e in offsets])
+    found = {
+        way: [label == "A" for label in tags_from_spans(tokenized, [[(start, stop, "A")]], "runs", misaligned=way)[0]]
+        for way in ("expand", "contract", "drop")
+    }
+    assert found == {"expand": touched, "contract": inside, "drop": inside if ends else [False] * len(offsets)}
+    if not ends:
+        with pytest.raises(ValueError, match="text 0: span"):
+            tags_from_spans(tokenized, [[(start, stop, "A")]])
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+TOKENIZED = tokenize(["Please ship the order to me at last", "I,  you"])
+
+
+@pytest.mark.parametrize(
+    ("spans", "options", "error", "message"),
+    [
+        (
+            [[], [(0, 2, "A"), (4, 6, "B")]],
+            {},
+            ValueError,
+            "text 1: span (4, 6, 'B') cuts the token 'you' (4, 7); misaligned=\"expand\" takes the whole token",
+        ),
+        (
+            [[(8, 15, "ORD")], []],
+            {},
+            ValueError,
+            "text 0: span (8, 15, 'ORD') cuts the token 'ship' (7, 11); misaligned=\"expand\" takes the whole token",
+        ),
+        (
+            [[], [(2, 4, "A")]],
+            {},
+            ValueError,
+            "text 1: span (2, 4, 'A') has no token; misaligned=\"drop\" leaves it out",
+        ),
+        ([[], [(3, 7, "A")]], {}, ValueError, "text 1: span (3, 7, 'A') begins or ends between tokens;"),
+        ([[], [(0, 2, "A"), (1, 2, "B")]], {}, ValueError, "text 1: the spans (0, 2, 'A') and (1, 2, 'B') overlap"),
+        ([[], [(0, 2, "A"), (0, 2, "A")]], {}, ValueError, "overlap"),
+        (
+            [[(7, 9, "A"), (9, 11, "B")], []],
+            {"misaligned": "expand"},
+            ValueError,
+            "text 0: the spans (7, 9, 'A') and (9, 11, 'B'), expanded, overlap in the token 'ship' (7, 11)",
+        ),
+        ([[], [(4, 8, "A")]], {}, ValueError, "text 1: span (4, 8, 'A') ends after the text, which has 7 characters"),
+        ([[], [(4, 4, "A")]], {}, ValueError, "spans has the segment (4, 4, 'A') (text 1), but 0 <= start < stop"),
+        ([[], [(0, 1)]], {}, TypeError, "(0, 1) of spans (text 1) is no segment (start, stop, label)"),
+        ([[], [(0, 1, 7)]], {}, TypeError, "text 1: span (0, 1, 7) has a label that is no text"),
+        ([[], [(0, 1, None)]], {"encoding": "runs"}, ValueError, "text 1: span (0, 1, None) has no label"),
+        ([[], [(0, 1, "O")]], {}, ValueError, "has the label 'O'"),
+        ([[], [(0, 1, "")]], {}, ValueError, "has the label ''"),
+        ([[]], {}, ValueError, "spans has 1 lists, but tokenized has 2 texts"),
+        ([[], "A"], {}, TypeError, "text 1: spans must be a list of (start, stop, label), got 'A'"),
+        ([[], []], {"encoding": "bilo"}, ValueError, "encoding must be one of 'runs', 'bio'"),
+        (
+            [[], []],
+            {"misaligned": "strict"},
+            ValueError,
+            "misaligned must be one of 'raise', 'expand', 'contract', 'drop'",
+        ),
+    ],
+)
+def test_bad_spans(spans, options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        tags_from_spans(TOKENIZED, spans, **options)
+
+
+def test_spans_over_the_end_of_a_sentence():
+    tokenized = tokenize(["a b\nc d"], sentences=".+")
+    with pytest.raises(ValueError, match=r"text 0: span \(2, 5, 'A'\) goes on after the end of a sentence"):
+        tags_from_spans(tokenized, [[(2, 5, "A")]])
+    spans = [[(2, 5, "A"), (6, 7, "B")]]
+    assert tags_from_spans(tokenized, spans, misaligned="drop") == [["O", "O"], ["O", "B-B"]]
+    assert tags_from_spans(tokenized, [[(2, 3, "A"), (4, 5, "A")]], "runs") == [["O", "A"], ["A", "O"]]
+
+
+def test_tokens_that_are_no_tokenized_texts():
+    with pytest.raises(TypeError, match=r"one alone: \[tokenized\]"):
+        tags_from_spans(TOKENIZED[0], [[]])
+    with pytest.raises(TypeError, match=r"tokenized\[0\] must be a TokenizedText"):
+        spans_from_tags([["a"]], [["O"]])
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        ([["O"] * 8], {}, "y has 1 sequences, but tokenized has 2"),
+        ([["O"] * 8, ["O"]], {}, r"y\[1\] \(sequence 1\) has 1 labels, but tokenized\[1\] has 3 tokens"),
+        ([["O"] * 8, ["O", "X", "O"]], {}, "'X' of y"),
+        (
+            [[], [(2, 4, "A")]],
+            {"encoding": "segments"},
+            r"has the segment \(2, 4, 'A'\), but tokenized\[1\] has 3 tokens",
+        ),
+        (
+            [["O"] * 8, ["B", "O", "O"]],
+            {"probability": [[], [0.5, 1]]},
+            r"probability\[1\] \(sequence 1\) has shape \(2,\)",
+        ),
+        ([["O"] * 8, ["O"] * 3], {"probability": [[]]}, "probability has 1 sequences, but y has 2"),
+    ],
+)
+def test_bad_labels(y, options, message):
+    with pytest.raises(ValueError, match=message):
+        spans_from_tags(TOKENIZED, y, **options)
+
+
+def test_probabilities_of_segments():
+    kind = [("start", int), ("stop", int), ("label", "U3"), ("probability", float)]
+    y = [np.array([], kind), np.array([(0, 1, "A", 0.25), (1, 2, "O", 0.5), (2, 3, "B", 0.75)], kind)]
+    spans = [[], [(0, 1, "A", 0.25), (4, 7, "B", 0.75)]]
+    assert spans_from_tags(TOKENIZED, y, "segments") == spans
+    assert spans_from_tags(TOKENIZED, [a[["start", "stop", "label"]] for a in y], "segments") == [
+        [span[:3] for span in of_text] for of_text in spans
+    ]
+    tags = [["O"] * 8, ["B-A", "O", "B-B"]]
+    assert spans_from_tags(TOKENIZED, tags, probability=[[], np.array([0.25, 0.75])]) == spans
+
+
+def test_messages_stay_short():
+    (tokens,) = tokenize(["a" * 100_000])
+    with pytest.raises(ValueError, match="cuts the token") as error:
+        tags_from_spans([tokens], [[(1, 2, "x" * 10_000)]])
+    assert len(str(error.value)) < 300
