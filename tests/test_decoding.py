@@ -145,6 +145,45 @@ def test_segment_decoding_of_tags(encoding, threshold):
             assert extract_segments([labels], encoding=encoding, strict=True) == [segments_of(labels, encoding)]
 
 
+def random_weights(crf, seed, scale=2.0):
+    rng = np.random.default_rng(seed)
+    crf._keep(crf._fitted._replace(weights=scale * rng.normal(size=crf._fitted.weights.shape)))
+    return crf
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.4])
+@pytest.mark.parametrize("case", ["forbidden", "two O", "borders", "known", "no B"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_segments_that_cannot_stand_together(case, threshold):
+    """The best segments among those that possible labels can write, whatever rules these labels out."""
+    rng = np.random.default_rng(0)
+    X = [[[WORDS[i]] for i in rng.integers(0, 6, 4)] for _ in range(3)]
+    y, options = [["B-PER", "O", "B-LOC", "I-LOC"], ["O", "I-PER", "B-LOC", "O"]], {}
+    if case == "no B":
+        y = [["I-PER", "O", "I-LOC", "O"], ["O", "I-LOC", "I-LOC", "I-PER"]]
+    elif case == "forbidden":
+        y[1][1] = "O"
+        forbidden = [("B-LOC", "B-LOC"), ("B-LOC", "B-PER"), ("B-PER", "O", "B-PER"), ("B-PER", "B-PER")]
+        options["constraints"] = Constraints(forbid=[*forbidden, ("I-LOC", "B-PER")])
+    elif case == "two O":
+        options["constraints"] = Constraints(forbid=[("O", "O"), ("I-LOC", "O", "I-PER")])
+    elif case == "borders":
+        options["constraints"] = Constraints(start=["O", "B-PER"], end=["I-LOC", "O"])
+    crf = HighOrderCRF(max_iter=0, decoding=SegmentDecoding(threshold), **options).fit(X[:2], y)
+    known = [[None, {"I-PER", "B-LOC"}, None, {"O", "I-PER", "I-LOC"}]] * 3 if case == "known" else None
+    for seed in range(6):
+        random_weights(crf, seed)
+        tables = crf.segment_marginals(X, 0, known=known)
+        for x, labels, table in zip(X, crf.predict(X, known=known), tables, strict=True):
+            p = {row[:3]: row[3] for row in table.tolist()}
+            gains = {
+                z: sum(p[s] - threshold for s in segments_of(z, "bio"))
+                for z in distribution(crf, x)
+                if known is None or ({z[1]} <= known[0][1] and {z[3]} <= known[0][3])
+            }
+            assert gains[tuple(labels)] >= max(gains.values()) - 1e-9
+
+
 SEMI = {"bio": TAGS["bio"], "bioes": TAGS["bioes"], "runs": ["a", "b", "c"]}
 
 

@@ -14,7 +14,15 @@ from .._data.encodings import PREFIXES
 from .._data.labels import label_codes
 from .._settings import check, is_number
 
-__all__ = ["DECODINGS", "SegmentDecoding", "TokenDecoding", "best_cover", "check_decoding", "choose_decoding"]
+__all__ = [
+    "DECODINGS",
+    "SegmentDecoding",
+    "TokenDecoding",
+    "best_cover",
+    "best_writing",
+    "check_decoding",
+    "choose_decoding",
+]
 
 
 class TokenDecoding(BaseEstimator):
@@ -101,7 +109,8 @@ class SegmentDecoding(BaseEstimator):
     their thresholds by more: the sum over the predicted segments of probability minus threshold is the highest. Low
     thresholds find more of the true segments, high ones predict fewer wrong ones. Where all tokens are in segments, as
     for "runs", the sum of the probabilities is the highest, which is the number of right segments to be expected, and
-    there is no threshold.
+    there is no threshold. Segments that cannot stand together, because ``constraints`` or known labels rule out the
+    labels that would write them, are not predicted together.
 
     Parameters
     ----------
@@ -205,3 +214,79 @@ def best_cover(length: int, candidates: list, is_forced: np.ndarray) -> list:
 
 
 _UNCOVERED = 1e6  # more than a sequence can gain: probabilities, one a segment
+
+
+def best_writing(candidates: list, tags: Any, allowed: np.ndarray, forbidden: set) -> list | None:
+    """Return the labels of the segments with the highest sum of gains that possible labels can write.
+
+    Unlike :func:`best_cover`, it remembers the last labels, so it takes longer.
+
+    Parameters
+    ----------
+    candidates : list of (stop, start, gain, label)
+    tags : SegmentTags
+    allowed : ndarray of shape (length, L), bool
+        Labels that tokens may have.
+    forbidden : set of tuples of int
+        Runs of labels that may not occur.
+
+    Returns
+    -------
+    codes : list of int, or None
+        None if no labels are left.
+    """
+    write = _Writer(tags, allowed, forbidden)
+    beginning: list[list] = [[] for _ in range(len(allowed))]
+    for stop, start, gain, label in candidates:
+        beginning[start].append((stop, gain, label))
+    best: list[dict] = [{} for _ in range(len(allowed) + 1)]  # by last labels: gain, position and last labels before
+    best[0][()] = 0.0, -1, (), []
+    for position, listed in enumerate(beginning):
+        for history, (total, *_) in best[position].items():
+            for stop, gain, label in ((position + 1, 0.0, -1), *listed):
+                for last, codes in write.segment(history, position, stop, label).items():
+                    if last not in best[stop] or total + gain > best[stop][last][0]:
+                        best[stop][last] = total + gain, position, history, codes
+    if not best[-1]:
+        return None
+    labels: list[int] = []
+    position, history = len(allowed), max(best[-1], key=lambda last: best[-1][last][0])
+    while position > 0:
+        _, position, history, codes = best[position][history]
+        labels = codes + labels
+    return labels
+
+
+class _Writer:
+    """Writes segments as labels that are possible after given ones; parameters as in :func:`best_writing`."""
+
+    def __init__(self, tags, allowed, forbidden):
+        self.tags, self.allowed, self.forbidden = tags, allowed, forbidden
+        self.lengths = {len(run) for run in forbidden}
+        self.memory = max(self.lengths, default=2) - 1
+
+    def segment(self, history, start, stop, label) -> dict:
+        """Return all labels of a segment, -1 for a token outside, by the last labels that are to be remembered."""
+        found: dict = {history: []}
+        for token in range(start, stop):
+            longer: dict = {}
+            for last, codes in found.items():
+                for code in self._choices(label, token == start, token + 1 == stop):
+                    goes_on = bool(last) and bool(self.tags.tags.goes_on[last[-1], code])
+                    run = (*last, code)
+                    if goes_on == (token > start) and self.allowed[token, code] and self._is_possible(run):
+                        longer.setdefault(run[-self.memory :], [*codes, code])
+            found = longer
+        return found
+
+    def _choices(self, label, is_first, is_last) -> list:
+        """Return the labels of tokens in segments of a label, the one that belongs there first."""
+        codes = np.flatnonzero(self.tags.tags.segment_label == label).tolist()
+        if label < 0:
+            return codes
+        first, inner, last, only = self.tags.roles[label].tolist()
+        usual = (only if is_last else first) if is_first else (last if is_last else inner)
+        return sorted(codes, key=lambda code: code != usual)
+
+    def _is_possible(self, run) -> bool:
+        return not any(run[-length:] in self.forbidden for length in self.lengths)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from .._data.arrays import offsets_of
 from .._data.encodings import PREFIXES, segment_lists, segments_of_tags
 from .._settings import check, is_number
 from .._validation import read_sequences
-from .decoding import best_cover
+from .decoding import best_cover, best_writing
 from .tags import SegmentTags, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold"]
@@ -143,17 +145,46 @@ class TagSegmentsMixin:
         least = _RARE if is_forced.any() else float(thresholds.min(initial=1.0))
         segments, probability = fitted._ask("segment_marginals", batch, least, tags.tags, mask=mask)
         gains = probability - thresholds[segments.codes]
-        codes = np.full(batch.n_tokens, tags.outside, dtype=np.int32)
-        for first, stop in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
-            low, high = np.searchsorted(segments.start, (first, stop))
-            columns = segments.stop[low:high] - first, segments.start[low:high] - first, gains[low:high]
-            listed = zip(*(column.tolist() for column in (*columns, segments.codes[low:high])), strict=True)
-            cover = best_cover(stop - first, sorted(listed, key=lambda segment: segment[0]), is_forced[first:stop])
+        codes, begins = np.full(batch.n_tokens, tags.outside, np.int32), np.zeros(batch.n_tokens, bool)
+        for first, stop in itertools.pairwise(batch.offsets.tolist()):
+            cover = best_cover(stop - first, _listed(segments, gains, first, stop), is_forced[first:stop])
             _write_tags(codes[first:stop], cover, tags, decoding.encoding == "iob1")
+            begins[first:stop] = codes[first:stop] == tags.outside
+            begins[[first + start for _, start, *_ in cover]] = True
+        for n in _misread(fitted, batch, codes, begins, tags, mask).tolist():
+            first, stop = batch.offsets[n : n + 2].tolist()
+            part = None if mask is None else mask.part(np.arange(first, stop))
+            segments, probability = fitted._ask("segment_marginals", batch[[n]], _RARE, tags.tags, mask=part)
+            candidates = _listed(segments, probability - thresholds[segments.codes], 0, stop - first)
+            allowed = np.ones((stop - first, len(fitted.classes_)), bool) if part is None else part.allowed
+            written = best_writing(candidates, tags, allowed, set(fitted._layout.forbidden))
+            codes[first:stop] = fitted._ask("decode", batch[[n]], mask=part) if written is None else written
         return codes
 
 
-_RARE = 1e-9  # least probability of the segments among which a token that must be in one finds one
+def _listed(segments, gains, first, stop) -> list:
+    """Return the segments of a sequence, (stop, start, gain, label) in the order of their stops."""
+    low, high = np.searchsorted(segments.start, (first, stop))
+    columns = segments.stop[low:high] - first, segments.start[low:high] - first, gains[low:high]
+    listed = zip(*(column.tolist() for column in (*columns, segments.codes[low:high])), strict=True)
+    return sorted(listed, key=lambda segment: segment[0])
+
+
+def _misread(fitted, batch, codes, begins, tags, mask) -> np.ndarray:
+    """Return the sequences whose labels are impossible, or describe other segments than those that begin as given."""
+    is_wrong = np.zeros(batch.n_tokens, bool) if mask is None else ~mask.allowed[np.arange(len(codes)), codes]
+    is_wrong |= codes < 0
+    goes_on = np.append(False, tags.tags.goes_on[codes[:-1], codes[1:]])[: len(codes)]
+    is_first = np.zeros(batch.n_tokens + 1, bool)
+    is_first[batch.offsets] = True
+    is_wrong |= begins == (goes_on & ~is_first[:-1])
+    wrong = np.diff(offsets_of(is_wrong)[batch.offsets]) > 0
+    if fitted._layout.forbidden:
+        wrong |= fitted._build_model().log_score(batch, np.maximum(codes, 0)) == -np.inf
+    return np.flatnonzero(wrong)
+
+
+_RARE = 1e-9  # least probability of the segments among which those are found that must be there
 
 
 def _tags_of(fitted, encoding) -> SegmentTags:
