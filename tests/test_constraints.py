@@ -480,6 +480,7 @@ def test_segments_go_by_constraints(encoding, rules):
     for *segment, got in crf.segment_marginals([x], threshold=0)[0].tolist():
         wanted = sum(p for p, segments in zip(probability, every, strict=True) if tuple(segment) in segments)
         assert close(got, wanted)
+        assert wanted > 0  # what is impossible is not listed
     tags = crf.predict_marginals([x])[0]
     assert np.allclose(tags.sum(axis=1), 1)
     if encoding == "bioes" and rules == "allow":

@@ -223,10 +223,10 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
 
 class _LikelySegments(Receiver):
-    """Lists segments of at least a probability."""
+    """Lists segments of at least a probability, and more than 0."""
 
     def __init__(self, threshold, likely):
-        self.threshold, self.likely = float(threshold), likely
+        self.threshold, self.likely = max(float(threshold), np.nextafter(0.0, 1.0)), likely
 
     def receive(self, backward, tile, weight):
         query = backward.index, tile, backward.cells(tile), weight, self.threshold
