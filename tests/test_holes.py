@@ -470,3 +470,12 @@ def test_segments_with_gaps_everywhere_are_no_segments_outside():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
     with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill gaps with segments"):
         HighOrderSemiCRF(encoding="segments", max_segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_sequences_that_nothing_agrees_with_keep_their_numbers(method):
+    constraints = Constraints(forbid=[("a", "b", "a"), ("a", "a", "a")])
+    crf = HighOrderCRF(solver="sgd", constraints=constraints)
+    X, y = [[["v"], ["w"], ["v"]]] * 3, [["a", "b", "b"], ["b", "b", "a"], ["a", None, "a"]]
+    with pytest.raises(ValueError, match="^sequence 2: no labelling agrees with y and the constraints; .* is 2$"):
+        getattr(crf, method)(X, y, sample_weight=[0, 1, 1])

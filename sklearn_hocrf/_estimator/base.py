@@ -358,7 +358,7 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         is_warm = self.warm_start and hasattr(self, "coef_")
         found = self._search_patterns(training, data, is_warm)  # None unless they are to be searched
         problem = self._build_problem(data, found)
-        self._check_possible(problem, sequences.numbers)
+        self._check_possible(problem, data.numbers)
         start = self._start(problem.layout, data, found, is_warm)
         penalty = self._choose_penalty(training.prior, problem.layout, data)
         stages = self._train(training, problem, penalty, data, start, is_warm)

@@ -119,7 +119,7 @@ class PartialFitMixin:
             start, state = np.zeros(layout.n_weights), None
         self._check_holes(training, data)
         penalty, problem = self._choose_penalty(training.prior, layout, data), self._pose_problem(layout, data)
-        self._check_possible(problem, None)
+        self._check_possible(problem, data.numbers)
         report, state = training.run_one_pass(problem, penalty, start, state)
         stream = state, type(training.solver)
         self._keep(self._learned(data, layout, report.w, report, stream=stream, patterns=in_place))

@@ -68,6 +68,7 @@ class TrainingData(NamedTuple):
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
     features: FeatureSpace
     rules: Any = None  # what the labels of these data may be: ``Rules``
+    numbers: np.ndarray | None = None  # of the sequences in X, for messages; None in runs of known labels
     runs: TrainingData | None = None  # where y has holes: the longest runs of known labels, as sequences of their own
     source: np.ndarray | None = None  # of such runs: the number of the sequence that each is a part of
 
@@ -93,7 +94,8 @@ class TrainingData(NamedTuple):
         targets = self.targets.of_runs(starts, stops, joined_ranges(starts, stops))
         weight = None if self.sequence_weight is None else self.sequence_weight[source]
         batch = self.batch.cut(starts, stops)
-        return self._replace(runs=self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source))
+        runs = self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, numbers=None)
+        return self._replace(runs=runs)
 
 
 class TrainingSequences(NamedTuple):
@@ -122,7 +124,7 @@ class TrainingSequences(NamedTuple):
             if features.vocabulary is not None:
                 batch, vocabulary = extend_vocabulary(batch, vocabulary, features.vocabulary, features.names)
             features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
-        return TrainingData(batch, targets, weight, features, rules)
+        return TrainingData(batch, targets, weight, features, rules, self.numbers)
 
 
 def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
