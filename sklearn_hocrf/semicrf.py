@@ -174,8 +174,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     of a test sequence is broken up by prediction, and its log-likelihood is -inf. ``max_segment_length=inf``, or any
     number, lifts this limit; unseen lengths cost little if features describe length ("length=7+", "log_length").
 
-    A pipeline delegates only the methods known to scikit-learn. To get segments from one, use
-    ``pipe[-1].predict_segments(pipe[:-1].transform(X))``.
+    A pipeline of scikit-learn delegates only the methods known to it; that of
+    :func:`sklearn_hocrf.pipeline.make_pipeline` has all of them, :meth:`predict_segments` among them.
 
     With ``l1_reg``, weights of 0 are removed from the fitted model, as described in the notes on
     :class:`HighOrderCRF`.
