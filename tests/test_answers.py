@@ -222,6 +222,7 @@ def test_entropies(number):
     [
         ("predict_nbest", {"n": 0}),
         ("predict_nbest", {"n": 2.5}),
+        ("predict_nbest", {"accept": "x"}),
         ("sample", {"n_samples": 0}),
         ("entropy", {"of": "x"}),
     ],

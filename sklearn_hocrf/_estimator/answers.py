@@ -89,6 +89,7 @@ class AnswersMixin:
         ['ADJ', 'NOUN'] 1.07 -2.05
         """
         check(is_integer(n) and n >= 1, "n", "an integer of at least 1", n)
+        check(accept is None or callable(accept), "accept", "a callable or None", accept)
         least = n if accept is None else max_candidates
         check(
             is_integer(max_candidates) and max_candidates >= 1, "max_candidates", "a positive integer", max_candidates
