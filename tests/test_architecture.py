@@ -63,6 +63,7 @@ OWNERS = {
     "scipy.linalg": {"_solvers"},
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
+    "narwhals": {"datasets"},  # imported where a frame is not of pandas
     "matplotlib": {"model_selection"},  # of the extra "plot": imported when something is drawn
 }
 SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "pipeline"}

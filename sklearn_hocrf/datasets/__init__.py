@@ -4,10 +4,12 @@ Generators (``make_*``) need only a random state. Loaders (``load_*``) read loca
 data sets; nothing is downloaded. Observations come as a list of sequences: lists of strings or of dicts if tokens are
 text, arrays of shape (T, n_features) if they are numbers. Labels come as a list of lists of strings, as a list of
 integer arrays of shape (T,), or, for segments, as a list of lists of (start, stop, label).
+:func:`sequences_from_frame` reads data frames, :func:`frame_from_predictions` puts predictions beside their rows.
 """
 
 from ._chinese import load_ud_chinese
 from ._files import load_conll, load_cora_references, load_ocr_letters
+from ._frames import frame_from_predictions, sequences_from_frame
 from ._generators import make_digit_words, make_markov_sequences
 from ._jmlr_example import load_jmlr_example
 from ._punctuation import decode_punctuation, encode_punctuation, load_punctuation
@@ -15,6 +17,7 @@ from ._punctuation import decode_punctuation, encode_punctuation, load_punctuati
 __all__ = [
     "decode_punctuation",
     "encode_punctuation",
+    "frame_from_predictions",
     "load_conll",
     "load_cora_references",
     "load_jmlr_example",
@@ -23,4 +26,5 @@ __all__ = [
     "load_ud_chinese",
     "make_digit_words",
     "make_markov_sequences",
+    "sequences_from_frame",
 ]
