@@ -5,7 +5,18 @@ import inspect
 
 import pytest
 
-MODULES = ["", ".calibration", ".metrics", ".datasets", ".feature_extraction", ".inspection", ".pipeline", ".text", ".training"]
+MODULES = [
+    "",
+    ".calibration",
+    ".metrics",
+    ".datasets",
+    ".feature_extraction",
+    ".inspection",
+    ".model_selection",
+    ".pipeline",
+    ".text",
+    ".training",
+]
 ELSEWHERE = "sklearn_hocrf._estimator"  # the methods that both estimators inherit
 
 

@@ -1,0 +1,174 @@
+"""Predictions for all sequences, each by a model that has not seen it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.parallel import Parallel, delayed
+
+from .._data.checks import short
+from .._validation import warn_user
+from .._validation._sklearn import check_method_params, safe_indexing
+
+__all__ = ["cross_val_predict"]
+
+BY_LABEL = ("predict_marginals", "predict_proba")  # one column of probabilities for each label
+
+
+def cross_val_predict(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    groups: Any = None,
+    cv: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    params: dict | None = None,
+    pre_dispatch: int | str = "2*n_jobs",
+    method: str = "predict",
+) -> list:
+    """Return predictions for all sequences, each by a model fitted without its fold.
+
+    What :func:`sklearn.model_selection.cross_val_predict` does, for sequences of different lengths and for any method
+    with one result a sequence. The predictions serve to look at errors, to calibrate and to stack models; a score of
+    them is not the mean of the folds' scores.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has `fit` and the method.
+    X : list of sequences or other form of n sequences
+    y : list of label sequences, or None, default=None
+    groups : array-like of shape (n_sequences,), default=None
+        Groups for the splitter. With metadata routing they go into `params`.
+    cv : int, splitter, iterable or None, default=None
+        As in scikit-learn: None stands for 5 folds, a number for that many.
+    n_jobs : int or None, default=None
+        Number of folds that are fitted at the same time, in joblib's sense.
+    verbose : int, default=0
+        How much joblib reports.
+    params : dict or None, default=None
+        Parameters of ``fit``, such as ``{"sample_weight": weights}``; those of length n_sequences are split with X.
+        With metadata routing, all that `estimator` and `cv` request.
+    pre_dispatch : int or str, default="2*n_jobs"
+        Number of folds that joblib copies data for ahead of time.
+    method : str, default="predict"
+        Name of the method of the fitted estimator, called with X alone.
+
+    Returns
+    -------
+    predictions : list of length n_sequences
+        The result for each sequence, in the order of X.
+
+    Raises
+    ------
+    AttributeError
+        If the estimator has no such method.
+    TypeError
+        If the method's result is no list or array.
+    ValueError
+        If a sequence is not in exactly one test fold, if the method does not have one result a sequence, or if
+        `groups` are given although metadata routing is enabled.
+
+    Warns
+    -----
+    RuntimeWarning
+        If labels are missing in the training part of some fold. With ``"predict_marginals"`` and ``"predict_proba"``
+        they have probability 0 there: each result has one column for each label of all folds, in order.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.model_selection import cross_val_predict
+    >>> X = [[["sun"], ["rain"]], [["rain"]], [["sun"], ["sun"], ["rain"]], [["rain"], ["sun"]]]
+    >>> y = [["dry", "wet"], ["wet"], ["dry", "dry", "wet"], ["wet", "dry"]]
+    >>> cross_val_predict(HighOrderCRF(), X, y, cv=2)
+    [['dry', 'wet'], ['wet'], ['dry', 'dry', 'wet'], ['wet', 'dry']]
+    """
+    X, y = indexable(X, y)
+    n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
+    cv = check_cv(cv, y, classifier=is_classifier(estimator))
+    routed = _route(estimator, cv, groups, params or {})
+    splits = [(_numbers(train), _numbers(test)) for train, test in cv.split(X, y, **routed.splitter.split)]
+    tested = np.concatenate([test for _, test in splits])
+    if not np.array_equal(np.sort(tested), np.arange(n_sequences)):
+        raise ValueError("cross_val_predict only works for partitions")
+    run = delayed(_fit_and_predict)
+    folds = Parallel(n_jobs=n_jobs, verbose=verbose, pre_dispatch=pre_dispatch)(
+        run(clone(estimator), X, y, split, routed.estimator.fit, method) for split in splits
+    )
+    results = _with_equal_columns(folds, method)
+    predictions: list = [None] * n_sequences
+    for (_, test), of_fold in zip(splits, results, strict=True):
+        for n, prediction in zip(test.tolist(), of_fold, strict=True):
+            predictions[n] = prediction
+    return predictions
+
+
+def _numbers(part: Any) -> np.ndarray:
+    """Return the numbers of the sequences in one part of a split, which may be a mask."""
+    part = np.asarray(part)
+    return np.flatnonzero(part) if part.dtype == bool else part
+
+
+def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> Bunch:
+    """Return what goes to ``split`` and to ``fit``."""
+    if not get_config()["enable_metadata_routing"]:
+        return Bunch(splitter=Bunch(split={"groups": groups}), estimator=Bunch(fit=params))
+    if groups is not None:
+        raise ValueError(
+            "`groups` can only be passed if metadata routing is not enabled via "
+            "`sklearn.set_config(enable_metadata_routing=True)`. When routing is enabled, pass `groups` alongside "
+            "other metadata via the `params` argument instead."
+        )
+    router = MetadataRouter(owner="cross_val_predict")
+    router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+    router.add(estimator=estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+    return process_routing(router, "fit", **params)
+
+
+def _fit_and_predict(estimator: Any, X: Any, y: Any, split: Any, params: dict, method: str) -> tuple[list, Any]:
+    """Return the results for the test part, and the labels that the fitted estimator knows."""
+    train, test = split
+    of_train = check_method_params(X, params=params, indices=train)
+    known = () if y is None else (safe_indexing(y, train),)
+    estimator.fit(safe_indexing(X, train), *known, **of_train)
+    results = getattr(estimator, method)(safe_indexing(X, test))
+    if not (isinstance(results, list) or (isinstance(results, np.ndarray) and results.ndim)):
+        raise TypeError(f"{method} must return a list or an array, not {short(results)} ({type(results).__name__})")
+    if len(results) != len(test):
+        raise ValueError(f"{method} returned {len(results)} results for {len(test)} sequences: it must return one each")
+    return list(results), getattr(estimator, "classes_", None)
+
+
+def _with_equal_columns(folds: list[tuple[list, Any]], method: str) -> list[list]:
+    """Return the results of the folds, with one column for each label of any fold where columns are labels."""
+    labels = [None if classes is None else list(classes) for _, classes in folds]
+    if None in labels or all(of_fold == labels[0] for of_fold in labels):
+        return [results for results, _ in folds]
+    union = sorted({label for of_fold in labels for label in of_fold or ()})
+    warn_user(
+        f"Number of classes in training fold ({min(len(of_fold or ()) for of_fold in labels)}) does not match total "
+        f"number of classes ({len(union)}). Results may not be appropriate for your use case.",
+        RuntimeWarning,
+    )
+    if method not in BY_LABEL:
+        return [results for results, _ in folds]
+    column = {label: number for number, label in enumerate(union)}
+    return [
+        [_spread(result, [column[label] for label in of_fold or ()], len(union)) for result in results]
+        for (results, _), of_fold in zip(folds, labels, strict=True)
+    ]
+
+
+def _spread(result: np.ndarray, columns: list[int], n_columns: int) -> np.ndarray:
+    spread = np.zeros((*result.shape[:-1], n_columns))
+    spread[..., columns] = result
+    return spread
