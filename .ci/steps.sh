@@ -6,6 +6,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d)
 title= start=0
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP  # else a script that was ended from outside would say that all steps passed
 # PYTHONSAFEPATH: Python finds the installed package, not the folder of that name in the checkout
 export PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 export NUMBA_CACHE_DIR="$work/numba" HYPOTHESIS_STORAGE_DIRECTORY="$work/hypothesis" COVERAGE_FILE="$work/traces/data"
