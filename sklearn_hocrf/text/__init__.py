@@ -4,6 +4,52 @@
 tokens, :func:`spans_from_tags` turns predicted labels into spans. Positions count the characters of a Python string,
 which are code points, as in spaCy; JavaScript and Java count UTF-16 units, of which an emoji has two.
 
+Other libraries read and write the formats of annotations; the alignment joins them to the estimators.
+
+CoNLL-U, by the package conllu; ``source`` is the content of a file::
+
+    import conllu
+    sentences = conllu.parse(source)
+    X = [[{"form": token["form"], "lemma": token["lemma"]} for token in sentence] for sentence in sentences]
+    y = [[token["upos"] for token in sentence] for sentence in sentences]
+
+spaCy; ``docs`` are its documents, and its tokens stay::
+
+    X = [TokenizedText(doc.text, [(t.idx, t.idx + len(t)) for t in doc if not t.is_space]) for doc in docs]
+    y = tags_from_spans(X, [[(e.start_char, e.end_char, e.label_) for e in doc.ents] for doc in docs])
+
+Entities of spaCy from predicted tags of these tokens::
+
+    for doc, spans in zip(docs, spans_from_tags(X, y_pred)):
+        doc.ents = [doc.char_span(*span) for span in spans]
+
+displaCy, spans in coloured text::
+
+    from spacy import displacy
+    documents = [
+        {"text": tokens.text, "ents": [{"start": s, "end": e, "label": label} for s, e, label, *_ in of_text]}
+        for tokens, of_text in zip(tokenized, spans)
+    ]
+    html = displacy.render(documents, style="ent", manual=True, jupyter=False)
+
+Hugging Face; ``data`` is a dataset with the columns "tokens" and "ner_tags"::
+
+    names = data.features["ner_tags"].feature.names
+    X = list(data["tokens"])
+    y = [[names[tag] for tag in tags] for tags in data["ner_tags"]]
+
+nervaluate, scores of partial matches::
+
+    from nervaluate import Evaluator
+    result = Evaluator(y_true, y_pred, tags=labels, loader="list").evaluate()
+
+Label Studio; spans with probabilities as the results of its predictions::
+
+    predictions = [
+        [{"value": {"start": s, "end": e, "labels": [label]}, "score": p} for s, e, label, p in of_text]
+        for of_text in spans
+    ]
+
 Examples
 --------
 >>> from sklearn_hocrf import HighOrderCRF

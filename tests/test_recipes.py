@@ -1,0 +1,81 @@
+"""The recipes of the docstring of sklearn_hocrf.text, run with the libraries that they name, where there are some."""
+
+import re
+
+import pytest
+
+from sklearn_hocrf import text
+from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
+
+TEXT = "Ann Lee lives in Oslo."
+SPANS = [(0, 7, "PER"), (17, 21, "LOC")]
+TAGS = ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
+
+
+def recipe(title):
+    """Return the indented lines below a title of the docstring."""
+    (lines,) = re.findall(rf"^{re.escape(title)}.*::\n\n((?:    .*\n|\n)+)", text.__doc__, re.MULTILINE)
+    return "\n".join(line[4:] for line in lines.splitlines())
+
+
+def run(title, **names):
+    """Return the names of a recipe after it has run."""
+    namespace = {name: getattr(text, name) for name in text.__all__} | names
+    exec(recipe(title), namespace)
+    return namespace
+
+
+def test_conllu():
+    pytest.importorskip("conllu", reason="conllu is absent")
+    columns = "\t_" * 6
+    source = f"# text = Ann left\n1\tAnn\tAnn\tPROPN{columns}\n2\tleft\tleave\tVERB{columns}\n\n"
+    names = run("CoNLL-U", source=source)
+    assert names["X"] == [[{"form": "Ann", "lemma": "Ann"}, {"form": "left", "lemma": "leave"}]]
+    assert names["y"] == [["PROPN", "VERB"]]
+
+
+def test_spacy():
+    spacy = pytest.importorskip("spacy", reason="spaCy is absent")
+    doc = spacy.blank("en")(TEXT)
+    doc.ents = [doc.char_span(*span) for span in SPANS]
+    names = run("spaCy", docs=[doc])
+    assert names["X"] == [TokenizedText(TEXT, tokenize([TEXT])[0].offsets)]
+    assert names["y"] == tags_from_spans(names["X"], [SPANS])
+    doc.ents = []
+    run("Entities of spaCy", docs=[doc], X=names["X"], y_pred=names["y"])
+    assert [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents] == SPANS
+    offsets_to_biluo_tags = spacy.training.offsets_to_biluo_tags
+    assert tags_from_spans(names["X"], [SPANS], "bilou") == [offsets_to_biluo_tags(doc, SPANS)]
+
+
+def test_displacy():
+    pytest.importorskip("spacy", reason="spaCy is absent")
+    html = run("displaCy", tokenized=tokenize([TEXT]), spans=[SPANS])["html"]
+    assert html.count("<mark") == 2
+
+
+def test_datasets():
+    datasets = pytest.importorskip("datasets", reason="datasets is absent")
+    labels = datasets.ClassLabel(names=["O", "B-PER", "I-PER", "B-LOC"])
+    sequence = getattr(datasets, "List", datasets.Sequence)
+    features = datasets.Features({"tokens": sequence(datasets.Value("string")), "ner_tags": sequence(labels)})
+    rows = {"tokens": [list(tokenize([TEXT])[0])], "ner_tags": [[1, 2, 0, 0, 3, 0]]}
+    names = run("Hugging Face", data=datasets.Dataset.from_dict(rows, features=features))
+    assert names["X"] == rows["tokens"]
+    assert names["y"] == [TAGS]
+
+
+def test_nervaluate():
+    pytest.importorskip("nervaluate", reason="nervaluate is absent")
+    names = run("nervaluate", y_true=[TAGS], y_pred=[["B-PER", "O", "O", "O", "B-LOC", "O"]], labels=["PER", "LOC"])
+    overall = names["result"]["overall"]
+    assert (overall["strict"].correct, overall["partial"].partial) == (1, 1)
+
+
+def test_label_studio():
+    spans = spans_from_tags(tokenize([TEXT]), [TAGS], probability=[[0.5, 0.25]])
+    names = run("Label Studio", spans=spans)
+    assert names["predictions"][0][1] == {
+        "value": {"start": 17, "end": 21, "labels": ["LOC"]},
+        "score": 0.25,
+    }
