@@ -5,11 +5,17 @@ segments. ``feature_extraction`` turns tokens into features, ``pipeline`` has pi
 estimators, ``model_selection`` learns penalties, ``calibration`` makes probabilities honest, ``metrics`` evaluates
 predictions, ``inspection`` computes standard errors, ``datasets`` reads and generates data, ``text`` turns texts and
 annotated spans of characters into tokens and tags, and back.
+
+Fitted estimators, transformers and pipelines can be pickled. That is for yourself: loading a pickle can run any code.
+For others, skops writes files that run none: ``skops.io.dump(pipe, path, compression=zipfile.ZIP_DEFLATED)``, and
+``skops.io.load(path, trusted=TRUSTED_TYPES)``. ``TRUSTED_TYPES`` names the types of this package in such files.
+Functions of your own, such as token features, are yours to trust. Of scikit-learn's searches, save ``best_estimator_``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ._persistence import TRUSTED_TYPES
 from ._version import __version__
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
@@ -17,6 +23,7 @@ from .semicrf import HighOrderSemiCRF
 __all__ = [
     "HighOrderCRF",
     "HighOrderSemiCRF",
+    "TRUSTED_TYPES",
     "__version__",
     "calibration",
     "datasets",

@@ -1,4 +1,4 @@
-"""Which version of the package made a pickled object.
+"""What files of fitted objects need: the version that made them, mappings as lists, types to trust.
 
 scikit-learn writes its version into the pickles of its own estimators alone: those whose module is "sklearn.".
 """
@@ -6,14 +6,76 @@ scikit-learn writes its version into the pickles of its own estimators alone: th
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from sklearn.exceptions import InconsistentVersionWarning
 
 from . import _version
 
-__all__ = ["OtherVersionWarning", "VersionMixin"]
+__all__ = ["TRUSTED_TYPES", "OtherVersionWarning", "VersionMixin", "with_lists", "with_mappings"]
 
 _KEY = "_sklearn_hocrf_version"
+
+# For skops.io.load(file, trusted=TRUSTED_TYPES): all types of this package in files of its models. Each checks, when it
+# is loaded, all that kernels index with. Functions of users are not among them.
+TRUSTED_TYPES = (
+    "sklearn_hocrf._data.segments.Channel",
+    "sklearn_hocrf._data.segments.LengthBlock",
+    "sklearn_hocrf._data.segments.Segments",
+    "sklearn_hocrf._data.segments.TokenBlock",
+    "sklearn_hocrf._estimator.constraints.Constraints",
+    "sklearn_hocrf._estimator.decoding.SegmentDecoding",
+    "sklearn_hocrf._estimator.decoding.TokenDecoding",
+    "sklearn_hocrf._estimator.fitted.Fitted",
+    "sklearn_hocrf._estimator.pattern_search.PatternSearch",
+    "sklearn_hocrf._objectives._likelihood.NegativeLogLikelihood",
+    "sklearn_hocrf._objectives._local_feature_matching.LocalFeatureMatching",
+    "sklearn_hocrf._objectives._margin.Hinge",
+    "sklearn_hocrf._objectives._margin.Perceptron",
+    "sklearn_hocrf._objectives._partial.PartialLikelihood",
+    "sklearn_hocrf._penalties.ElasticNet",
+    "sklearn_hocrf._penalties.L2",
+    "sklearn_hocrf._solvers._frank_wolfe.FrankWolfe",
+    "sklearn_hocrf._solvers._lbfgs.LBFGS",
+    "sklearn_hocrf._solvers._newton.NewtonCG",
+    "sklearn_hocrf._solvers._owlqn.OWLQN",
+    "sklearn_hocrf._solvers._perceptron.AveragedPerceptron",
+    "sklearn_hocrf._solvers._stochastic.AdaGrad",
+    "sklearn_hocrf._solvers._stochastic.SGD",
+    "sklearn_hocrf._solvers._stochastic.TrainingState",
+    "sklearn_hocrf._structure.layout.WeightLayout",
+    "sklearn_hocrf._structure.pairs.FeatureMap",
+    "sklearn_hocrf._structure.patterns.PatternTable",
+    "sklearn_hocrf._structure.segment_layout.SegmentLayout",
+    "sklearn_hocrf._structure.segment_layout.SegmentRules",
+    "sklearn_hocrf._validation._inputs.FeatureSpace",
+    "sklearn_hocrf._validation._segment_targets.SegmentTargets",
+    "sklearn_hocrf._validation._token_targets.TokenTargets",
+    "sklearn_hocrf.calibration.CalibratedSequenceLabeler",
+    "sklearn_hocrf.crf.HighOrderCRF",
+    "sklearn_hocrf.feature_extraction._extractor.SequenceFeatureExtractor",
+    "sklearn_hocrf.feature_extraction._hashing.HashedNames",
+    "sklearn_hocrf.feature_extraction._identity.IdentityRows",
+    "sklearn_hocrf.feature_extraction._input_space.InputSpace",
+    "sklearn_hocrf.feature_extraction._log_odds.LogOddsSegments",
+    "sklearn_hocrf.feature_extraction._log_odds_rows.LogOddsRows",
+    "sklearn_hocrf.feature_extraction._log_odds_rows.StringCounts",
+    "sklearn_hocrf.feature_extraction._names.ConstantNames",
+    "sklearn_hocrf.feature_extraction._names.FeatureNames",
+    "sklearn_hocrf.feature_extraction._names.InputFeatures",
+    "sklearn_hocrf.feature_extraction._names.PrefixedNames",
+    "sklearn_hocrf.feature_extraction._segment_extractor.SegmentFeatureExtractor",
+    "sklearn_hocrf.feature_extraction._segment_functions.FunctionRows",
+    "sklearn_hocrf.feature_extraction._templates.TemplateVocabularies",
+    "sklearn_hocrf.feature_extraction._tokenwise.Tokenwise",
+    "sklearn_hocrf.feature_extraction._tries.TokenCodes",
+    "sklearn_hocrf.feature_extraction._tries.Trie",
+    "sklearn_hocrf.feature_extraction._vectorizer.AttributeVectorizer",
+    "sklearn_hocrf.model_selection._penalty_search.PenaltySearchCV",
+    "sklearn_hocrf.pipeline.SequencePipeline",
+    "sklearn_hocrf.semicrf.HighOrderSemiCRF",
+)
 
 
 class OtherVersionWarning(InconsistentVersionWarning):
@@ -46,6 +108,23 @@ class VersionMixin:
         if original != current:
             warnings.warn(OtherVersionWarning(type(self).__name__, current, original), stacklevel=2)
         super().__setstate__(state)
+
+
+def with_lists(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return parameters in which named ones, where they are mappings, are lists: skops writes no tuples as keys."""
+    mappings = {name: parameters[name] for name in names if isinstance(parameters.get(name), Mapping)}
+    lists = {name: {"keys": list(given), "values": list(given.values())} for name, given in mappings.items()}
+    return {**parameters, **lists}
+
+
+def with_mappings(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the parameters of which :func:`with_lists` has made others; raise a ValueError if it cannot have."""
+    lists = {name: parameters[name] for name in names if isinstance(parameters.get(name), Mapping)}
+    try:
+        mappings = {name: dict(zip(both["keys"], both["values"], strict=True)) for name, both in lists.items()}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{' and '.join(lists)} need keys and values, got {lists!r:.80}") from error
+    return {**parameters, **mappings}
 
 
 def _current_version():

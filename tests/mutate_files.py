@@ -1,4 +1,4 @@
-"""Write models with skops, change every integer in the files, and load them: ``python mutate_files.py``.
+"""Write models with skops, change the integers and bytes in the files, and load them: ``python mutate_files.py``.
 
 Run with NUMBA_DISABLE_JIT=1, so that a kernel that reads outside of an array raises an IndexError here, where a
 compiled one would read on. Each changed file must be refused by a ValueError, when it is loaded or when the model is
@@ -59,7 +59,7 @@ def ask(model, X, y):
 
 def changed(array):
     """Yield arrays that are not right."""
-    for index, value in ((-1, 10**6), (0, -7)):
+    for index, value in ((-1, 10**6), (0, -7)) if array.dtype != np.uint8 else ((0, 200),):
         if array.size and np.can_cast(np.min_scalar_type(value), array.dtype):
             other = array.copy()
             other.flat[index] += value
@@ -74,8 +74,8 @@ def changed_files(files):
     for name, content in files.items():
         if name.endswith(".npy"):
             array = np.load(io.BytesIO(content))
-            # numpy's own generators have unsigned integers
-            for other in changed(array) if array.dtype.kind == "i" else ():
+            # texts are bytes; numpy's own generators have other unsigned integers
+            for other in changed(array) if array.dtype.kind == "i" or array.dtype == np.uint8 else ():
                 stream = io.BytesIO()
                 np.save(stream, other)
                 yield f"{array.tolist()} -> {other.tolist()}", {**files, name: stream.getvalue()}

@@ -51,7 +51,9 @@ MAY_IMPORT = {
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator"},
     "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator"},
     "pipeline": ESTIMATORS | {"_validation"},
-    "__init__": TOOLS | ESTIMATORS | {"_version", "training", "model_selection", "calibration", "pipeline", "text"},
+    "__init__": TOOLS
+    | ESTIMATORS
+    | {"_version", "_persistence", "training", "model_selection", "calibration", "pipeline", "text"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
 

@@ -25,7 +25,7 @@ from .._data.labels import decode_labels
 from .._data.masks import Mask, both
 from .._inference.families import SEGMENTS, Family
 from .._objectives import Objective, Problem
-from .._persistence import VersionMixin
+from .._persistence import VersionMixin, with_lists, with_mappings
 from .._settings import capability
 from .._structure.patterns import PatternTable, given_patterns
 from .._validation import (
@@ -53,7 +53,7 @@ from .fitting import (
 )
 from .known import naming_the_impossible
 from .labelled import LabelledBatch
-from .parameters import PARAMETER_CONSTRAINTS, check_parameters, with_lists, with_mappings
+from .parameters import BY_GROUP, PARAMETER_CONSTRAINTS, check_parameters
 from .partial_fit import PartialFitMixin
 from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
 from .patterns import pattern_codes, pattern_labels, select_patterns
@@ -584,17 +584,20 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         """Return the parameters and the fitted record, without the attributes that can be derived from it again."""
         state = {name: value for name, value in super().__getstate__().items() if not self._is_made(name)}
         if "_fitted" in state:
-            state["_fitted"] = state["_fitted"]._replace(trained_with=with_lists(self._fitted.trained_with))
-        return with_lists(state)
+            learned = state["_fitted"]
+            state["_fitted"] = learned._replace(
+                trained_with=with_lists(learned.trained_with, BY_GROUP), features=learned.features.packed()
+            )
+        return with_lists(state, BY_GROUP)
 
     def __setstate__(self, state):
-        state = with_mappings({name: value for name, value in state.items() if not self._is_made(name)})
+        state = with_mappings({name: value for name, value in state.items() if not self._is_made(name)}, BY_GROUP)
         learned = state.pop("_fitted", None)
         super().__setstate__(state)
         if learned is not None:
             learned = Fitted(*learned)
             if isinstance(learned.trained_with, dict):
-                learned = learned._replace(trained_with=with_mappings(learned.trained_with))
+                learned = learned._replace(trained_with=with_mappings(learned.trained_with, BY_GROUP))
             self._keep(learned.checked(self._layout_class))
 
     def _is_made(self, name):

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from .._data.checks import short
 from .._data.encodings import PREFIXES
 from .._data.labels import label_codes
+from .._persistence import with_lists, with_mappings
 from .._settings import check, is_number
 
 __all__ = [
@@ -66,6 +67,12 @@ class TokenDecoding(BaseEstimator):
     def __init__(self, cost: Mapping | ArrayLike | None = None, *, legal: bool = True) -> None:
         self.cost = cost
         self.legal = legal
+
+    def __getstate__(self):
+        return with_lists(super().__getstate__(), ["cost"])
+
+    def __setstate__(self, state):
+        super().__setstate__(with_mappings(state, ["cost"]))
 
     def check(self) -> None:
         """Raise a ValueError for a setting that is not valid, as far as that can be told without labels."""

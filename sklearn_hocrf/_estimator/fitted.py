@@ -49,7 +49,8 @@ class Fitted(NamedTuple):
             raise ValueError("the weights are not all finite")
         if not isinstance(self.features, FeatureSpace):
             raise ValueError(f"the features are a {type(self.features).__name__}, not a FeatureSpace")
-        self.features.check(layout.n_features)
+        features = self.features.unpacked()
+        features.check(layout.n_features)
         targets_class = SegmentTargets if layout_class is SegmentLayout else TokenTargets
         if not isinstance(targets, targets_class):
             raise ValueError(f"the targets are {type(targets).__name__}, not {targets_class.__name__}")
@@ -69,7 +70,8 @@ class Fitted(NamedTuple):
             raise ValueError(f"the rounds of the search for patterns are a {type(self.search).__name__}")
         if not isinstance(self.had_holes, bool):
             raise ValueError(f"whether labels were missing is {self.had_holes!r:.40}, not a bool")
-        return self._replace(weights=weights, borders=_borders(self.borders, layout.patterns.n_labels))
+        borders = _borders(self.borders, layout.patterns.n_labels)
+        return self._replace(weights=weights, features=features, borders=borders)
 
     def _check_stream(self):
         if self.stream is None:

@@ -19,6 +19,7 @@ from .fitting import OBJECTIVES, SOLVERS
 from .pattern_search import PatternSearch, has_l1, pattern_search
 
 __all__ = [
+    "BY_GROUP",
     "GROUP_KEYS",
     "PARAMETER_CONSTRAINTS",
     "check_parameters",
@@ -26,8 +27,6 @@ __all__ = [
     "check_segment_lengths",
     "is_group_key",
     "resolve_feature_orders",
-    "with_lists",
-    "with_mappings",
 ]
 
 PARAMETER_CONSTRAINTS: dict[str, Any] = {
@@ -57,24 +56,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
 
 
 GROUP_KEYS = '("features", k), ("patterns", k), "prefix", ("prefix", k) with an integer k >= 0, and None for the rest'
-_BY_GROUP = ("sigma_reg", "l1_reg")  # parameters that may be mappings of groups of weights
-
-
-def with_lists(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with lists of keys and values for mappings by group, whose keys skops cannot write."""
-    mappings = {name: parameters[name] for name in _BY_GROUP if isinstance(parameters.get(name), Mapping)}
-    lists = {name: {"keys": list(given), "values": list(given.values())} for name, given in mappings.items()}
-    return {**parameters, **lists}
-
-
-def with_mappings(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of which :func:`with_lists` has made others; raise a ValueError if it cannot have."""
-    lists = {name: parameters[name] for name in _BY_GROUP if isinstance(parameters.get(name), Mapping)}
-    try:
-        mappings = {name: dict(zip(both["keys"], both["values"], strict=True)) for name, both in lists.items()}
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"sigma_reg and l1_reg by groups need keys and values, got {short(lists)}") from error
-    return {**parameters, **mappings}
+BY_GROUP = ("sigma_reg", "l1_reg")  # parameters that may be mappings of groups of weights
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:

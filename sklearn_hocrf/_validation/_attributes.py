@@ -54,6 +54,15 @@ class Vocabulary(dict):
         new.complete = self.complete
         return new
 
+    @classmethod
+    def of_names(cls, names, complete) -> Vocabulary:
+        """Return the vocabulary in which names are numbered in their order; ``complete`` are its keys."""
+        new = cls(zip(names, range(len(names)), strict=True))
+        if len(new) != len(names):
+            raise ValueError("a name of an attribute is there twice")
+        new.complete = tuple(complete)
+        return new
+
     def __missing__(self, name):
         return -1
 

@@ -14,6 +14,7 @@ from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.checks import number_weights, refuse_infinite_sum, short
 from .._data.segments import LengthBlock, TokenBlock
+from .._data.texts import pack_texts, unpack_texts
 from ._attributes import (
     Vocabulary,
     extend_vocabulary,
@@ -47,6 +48,25 @@ class FeatureSpace(NamedTuple):
     vocabulary: Vocabulary | None  # feature number by attribute name, where X had attribute names
     is_table: bool  # X was a plain 2-D array: sequences of length 1
     kinds: tuple | None = None  # the kinds of segment features, where X was a batch that has some
+
+    def packed(self) -> FeatureSpace:
+        """Return the features for a file: an array of names as two arrays, and of the vocabulary the complete keys."""
+        names = pack_texts(self.names) if isinstance(self.names, np.ndarray) else self.names
+        complete: Any = None if self.vocabulary is None else list(self.vocabulary.complete)
+        return self._replace(names=names, vocabulary=complete)
+
+    def unpacked(self) -> FeatureSpace:
+        """Return the features of which :meth:`packed` has made others."""
+        names, vocabulary = self.names, self.vocabulary
+        if isinstance(names, (tuple, list)):
+            texts = unpack_texts(names)
+            names = np.empty(len(texts), dtype=object)
+            names[:] = texts
+        if isinstance(vocabulary, list):
+            if names is None:
+                raise ValueError("a vocabulary needs names")
+            vocabulary = Vocabulary.of_names(list(names), vocabulary)
+        return self._replace(names=names, vocabulary=vocabulary)
 
     def check(self, n_features):
         """Raise a ValueError unless this describes an X with ``n_features`` features."""

@@ -23,8 +23,8 @@ from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._columns import TokenTable, apply_function, check_complete, complete_fields, is_text, read_tokens
 from ._hashing import HashedNames, hash_names
 from ._names import ConstantNames, FeatureNames, InputFeatures
-from ._templates import BOS, EOS, FieldTable, TemplateVocabulary, Window, check_kind, check_templates
-from ._token_functions import is_token_function, named_functions, token_function, warn_if_local
+from ._templates import BOS, EOS, TemplateVocabularies, Window, check_kind, check_templates
+from ._token_functions import as_function, is_token_function, named_functions, token_function, warn_if_local
 
 __all__ = ["SequenceFeatureExtractor"]
 
@@ -81,7 +81,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
     templates_ : list of tuples of (field, offset) pairs
         The templates in use, in the order of the features.
     token_features_ : dict
-        ``{name: (field, function)}`` of the token features in use.
+        ``{name: (field, function)}`` of the token features in use; named functions by their names.
     complete_fields_ : list
         The raw fields in use that every training token had. `transform` warns of tokens that lack one of them, and
         refuses X if all tokens lack it.
@@ -282,19 +282,10 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         used |= {field for field, _ in self.token_features_.values()}
         self.complete_fields_ = complete_fields(table.columns, [field for field in self.fields_ if field in used])
         columns = self._with_token_features(table.columns)
-        self._field_tables, self._vocabularies = ({}, []) if self.n_features is not None else self._tables(columns)
+        self._vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self.templates_, columns)
         attributes = self._attributes(table.offsets, columns, learn=True)
         self._name_features()
         return table, attributes
-
-    def _tables(self, columns):
-        """Return the values of each field in use, and a vocabulary for each template, which is empty."""
-        used = dict.fromkeys(field for template in self.templates_ for field, _ in template)
-        tables = {field: FieldTable(columns[field]) for field in used}
-        vocabularies = [
-            TemplateVocabulary(template, [tables[field] for field, _ in template]) for template in self.templates_
-        ]
-        return tables, vocabularies
 
     def _plan(self, columns):
         """Set ``templates_`` and ``token_features_`` from the parameters and the training columns."""
@@ -350,7 +341,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
 
     def _with_token_features(self, columns):
         derived = {
-            name: apply_function(function, columns[field], name)
+            name: apply_function(as_function(function), columns[field], name)
             for name, (field, function) in self.token_features_.items()
         }
         return {**columns, **derived}
@@ -362,16 +353,17 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         count the attributes of a template, or hashed features.
         """
         window = Window(offsets, self.padding == "mark")
-        tables, vocabularies = self._field_tables, self._vocabularies
+        vocabularies = self._vocabularies
         if self.n_features is not None:
-            tables, vocabularies = self._tables(columns)  # of this X alone
+            vocabularies = TemplateVocabularies.of(self.templates_, columns)  # of this X alone
+        tables = vocabularies.tables
         coded = {field: table.encode(columns[field], field) for field, table in tables.items()}
         shifted = {
             (field, offset): window.shift(coded[field], tables[field].size, offset)
-            for field, offset in dict.fromkeys(pair for template in self.templates_ for pair in template)
+            for field, offset in dict.fromkeys(pair for vocabulary in vocabularies.all for pair in vocabulary.template)
         }
         attributes = []
-        for vocabulary in vocabularies:
+        for vocabulary in vocabularies.all:
             parts, values = _multiply([shifted[pair] for pair in vocabulary.template])
             if values is not None and not np.isfinite(values).all():
                 t = int(np.argmin(np.isfinite(values)))
@@ -399,7 +391,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         return (["bias"] if self.bias else []) + ([BOS, EOS] if self.padding == "drop" else [])
 
     def _name_features(self):
-        new = [*self._vocabularies, ConstantNames(np.array(self._names_of_always(), dtype=object))]
+        new = [self._vocabularies, ConstantNames(np.array(self._names_of_always(), dtype=object))]
         if self.n_features is not None:
             new = [HashedNames(self.n_features)]
         self._attribute_names = FeatureNames([ConstantNames(self._input.attribute_names), *new])
@@ -410,7 +402,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
 
     def _to_batch(self, X, table, attributes) -> SequenceBatch:
         hashed = self.n_features is not None
-        sizes = [*map(len, self._vocabularies)] + [1] * (len(attributes) - len(self._vocabularies))
+        sizes = [*map(len, self._vocabularies.all)] + [1] * (len(attributes) - len(self._vocabularies.all))
         sizes = [0] * len(attributes) if hashed else sizes
         indptr, indices, values = _assemble(int(table.offsets[-1]), attributes, sizes)
         n_new = self.n_features if hashed else sum(sizes)

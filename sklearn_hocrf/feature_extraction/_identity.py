@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
-from ._names import escape
+from ._names import FeatureNames, escape
 from ._tries import Trie
 
 __all__ = ["IdentityRows"]
@@ -40,7 +40,7 @@ class IdentityRows:
         self._feature_of_node = np.full(self._trie.n_nodes, -1, dtype=np.int32)
         self._feature_of_node[ends] = np.arange(len(ends), dtype=np.int32)
         self.n_features = len(ends)
-        self.feature_names = "identity=" + _texts(self._trie, token_codes.texts())[ends]
+        self.feature_names = FeatureNames.of("identity=" + _texts(self._trie, token_codes.texts())[ends])
 
     def __setstate__(self, state):
         self.__dict__.update(state)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
+from ._names import FeatureNames
 from ._tries import Trie, by_length
 
 __all__ = ["KINDS", "LogOddsRows", "StringCounts"]
@@ -154,7 +155,7 @@ class LogOddsRows:
         self._kinds = kinds
         self._smoothing = smoothing
         columns = ["", *(f"={label}" for label in labels)]
-        self.feature_names = np.array([kind + column for kind in kinds for column in columns], dtype=object)
+        self.feature_names = FeatureNames.of([kind + column for kind in kinds for column in columns])
         self.n_features = len(self.feature_names)
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:

@@ -19,7 +19,8 @@ import numpy as np
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.segments import TokenBlock
+from .._data.segments import RowBlock, TokenBlock
+from .._data.texts import pack_texts, unpack_texts
 
 __all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "escape", "names_of_blocks"]
 
@@ -43,6 +44,16 @@ class ConstantNames:
 
     def __init__(self, array):
         self.array = array
+        self._packed: tuple | list | FeatureNames | None = None  # one object for all places in a file
+
+    def __getstate__(self):
+        if self._packed is None:
+            self._packed = self.array if isinstance(self.array, FeatureNames) else pack_texts(self.array)
+        return {"names": self._packed}
+
+    def __setstate__(self, state):
+        names = state["names"]
+        self.__init__(names if isinstance(names, FeatureNames) else _as_objects(unpack_texts(names)))
 
     def __len__(self):
         return len(self.array)
@@ -75,7 +86,7 @@ class FeatureNames(Sequence):
 
     Parameters
     ----------
-    parts : list of TemplateVocabulary, ConstantNames and PrefixedNames
+    parts : list of TemplateVocabularies, HashedNames, ConstantNames and PrefixedNames
         Objects with a length and a method ``names(chosen)``.
     """
 
@@ -83,6 +94,11 @@ class FeatureNames(Sequence):
         self._parts = parts
         self._starts = offsets_of([len(part) for part in parts])
         self._array: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, names) -> FeatureNames:
+        """Return names that exist already."""
+        return cls([ConstantNames(_as_objects(names))])
 
     def __len__(self):
         return int(self._starts[-1])
@@ -93,6 +109,9 @@ class FeatureNames(Sequence):
     def __getitem__(self, key):
         """Return one name for an int, an array of names for anything else that indexes an array."""
         return np.asarray(self)[key]
+
+    def tolist(self) -> list:
+        return np.asarray(self).tolist()
 
     def __repr__(self):
         some = np.asarray(self)[:3].tolist()
@@ -108,6 +127,12 @@ class FeatureNames(Sequence):
 
     def __reduce__(self):
         return FeatureNames, (self._parts,)  # the strings are made anew rather than sent to a worker
+
+
+def _as_objects(names) -> np.ndarray:
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array
 
 
 def _number_repeated(names) -> np.ndarray:
@@ -132,7 +157,7 @@ def names_of_blocks(blocks, attribute_names) -> FeatureNames:
         [
             PrefixedNames(attribute_names, block.attributes, block.prefix)
             if isinstance(block, TokenBlock)
-            else ConstantNames(block.names(attribute_names))
+            else ConstantNames(block.maker.feature_names if isinstance(block, RowBlock) else block.names(None))
             for block in blocks
         ]
     )
@@ -153,7 +178,7 @@ class InputFeatures(NamedTuple):
             return cls(empty, empty, False)
         attribute_names = X.attribute_names
         if attribute_names is None:
-            attribute_names = np.array([f"x{i}" for i in range(X.n_attributes)], dtype=object)
+            attribute_names = FeatureNames.of([f"x{i}" for i in range(X.n_attributes)])
         if X.blocks is None:
             return cls(attribute_names, attribute_names, False)
         names = names_of_blocks(X.blocks, attribute_names) if X.block_names is None else X.block_names

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._data.checks import short, to_float
 from ._columns import is_text
-from ._names import escape
+from ._names import FeatureNames, escape
 from ._token_functions import warn_if_local
 
 __all__ = ["FunctionRows", "check_functions"]
@@ -53,9 +53,18 @@ class FunctionRows:
         for _, values in self._values(columns, offsets, start, stop):
             counts.update(values.keys())
         names = sorted(name for name, count in counts.items() if count >= min_count)
-        self.feature_names = np.array(names, dtype=object)
-        self.n_features = len(names)
-        self._number = {name: i for i, name in enumerate(names)}
+        self._set_names(FeatureNames.of(names))
+
+    def _set_names(self, names):
+        self.feature_names, self.n_features = names, len(names)
+        self._number = {name: i for i, name in enumerate(names.tolist())}
+
+    def __getstate__(self):
+        return {"functions": self._functions, "fields": self._fields, "names": self.feature_names}
+
+    def __setstate__(self, state):
+        self._functions, self._fields = state["functions"], state["fields"]
+        self._set_names(state["names"])
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments, without features that no training segment had."""

@@ -10,6 +10,7 @@ first request: a third of a million strings take more time than all other steps.
 from __future__ import annotations
 
 import operator
+from itertools import chain, pairwise
 from numbers import Integral
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from .._data.arrays import freeze_indices
 from .._data.checks import short
+from .._data.texts import pack_texts, unpack_texts
 from ._columns import is_text
 from ._names import escape
 
@@ -25,7 +27,7 @@ __all__ = [
     "EOS",
     "CodedField",
     "FieldTable",
-    "TemplateVocabulary",
+    "TemplateVocabularies",
     "Window",
     "check_kind",
     "check_templates",
@@ -86,20 +88,28 @@ def check_kind(column, was_text, field):
 class FieldTable:
     """The values that one field had in training, in sorted order.
 
-    Attributes
+    Parameters
     ----------
     labels : list of str, or None for a numeric field
+
+    Attributes
+    ----------
     size : int
         Number of codes: that of the labels, 1 for a numeric field.
     n_codes : int
         The same with the codes of the two marks outside the sequence.
     """
 
-    def __init__(self, column):
-        self.labels = sorted(column.values.tolist()) if is_text(column) else None
+    def __init__(self, labels):
+        self.labels = labels
         self.size = 1 if self.labels is None else len(self.labels)
         self.n_codes = self.size + 2
         self._code_of = None if self.labels is None else {label: code for code, label in enumerate(self.labels)}
+
+    @classmethod
+    def of(cls, column) -> FieldTable:
+        """Return the table of the values of a column."""
+        return cls(sorted(column.values.tolist()) if is_text(column) else None)
 
     def texts(self, joined) -> np.ndarray:
         """Return the text of each code; None for a number, which has no text.
@@ -172,15 +182,15 @@ class TemplateVocabulary:
         self.template = template
         self.tables = tables
         self.keys = np.empty(0, dtype=np.int64)
-        self._prefixes: dict[int, np.ndarray] = {}  # pair number -> keys of the pairs before it, where radix overflows
+        self.prefixes: dict[int, np.ndarray] = {}  # pair number -> keys of the pairs before it, where radix overflows
 
-    def __setstate__(self, state):
-        self.__dict__.update(state)
+    def check(self):
+        """Raise a ValueError unless the keys are made of codes of the tables."""
         n_keys = 1
         for i, table in enumerate(self.tables):
-            if i in self._prefixes:
-                _check_keys(self._prefixes[i], n_keys)
-                n_keys = len(self._prefixes[i])
+            if i in self.prefixes:
+                _check_keys(self.prefixes[i], n_keys)
+                n_keys = len(self.prefixes[i])
             n_keys *= table.n_codes
         _check_keys(self.keys, n_keys)
 
@@ -203,9 +213,9 @@ class TemplateVocabulary:
         for i, (part, table) in enumerate(zip(parts[1:], self.tables[1:], strict=True), start=1):
             if n_keys > MAX_KEY // table.n_codes:
                 if fit:
-                    self._prefixes[i] = _distinct(key, n_keys, 1)
-                key = _find(self._prefixes[i], key, n_keys).astype(np.int64)
-                n_keys = len(self._prefixes[i])
+                    self.prefixes[i] = _distinct(key, n_keys, 1)
+                key = _find(self.prefixes[i], key, n_keys).astype(np.int64)
+                n_keys = len(self.prefixes[i])
             joined = key * table.n_codes + part.codes
             joined[(key < 0) | (part.codes < 0)] = -1
             key, n_keys = joined, n_keys * table.n_codes
@@ -223,8 +233,8 @@ class TemplateVocabulary:
         for i in range(len(self.template) - 1, 0, -1):
             key, code = np.divmod(key, self.tables[i].n_codes)
             codes.append(code)
-            if i in self._prefixes:
-                key = self._prefixes[i][key]
+            if i in self.prefixes:
+                key = self.prefixes[i][key]
         codes = [key, *reversed(codes)]
         joined = len(self.tables) > 1
         texts = [table.texts(joined) for table in self.tables]
@@ -237,6 +247,96 @@ class TemplateVocabulary:
         cells = (values[code].tolist() for values, code in zip(texts, codes, strict=True))
         rows = ([text for text in row if text is not None] for row in zip(*cells, strict=True))
         return np.array([head + "|".join(row) if row else head_alone for row in rows], dtype=object)
+
+
+class TemplateVocabularies:
+    """The vocabularies of several templates, which share the tables of the fields.   A part of ``FeatureNames``.
+
+    Files and copies have them as a few arrays, made once: skops writes an object anew for each place that holds it.
+
+    Parameters
+    ----------
+    templates : list of tuples of (field, offset) pairs
+    tables : dict
+        The :class:`FieldTable` of each field.
+    """
+
+    def __init__(self, templates, tables):
+        self.tables = tables
+        self.all = [TemplateVocabulary(template, [tables[field] for field, _ in template]) for template in templates]
+        self._state: dict | None = None
+
+    @classmethod
+    def of(cls, templates, columns) -> TemplateVocabularies:
+        """Return empty vocabularies, with the tables of the columns in use."""
+        used = dict.fromkeys(field for template in templates for field, _ in template)
+        return cls(templates, {field: FieldTable.of(columns[field]) for field in used})
+
+    def __len__(self):
+        return sum(map(len, self.all))
+
+    def names(self) -> np.ndarray:
+        return np.concatenate([np.empty(0, dtype=object), *(vocabulary.names() for vocabulary in self.all)])
+
+    def __getstate__(self):
+        if self._state is None:
+            number = {field: i for i, field in enumerate(self.tables)}
+            pairs = [(number[field], offset) for vocabulary in self.all for field, offset in vocabulary.template]
+            labels = [table.labels for table in self.tables.values()]
+            each = enumerate(self.all)
+            prefixes = {(i, j): keys for i, vocabulary in each for j, keys in vocabulary.prefixes.items()}
+            self._state = {
+                "fields": list(self.tables),
+                "n_labels": np.array([-1 if known is None else len(known) for known in labels], dtype=np.int64),
+                "labels": pack_texts(chain.from_iterable(known or () for known in labels)),
+                "n_pairs": np.array([len(vocabulary.template) for vocabulary in self.all], dtype=np.int64),
+                "pairs": np.array(pairs, dtype=np.int64).reshape(-1, 2),
+                "n_keys": np.array(list(map(len, self.all)), dtype=np.int64),
+                "keys": _joined(vocabulary.keys for vocabulary in self.all),
+                "prefixes_of": np.array(list(prefixes), dtype=np.int64).reshape(-1, 2),  # template, pair
+                "n_prefixes": np.array(list(map(len, prefixes.values())), dtype=np.int64),
+                "prefixes": _joined(prefixes.values()),
+            }
+        return self._state
+
+    def __setstate__(self, state):
+        fields, n_labels = state["fields"], state["n_labels"]
+        labels = _cut(unpack_texts(state["labels"]), np.maximum(n_labels, 0), len(fields))
+        tables = [FieldTable(known if n >= 0 else None) for known, n in zip(labels, n_labels.tolist(), strict=True)]
+        for known in labels:
+            if any(after <= before for before, after in pairwise(known)):
+                raise ValueError("the values of a field must ascend")
+        numbers, offsets = _two_columns(state["pairs"], len(fields), "fields of templates")
+        pairs = [(fields[i], offset) for i, offset in zip(numbers, offsets, strict=True)]
+        templates = [tuple(template) for template in _cut(pairs, state["n_pairs"])]
+        self.__init__(templates, dict(zip(fields, tables, strict=True)))
+        for vocabulary, keys in zip(self.all, _cut(state["keys"], state["n_keys"], len(templates)), strict=True):
+            vocabulary.keys = keys
+        places = zip(*_two_columns(state["prefixes_of"], len(templates), "templates of prefixes"), strict=True)
+        for (i, j), keys in zip(places, _cut(state["prefixes"], state["n_prefixes"]), strict=True):
+            self.all[i].prefixes[j] = keys
+        for vocabulary in self.all:
+            vocabulary.check()
+
+
+def _joined(arrays) -> np.ndarray:
+    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
+
+
+def _two_columns(table, stop, what) -> tuple[list, list]:
+    """Return the columns of a table of integers, the first of them in [0, stop), or raise a ValueError."""
+    if table.shape != (len(table), 2) or table.dtype.kind != "i":
+        raise ValueError(f"{what} must be a table of two columns, not of shape {table.shape}")
+    return freeze_indices(table[:, 0], stop, what).tolist(), table[:, 1].tolist()
+
+
+def _cut(items, lengths, n_parts=None) -> list:
+    """Return neighbouring parts of some lengths, or raise a ValueError unless they make up the whole."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    if lengths.ndim != 1 or (lengths < 0).any() or total != len(items) or n_parts not in (None, len(lengths)):
+        raise ValueError(f"{len(lengths)} parts of {total} elements, but there are {len(items)} in {n_parts} parts")
+    return [items[stop - length : stop] for stop, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
 
 
 def _check_keys(keys, n_keys):

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._validation import warn_user
 
-__all__ = ["is_token_function", "named_functions", "token_function", "warn_if_local"]
+__all__ = ["as_function", "is_token_function", "named_functions", "token_function", "warn_if_local"]
 
 
 def _prefix(text, length):
@@ -92,6 +92,11 @@ def token_function(name: str) -> Callable:
     return partial(AFFIXES[kind], length=int(length))
 
 
+def as_function(function: Callable | str) -> Callable:
+    """Return a token function itself; what is fitted keeps names, which can be saved where ``str.lower`` cannot."""
+    return token_function(function) if isinstance(function, str) else function
+
+
 def warn_if_local(function, what) -> None:
     """Warn of a user's function that cannot be pickled; ``what`` names the parameter that holds it."""
     function = getattr(function, "func", function)  # of a functools.partial
@@ -103,7 +108,7 @@ def warn_if_local(function, what) -> None:
 
 
 def named_functions(token_features, default_field) -> dict:
-    """Return {name: (field, function)} of the token features; a bare function belongs to ``default_field``."""
+    """Return {name: (field, function or its name)} of the token features; the field may be ``default_field``."""
     if isinstance(token_features, str) or not np.iterable(token_features):
         raise TypeError(
             f"token_features must be 'auto', None, a list of functions or a dict of them, got {token_features!r}"
@@ -132,7 +137,8 @@ def _field_and_function(spec, default_field):
     elif default_field is None:
         raise ValueError(f"token_features: no field holds text; say which one {spec!r} is for: (field, {spec!r})")
     if isinstance(function, str):
-        return field, token_function(function), function
+        token_function(function)  # raises if there is none
+        return field, function, function
     if not callable(function):
         raise TypeError(f"token_features: {function!r} must be a callable or the name of a token function")
     return field, function, getattr(function, "__name__", type(function).__name__)

@@ -19,6 +19,7 @@ from .._data.labels import position_name
 from .._persistence import VersionMixin
 from .._validation._messages import refuse_broken, refuse_masked
 from .._validation._sklearn import HasMethods, fit_context
+from ._names import FeatureNames
 
 __all__ = ["Tokenwise"]
 
@@ -146,7 +147,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
             "pca0", "pca1", ... if the transformer (a `PCA`, say) gives no names.
         """
         check_is_fitted(self, "transformer_")
-        return self._names.copy()
+        return np.array(self._names, dtype=object)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -171,7 +172,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
         self.transformer_ = clone(self.transformer)
         table = self._as_in_fit(table)
         result = _call(getattr(self.transformer_, method), offsets, table, *labels)
-        self._names = self._output_names(X, table)
+        self._names = FeatureNames.of(self._output_names(X, table))
         self.n_features_out_ = len(self._names)
         return offsets, result
 

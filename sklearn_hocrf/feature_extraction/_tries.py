@@ -15,7 +15,7 @@ import numpy as np
 
 from .._data.arrays import freeze_indices
 from ._columns import apply_function, is_text
-from ._templates import FieldTable, TemplateVocabulary, check_kind
+from ._templates import TemplateVocabularies, check_kind
 
 __all__ = ["TokenCodes", "Trie", "by_length"]
 
@@ -40,10 +40,14 @@ class TokenCodes:
         self.fields = tuple(fields)
         self._was_text = [is_text(columns[field]) for field in self.fields]
         texts = [_as_text(columns[field], field) for field in self.fields]
-        self._tables = [FieldTable(column) for column in texts]
-        self._vocabulary = TemplateVocabulary(tuple((field, 0) for field in self.fields), self._tables)
+        template = tuple((field, 0) for field in self.fields)
+        self._vocabularies = TemplateVocabularies.of([template], dict(zip(self.fields, texts, strict=True)))
         self._vocabulary.fit(self._parts(texts))
         self.size = len(self._vocabulary)
+
+    @property
+    def _vocabulary(self):
+        return self._vocabularies.all[0]
 
     def encode(self, columns) -> np.ndarray:
         """Return the code of each token, of shape (N,) int32; -1 for missing values and those not seen in training."""
@@ -52,7 +56,7 @@ class TokenCodes:
         return self._vocabulary.lookup(self._parts([_as_text(columns[field], field) for field in self.fields]))
 
     def _parts(self, texts):
-        parts = zip(self._tables, texts, self.fields, strict=True)
+        parts = zip(self._vocabulary.tables, texts, self.fields, strict=True)
         return [table.encode(column, field) for table, column, field in parts]
 
     def texts(self) -> np.ndarray:

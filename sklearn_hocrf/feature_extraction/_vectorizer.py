@@ -26,6 +26,7 @@ from .._validation._attributes import (
 from .._validation._inputs import input_form, without_series
 from .._validation._sklearn import Interval, fit_context
 from ._columns import check_complete, column_of, complete_fields, is_text
+from ._names import FeatureNames
 from ._templates import check_kind
 
 __all__ = ["AttributeVectorizer"]
@@ -163,7 +164,21 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         names : ndarray of shape (n_features_out_,), dtype object
         """
         check_is_fitted(self, "vocabulary_")
-        return self._names.copy()
+        return np.array(self._names, dtype=object)
+
+    def __getstate__(self):
+        """Return the state with the attributes' names alone, which number themselves."""
+        state = super().__getstate__()
+        if "vocabulary_" in state:
+            state["_complete_keys"] = list(state.pop("vocabulary_").complete)
+        return state
+
+    def __setstate__(self, state):
+        state = dict(state)
+        complete = state.pop("_complete_keys", None)
+        if complete is not None:
+            state["vocabulary_"] = Vocabulary.of_names(state["_names"].tolist(), complete)
+        super().__setstate__(state)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -194,7 +209,7 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
             vocabulary = vocabulary.like(zip(names.tolist(), range(len(names)), strict=True))
         self.vocabulary_ = vocabulary
         self.n_features_out_ = len(vocabulary)
-        self._names = names
+        self._names = FeatureNames.of(names)
         self._complete_columns = complete_fields(columns, columns)
         self._text_columns = {key for key, column in columns.items() if is_text(column)}
         return self._with(batch, columns)

@@ -1,0 +1,107 @@
+"""Fitted models of every kind that the documentation shows, small: what files must hold."""
+
+import warnings
+from functools import cache
+
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, training
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf.feature_extraction import (
+    AttributeVectorizer,
+    LogOddsSegments,
+    SegmentFeatureExtractor,
+    SequenceFeatureExtractor,
+    Tokenwise,
+)
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.pipeline import make_pipeline
+
+WORDS = [["Ann", "Lee", "met", "Bob"], ["met", "Ánna"], ["Bob", "met", "Ann", "Lee"], ["it", "rains"]] * 2
+TAGS = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"], ["B-PER", "O", "B-PER", "I-PER"], ["O", "O"]] * 2
+COLUMNS = [[(word, float(len(word))) for word in words] for words in WORDS]
+DICTS = [[{"w": word, "title": word.istitle(), "n": len(word)} for word in words] for words in WORDS]
+NAMES = [[[f"w:{word}", "bias"] for word in words] for words in WORDS]
+ROWS = [[[float(len(word)), float(word.istitle())] for word in words] for words in WORDS]
+
+
+def ends_in_vowel(tokens, start, stop):
+    """Return a feature of a segment: a function of the user."""
+    return {"vowel": tokens[stop - 1][-1] in "aeiou"}
+
+
+def chain(**params):
+    return HighOrderCRF(**{"max_iter": 3, **params})
+
+
+def segments(**params):
+    return HighOrderSemiCRF(**{"encoding": "bio", "max_iter": 3, **params})
+
+
+def estimators():
+    """Return pairs (model, its X) by name, not fitted."""
+    w = SequenceFeatureExtractor([("w", 0)])
+    row = Tokenwise(make_pipeline(StandardScaler(), TruncatedSVD(1)))
+    own = {
+        "likelihood": {"objective": training.NegativeLogLikelihood(), "solver": training.LBFGS(max_iter=3)},
+        "elastic net": {"penalty": training.ElasticNet(1.0, 0.1), "solver": training.OWLQN(max_iter=3)},
+        "newton": {"penalty": training.L2(2.0), "solver": training.NewtonCG(max_iter=3)},
+        "matching": {"objective": training.LocalFeatureMatching()},
+        "hinge": {"objective": training.Hinge(), "solver": training.FrankWolfe(max_iter=3, random_state=0)},
+        "perceptron": {"objective": training.Perceptron(), "solver": training.AveragedPerceptron(random_state=0)},
+        "sgd": {"solver": training.SGD(random_state=0)},
+        "adagrad": {"solver": training.AdaGrad(random_state=0)},
+        "partial": {"objective": training.PartialLikelihood("em")},
+        "search": {"patterns": training.PatternSearch()},
+        "tokens": {"decoding": training.TokenDecoding({("B-PER", "O"): 3.0})},
+        "segments": {"decoding": training.SegmentDecoding({"PER": 0.4})},
+        "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}, "class_weight": {"O": 2.0}},
+        "constraints": {"constraints": training.Constraints(forbid=[("O", "I-PER")])},
+        "scheme": {"constraints": "bio", "max_order": 2},
+    }
+    models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}
+    return models | {
+        "CRF on dicts": (chain(max_order=2), DICTS),
+        "CRF on rows": (chain(), ROWS),
+        "default extractor": (make_pipeline(SequenceFeatureExtractor(), chain()), WORDS),
+        "functions": (
+            make_pipeline(SequenceFeatureExtractor(token_features=[(0, "lower"), "prefix2", "is_title"]), chain()),
+            COLUMNS,
+        ),
+        "hashing": (make_pipeline(SequenceFeatureExtractor(n_features=64), chain()), WORDS),
+        "vectorizer": (make_pipeline(AttributeVectorizer(columns="w", min_count=2), chain()), DICTS),
+        "tokenwise": (make_pipeline(row, chain()), ROWS),
+        "calibrated": (CalibratedSequenceLabeler(make_pipeline(w, chain()), cv=2), WORDS),
+        "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),
+        "semi-CRF on dicts": (segments(max_segment_length=3), DICTS),
+        "places": (
+            make_pipeline(
+                w, SegmentFeatureExtractor(begin=True, tags="bigrams", length="capped", encoding="bio"), segments()
+            ),
+            WORDS,
+        ),
+        "texts": (
+            make_pipeline(
+                AttributeVectorizer(columns="w"),
+                SegmentFeatureExtractor(bag="w:", identity="w", encoding="bio"),
+                LogOddsSegments(encoding="bio", per_label=True, field="w"),
+                segments(min_segment_length=1),
+            ),
+            DICTS,
+        ),
+        "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="log"), segments()), ROWS),
+        "a function of the user": (
+            make_pipeline(SegmentFeatureExtractor(functions=ends_in_vowel, encoding="bio"), segments()),
+            WORDS,
+        ),
+    }
+
+
+@cache
+def models():
+    """Return pairs (model, its X) by name, fitted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # not converged; scale of rows
+        fitted = {name: (model.fit(X, TAGS), X) for name, (model, X) in estimators().items()}
+        return fitted | {"stream": (chain(solver="sgd", random_state=0).partial_fit(NAMES, TAGS), NAMES)}

@@ -1,0 +1,261 @@
+"""Files of models: of skops and of pickle; what they hold, how large they are, and those of earlier versions."""
+
+import json
+import pickle
+import random
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from all_kernels import compiled
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from saved_models import TAGS, chain, estimators, models, segments
+from sklearn.exceptions import InconsistentVersionWarning
+
+import sklearn_hocrf
+from sklearn_hocrf import TRUSTED_TYPES
+from sklearn_hocrf._data.texts import pack_texts, unpack_texts
+from sklearn_hocrf.feature_extraction import (
+    AttributeVectorizer,
+    LogOddsSegments,
+    SegmentFeatureExtractor,
+    SequenceFeatureExtractor,
+)
+from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
+from sklearn_hocrf.pipeline import make_pipeline
+
+sio = pytest.importorskip("skops.io", reason="skops is absent")
+
+GOLDEN = Path(__file__).with_name("golden")
+USERS = "saved_models.ends_in_vowel"
+NAMES = [*estimators(), "stream"]
+
+
+def reloaded(model):
+    return sio.loads(sio.dumps(model), trusted=[*TRUSTED_TYPES, USERS])
+
+
+# --- every documented model -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_answer_the_same(name):
+    model, X = models()[name]
+    again = reloaded(model)
+    assert again.predict(X) == model.predict(X)
+    for question in "predict_marginals", "log_likelihood":
+        if hasattr(model, question):
+            arguments = (X,) if question == "predict_marginals" else (X, TAGS)
+            for ours, theirs in zip(
+                getattr(again, question)(*arguments), getattr(model, question)(*arguments), strict=True
+            ):
+                assert_array_equal(ours, theirs)
+    assert again.get_params().keys() == model.get_params().keys()
+    assert_array_equal(again.feature_names_in_, model.feature_names_in_) if hasattr(
+        model, "feature_names_in_"
+    ) else None
+    assert pickle.loads(pickle.dumps(model)).predict(X) == model.predict(X)
+
+
+def test_trusted_types_are_those_that_models_need():
+    needed = {name for model, _ in models().values() for name in sio.get_untrusted_types(data=sio.dumps(model))}
+    assert needed == {*TRUSTED_TYPES, USERS}
+    assert isinstance(TRUSTED_TYPES, tuple)
+    assert list(TRUSTED_TYPES) == sorted(TRUSTED_TYPES)
+
+
+def test_functions_of_users_are_not_trusted():
+    content = sio.dumps(models()["a function of the user"][0])
+    with pytest.raises(Exception, match="ends_in_vowel"):
+        sio.loads(content, trusted=TRUSTED_TYPES)
+
+
+def test_token_functions_are_kept_by_name():
+    words = [["Ann", "met"], ["x-y"]]
+    functions = ["lower", "is_upper", "length", "prefix2"]
+    extractor = SequenceFeatureExtractor(token_features=functions).fit(words)
+    assert extractor.token_features_ == {name: ("w", name) for name in functions}
+    again = reloaded(extractor)
+    assert again.token_features_ == extractor.token_features_
+    assert list(again.transform(words).feature_names) == list(extractor.transform(words).feature_names)
+    assert_array_equal(again.transform(words).toarray(), extractor.transform(words).toarray())
+
+
+def test_steps_share_names_after_loading():
+    """Else each batch would be compared with the names of fit, one by one."""
+    model, X = models()["texts"]
+    again = reloaded(model)
+    batch = again[:-1].transform(X)
+    assert batch.feature_names is again[-1]._fitted.features.names
+
+
+def test_keys_of_training_tokens_are_saved():
+    """They were lost in files of skops, and with them the warning."""
+    for name in "CRF on dicts", "vectorizer":
+        again, tokens = reloaded(models()[name][0]), [[{"w": "Ann", "title": True}]]
+        with pytest.warns(UserWarning, match="no token of X has the key 'n', which every training token had"):
+            again.predict(tokens)
+
+
+# --- size and time ----------------------------------------------------------------------------------------------------
+
+
+def large_models():
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcdefghij", k=rng.randint(3, 9))) for _ in range(4000)]
+    X = [rng.choices(words, k=20) for _ in range(200)]
+    y = [[rng.choice(["O", "O", "B-PER", "I-PER"]) for _ in sequence] for sequence in X]
+    dicts = [[{"w": word, "before": a + b} for word, a, b in zip(s, s[1:], s[2:], strict=False)] for s in X]
+    w = SequenceFeatureExtractor([("w", 0), ("w", -1), (("w", 0), ("w", 1))])
+    places = SegmentFeatureExtractor(begin=True, identity=True, length="capped", encoding="bio")
+    return {
+        "dicts": (chain(max_iter=1), dicts, [labels[2:] for labels in y]),
+        "extractor": (make_pipeline(SequenceFeatureExtractor(), chain(max_iter=1)), X, y),
+        "vectorizer": (make_pipeline(AttributeVectorizer(), chain(max_iter=1)), dicts, [labels[2:] for labels in y]),
+        "semi": (make_pipeline(w, places, LogOddsSegments(encoding="bio"), segments(max_iter=1)), X[:150], y[:150]),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+@pytest.mark.parametrize("name", large_models())
+def test_files_are_at_most_twice_as_large_as_pickles(name):
+    model, X, y = large_models()[name]
+    model.fit(X, y)
+    assert len(model[-1].feature_names_in_ if name != "dicts" else model.feature_names_in_) > 5000
+    content = sio.dumps(model)
+    assert len(content) < 2 * len(pickle.dumps(model))
+    assert sio.loads(content, trusted=TRUSTED_TYPES).predict(X[:9]) == model.predict(X[:9])
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("name", ["default extractor", "texts"])
+def test_nothing_is_compiled_again_after_loading(name):
+    model, X = models()[name]
+
+    def answers(asked):
+        asked.predict(X)
+        asked.predict_marginals(X)
+        asked.log_likelihood(X, TAGS)
+
+    answers(model)
+    before = compiled()
+    assert before
+    answers(reloaded(model))
+    answers(pickle.loads(pickle.dumps(model)))
+    assert compiled() == before
+
+
+# --- texts as arrays --------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=()), max_size=5)))
+@settings(max_examples=50)
+def test_texts_come_back(texts):
+    data, lengths = pack_texts(texts)
+    assert data.dtype == np.uint8
+    assert lengths.dtype == np.int32
+    assert unpack_texts((data, lengths)) == texts
+
+
+def test_other_objects_stay_as_they_are():
+    assert unpack_texts(pack_texts(["a", 1, None])) == ["a", 1, None]
+
+
+DATA, LENGTHS = pack_texts(["né", "a"])
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        (DATA, LENGTHS[:-1]),
+        (DATA, LENGTHS + 1),
+        (DATA, np.array([-1, 4], np.int32)),
+        (DATA, LENGTHS.astype(float)),
+        (DATA, LENGTHS[:, None]),
+        (DATA[:-2], LENGTHS),
+        (DATA.astype(np.int32), LENGTHS),
+        (np.full(3, 255, np.uint8), LENGTHS),
+        (DATA,),
+        "né",
+    ],
+)
+def test_broken_texts_are_refused(packed):
+    with pytest.raises(ValueError, match="."):
+        unpack_texts(packed)
+
+
+def vocabularies():
+    """Return the vocabularies of templates with prefixes: more combinations than an int64 can hold."""
+    rng = np.random.default_rng(0)
+    X = [[tuple(map(str, row)) for row in rng.integers(0, 99, (60, 9))]]
+    extractor = SequenceFeatureExtractor([[(f, o) for f in range(9) for o in (0, 1)], [(0, 0)]]).fit(X)
+    assert extractor._vocabularies.all[0].prefixes
+    return extractor._vocabularies
+
+
+def test_vocabularies_come_back():
+    ours = vocabularies()
+    again = pickle.loads(pickle.dumps(ours))
+    assert_array_equal(again.names(), ours.names())
+    assert [known.template for known in again.all] == [known.template for known in ours.all]
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("n_labels", lambda n: n[:-1]),
+        ("n_labels", lambda n: n + 1),
+        ("n_labels", lambda n: n * 0 - 1),
+        ("labels", lambda packed: (packed[0][::-1], packed[1])),
+        ("n_pairs", lambda n: n[::-1] + [0, 1]),
+        ("n_pairs", lambda n: n * 0),
+        ("pairs", lambda pairs: pairs + [9, 0]),
+        ("pairs", lambda pairs: pairs[:, :1]),
+        ("n_keys", lambda n: n + 1),
+        ("n_keys", lambda n: n[:1]),
+        ("keys", lambda keys: keys[::-1]),
+        ("keys", lambda keys: keys - 1),
+        ("keys", lambda keys: keys * 10**6),
+        ("prefixes_of", lambda places: places + 5),
+        ("prefixes_of", lambda places: places[:-1]),
+        ("n_prefixes", lambda n: n - 1),
+        ("prefixes", lambda keys: keys[::-1]),
+    ],
+)
+def test_broken_vocabularies_are_refused(part, change):
+    state = vocabularies().__getstate__()
+    with pytest.raises(ValueError, match="."):
+        object.__new__(TemplateVocabularies).__setstate__({**state, part: change(state[part])})
+
+
+# --- earlier versions -------------------------------------------------------------------------------------------------
+
+VERSIONS = sorted(path.stem.removeprefix("answers-") for path in GOLDEN.glob("answers-*.json"))
+
+
+@pytest.mark.parametrize("kind", ["crf", "semicrf"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_files_of_released_versions_load(kind, version):
+    known = json.loads((GOLDEN / f"answers-{version}.json").read_text(encoding="utf-8"))[kind]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        *transformers, model = sio.load(GOLDEN / f"{kind}-{version}.skops", trusted=TRUSTED_TYPES)
+    told = [warning for warning in caught if issubclass(warning.category, InconsistentVersionWarning)]
+    assert len(told) == (0 if version == sklearn_hocrf.__version__ else len(transformers) + 1)
+    X = known["X"]
+    for transformer in transformers:
+        X = transformer.transform(X)
+    assert model.predict(X) == known["labels"]
+    for ours, theirs in zip(model.predict_marginals(X), known["marginals"], strict=True):
+        assert_allclose(ours, theirs, atol=1e-12)
+
+
+def test_there_are_files_of_this_version_or_earlier_ones():
+    assert VERSIONS
+    for version in VERSIONS:
+        for kind in "crf", "semicrf":
+            assert zipfile.is_zipfile(GOLDEN / f"{kind}-{version}.skops")
