@@ -85,8 +85,8 @@ class LikelyTagSegments(Receiver):
     def receive(self, backward, tile, weight):
         structure = backward.weighted_arcs, tile, _sequences(backward.plan, tile, weight)
         found = tag_segments.list_segments(*structure, backward.continuations(tile), self.tags, self.threshold)
-        borders, codes, probability = found
-        self.likely.append((borders[:, 0], borders[:, 1], codes, probability))
+        start, stop, codes = found[:, :3].T.astype(np.int64)
+        self.likely.append((start, stop, codes.astype(np.int32), found[:, 3]))
 
 
 class WeighedTagSegments(Receiver):

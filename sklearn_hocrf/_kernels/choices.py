@@ -84,13 +84,19 @@ class Search(NamedTuple):
     pending: Deviations
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def empty_choices(weighted_arcs, index):
+@njit(cache=True, nogil=True, error_model="numpy")
+def empty_choices(size):
     """Return memory for the choices at a border."""
+    return Choices(np.empty(size), np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _most_choices(weighted_arcs, index):
+    """Return the largest number of choices at a border."""
     size = weighted_arcs.n_labels
     if index is not None:
         size *= index.longest.max()
-    return Choices(np.empty(size), np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32))
+    return size
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -106,7 +112,7 @@ def meet(weighted_arcs, lattice, state):
         lattice.met[state] = True
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def list_choices(weighted_arcs, index, lattice, place, position, state, choices):
     """Write the possible choices at a border, and return how many there are."""
     if index is None:
@@ -181,7 +187,7 @@ def best_labellings(weighted_arcs, index, tile, sequences, lattice, codes, lengt
         np.empty(n_wanted, np.int32),
         np.empty(n_wanted, np.int32),
     )
-    choices = empty_choices(weighted_arcs, index)
+    choices = empty_choices(_most_choices(weighted_arcs, index))
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):
             sequence = sequences[block, lane]
@@ -226,7 +232,10 @@ def _follow(weighted_arcs, index, lattice, place, search):
     limit = _limit(pending, n_pending, wanted)
     while position < place.length:
         if known.label[position, state] < 0 or regret + known.gap[position, state] < limit:
-            n_choices = list_choices(weighted_arcs, index, lattice, place, position, state, choices)
+            if index is None:  # listed here: a call would count references to all arrays of the tuples
+                n_choices = _list_labels(weighted_arcs, lattice, place, position, state, choices)
+            else:
+                n_choices = _list_segments(weighted_arcs, index, lattice, place, position, state, choices)
             best = 0
             for number in range(1, n_choices):
                 if choices.score[number] > choices.score[best]:
@@ -300,7 +309,7 @@ def _move_best_to_end(pending, last):
     pending.length[best], pending.length[last] = pending.length[last], pending.length[best]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def weigh(choices, n_choices):
     """Turn the scores of choices into weights, exp(score - highest); return what entropy and probabilities need.
 
@@ -330,7 +339,8 @@ def draw_labellings(weighted_arcs, index, tile, sequences, lattice, uniform, cod
     codes, lengths : (N, n) int32   out; lengths only of segments
     """
     n_drawn, n_lanes = uniform.shape[1], sequences.shape[1]
-    choices, drawn = empty_choices(weighted_arcs, index), _empty_draws(weighted_arcs, index, n_drawn)
+    choices = empty_choices(_most_choices(weighted_arcs, index))
+    drawn = _empty_draws(len(weighted_arcs.fail), len(choices.score), n_drawn)
     state, position, row_of_state = drawn.state, drawn.position, drawn.row_of_state
     for block in range(len(tile.length)):
         for lane in range(n_lanes):
@@ -377,8 +387,8 @@ class Draws(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _empty_draws(weighted_arcs, index, n_drawn):
-    n_states, most = len(weighted_arcs.fail), len(empty_choices(weighted_arcs, index).score)
+def _empty_draws(n_states, most, n_drawn):
+    """Return memory for the choices of so many samples, of which there are at most so many in a state."""
     n_rows = min(n_drawn, n_states)
     return Draws(
         np.empty(n_drawn, np.int64),
@@ -435,7 +445,7 @@ def entropies(weighted_arcs, index, tile, sequences, lattice, entropy):
     sequences : (B, W) int64   -1 for lanes that are left out        lattice : ``Lattice``   beta of all continuations
     entropy : (S,)   out
     """
-    n_states, choices = len(weighted_arcs.fail), empty_choices(weighted_arcs, index)
+    n_states, choices = len(weighted_arcs.fail), empty_choices(_most_choices(weighted_arcs, index))
     mass = np.empty((tile.length.max() + 1, n_states))  # P(state at border)
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):

@@ -15,7 +15,7 @@ import numpy as np
 from ._jit import njit
 from .choices import empty_choices, list_choices, place_of, weigh
 
-CHOICES_SOURCE = "8d67f68e63215488"
+CHOICES_SOURCE = "a771dc60ac9aeccc"
 
 
 class Tags(NamedTuple):
@@ -29,8 +29,18 @@ class States(NamedTuple):
     """The states of a sequence."""
 
     mass: np.ndarray  # (T + 1, P)   P(state at border)
-    row: np.ndarray  # (T, P) int64   row of the state in the table of probabilities; only where its mass is > 0
+    label: np.ndarray  # (P,) int32   last label, -1 for none
+    row: np.ndarray  # (T, P) int64   row of the state in the other tables; only where its mass is > 0
     probability: np.ndarray  # (M, L)   of the next label
+    target: np.ndarray  # (P, L) int32   the state that it leads to; only for states that are met
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _longer(table):
+    """Return a table of twice as many rows that begins with the given ones."""
+    longer = np.empty((2 * len(table), table.shape[1]))
+    longer[: len(table)] = table
+    return longer
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -38,16 +48,14 @@ def _states_of(weighted_arcs, lattice, place, choices):
     """Return what comes next in all states of a sequence, and their probabilities."""
     n_states, n_labels = len(weighted_arcs.fail), weighted_arcs.n_labels
     mass, row = np.zeros((place.length + 1, n_states)), np.empty((place.length, n_states), np.int64)
-    probability, n_rows = np.empty((4 * place.length, n_labels)), 0
+    probability, target, n_rows = np.empty((4 * place.length, n_labels)), np.empty((n_states, n_labels), np.int32), 0
     mass[0, 0] = 1.0
     for position in range(place.length):
         for state in range(n_states):
             if mass[position, state] == 0.0:
                 continue
             if n_rows == len(probability):
-                longer = np.empty((2 * n_rows, n_labels))
-                longer[:n_rows] = probability
-                probability = longer
+                probability = _longer(probability)
             n_choices = list_choices(weighted_arcs, None, lattice, place, position, state, choices)
             others, _ = weigh(choices, n_choices)
             row[position, state] = n_rows
@@ -56,26 +64,31 @@ def _states_of(weighted_arcs, lattice, place, choices):
                 part = choices.score[number] / (1.0 + others)
                 probability[n_rows, choices.label[number]] = part
                 mass[position + 1, choices.target[number]] += mass[position, state] * part
+                target[state, choices.label[number]] = choices.target[number]
             n_rows += 1
-    return States(mass, row, probability)
+    return States(mass, weighted_arcs.state_label, row, probability, target)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _begin(weighted_arcs, lattice, tags, states, position, code, flow):
-    """Write the probabilities that a segment of a label begins, by the state after its first token."""
+def _begin(tags, states, position, code, flow):
+    """Write the probabilities that a segment of a label begins, by the state after its first token; return the sum."""
+    total = 0.0
     flow[:] = 0.0
     for state in range(len(flow)):
-        mass, last = states.mass[position, state], weighted_arcs.state_label[state]
+        mass, last = states.mass[position, state], states.label[state]
         if mass > 0.0:
             row = states.row[position, state]
-            for label in range(weighted_arcs.n_labels):
+            for label in range(len(tags.segment_label)):
                 begins = tags.segment_label[label] == code and (last < 0 or not tags.goes_on[last, label])
                 if begins:
-                    flow[weighted_arcs.arc_target[lattice.arcs[state, label]]] += mass * states.probability[row, label]
+                    part = mass * states.probability[row, label]
+                    flow[states.target[state, label]] += part
+                    total += part
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _go_on(weighted_arcs, lattice, tags, states, position, flow, onward):
+def _go_on(tags, states, position, flow, onward):
     """Move the flow of a segment on by a token; return what ends in front of it, and what goes on."""
     ended, left = 0.0, 0.0
     onward[:] = 0.0
@@ -86,11 +99,11 @@ def _go_on(weighted_arcs, lattice, tags, states, position, flow, onward):
             ended += flow[state]
             continue
         row = states.row[position, state]
-        last = weighted_arcs.state_label[state]
-        for label in range(weighted_arcs.n_labels):
+        last = states.label[state]
+        for label in range(len(tags.segment_label)):
             part = flow[state] * states.probability[row, label]
             if tags.goes_on[last, label]:
-                onward[weighted_arcs.arc_target[lattice.arcs[state, label]]] += part
+                onward[states.target[state, label]] += part
                 left += part
             else:
                 ended += part
@@ -99,10 +112,10 @@ def _go_on(weighted_arcs, lattice, tags, states, position, flow, onward):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
-    """Return start, stop, label and probability of all segments of at least a probability, and more than 0."""
+    """Return all segments of at least a probability, and more than 0: (M, 4), start, stop, label and probability."""
     n_states, n_found = len(weighted_arcs.fail), 0
-    choices, flow, onward = empty_choices(weighted_arcs, None), np.empty(n_states), np.empty(n_states)
-    borders, codes, probability = np.empty((64, 2), np.int64), np.empty(64, np.int32), np.empty(64)
+    choices, flow, onward = empty_choices(weighted_arcs.n_labels), np.empty(n_states), np.empty(n_states)
+    found = np.empty((64, 4))
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:
@@ -111,20 +124,18 @@ def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
             states = _states_of(weighted_arcs, lattice, place, choices)
             for start in range(place.length):
                 for code in range(tags.segment_label.max() + 1):
-                    _begin(weighted_arcs, lattice, tags, states, start, code, flow)
-                    left, stop = flow.sum(), start + 1
+                    left, stop = _begin(tags, states, start, code, flow), start + 1
                     while stop <= place.length and left > 0.0 and left >= threshold:
-                        ended, left = _go_on(weighted_arcs, lattice, tags, states, stop, flow, onward)
-                        if ended >= threshold:
-                            if n_found == len(codes):
-                                borders = np.concatenate((borders, borders))
-                                codes, probability = np.append(codes, codes), np.append(probability, probability)
-                            borders[n_found, 0], borders[n_found, 1] = first + start, first + stop
-                            codes[n_found], probability[n_found] = code, ended
+                        ended, left = _go_on(tags, states, stop, flow, onward)
+                        if ended > 0.0 and ended >= threshold:
+                            if n_found == len(found):
+                                found = _longer(found)
+                            found[n_found, 0], found[n_found, 1] = first + start, first + stop
+                            found[n_found, 2], found[n_found, 3] = code, ended
                             n_found += 1
                         flow, onward = onward, flow
                         stop += 1
-    return borders[:n_found], codes[:n_found], probability[:n_found]
+    return found[:n_found]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -135,7 +146,7 @@ def weigh_segments(weighted_arcs, tile, sequences, lattice, tags, segments, prob
     probability : (N,)   out, by first token
     """
     n_states = len(weighted_arcs.fail)
-    choices, flow, onward = empty_choices(weighted_arcs, None), np.empty(n_states), np.empty(n_states)
+    choices, flow, onward = empty_choices(weighted_arcs.n_labels), np.empty(n_states), np.empty(n_states)
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:
@@ -145,9 +156,9 @@ def weigh_segments(weighted_arcs, tile, sequences, lattice, tags, segments, prob
             for start in range(place.length):
                 if segments[first + start, 0] == 0:
                     continue
-                _begin(weighted_arcs, lattice, tags, states, start, segments[first + start, 1], flow)
+                _begin(tags, states, start, segments[first + start, 1], flow)
                 ended = 0.0
                 for stop in range(start + 1, segments[first + start, 0] - first + 1):
-                    ended, _ = _go_on(weighted_arcs, lattice, tags, states, stop, flow, onward)
+                    ended, _ = _go_on(tags, states, stop, flow, onward)
                     flow, onward = onward, flow
                 probability[first + start] = ended
