@@ -32,7 +32,7 @@ class States(NamedTuple):
     label: np.ndarray  # (P,) int32   last label, -1 for none
     row: np.ndarray  # (T, P) int64   row of the state in the other tables; only where its mass is > 0
     probability: np.ndarray  # (M, L)   of the next label
-    target: np.ndarray  # (P, L) int32   the state that it leads to; only for states that are met
+    target: np.ndarray  # (P, L) int32   the state that it leads to; 0 where it has not been possible
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -48,7 +48,7 @@ def _states_of(weighted_arcs, lattice, place, choices):
     """Return what comes next in all states of a sequence, and their probabilities."""
     n_states, n_labels = len(weighted_arcs.fail), weighted_arcs.n_labels
     mass, row = np.zeros((place.length + 1, n_states)), np.empty((place.length, n_states), np.int64)
-    probability, target, n_rows = np.empty((4 * place.length, n_labels)), np.empty((n_states, n_labels), np.int32), 0
+    probability, target, n_rows = np.empty((4 * place.length, n_labels)), np.zeros((n_states, n_labels), np.int32), 0
     mass[0, 0] = 1.0
     for position in range(place.length):
         for state in range(n_states):
