@@ -5,13 +5,15 @@ import re
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit
 from sklearn.model_selection import cross_val_predict as sklearn_cross_val_predict
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.model_selection import cross_val_predict
+from sklearn_hocrf.pipeline import make_pipeline
 
 X = [[f"{n}.{t}" for t in range(1 + n % 3)] for n in range(7)]
 Y = [["ab"[(n + t) % 2] for t in range(len(X[n]))] for n in range(7)]
@@ -147,3 +149,24 @@ def test_a_model_and_its_methods():
             for n, expected in zip(test, getattr(fitted, method)(part), strict=True):
                 np.testing.assert_array_equal(answers[method][n], expected)
     assert not hasattr(crf, "classes_")
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("method", ["predict", "predict_marginals"])
+def test_known_labels_are_split_with_the_sequences(method, routing):
+    rng = np.random.default_rng(0)
+    X = [[[f"w{i}"] for i in rng.integers(0, 4, n)] for n in rng.integers(1, 6, 20)]
+    y = [[f"y{rng.integers(3)}" for _ in x] for x in X]
+    known = [[label if rng.random() < 0.4 else None for label in labels] for labels in y]
+    folds = list(KFold(4).split(X))
+    with config_context(enable_metadata_routing=routing):
+        crf = HighOrderCRF().set_predict_request(known=True) if routing else HighOrderCRF()
+        for estimator in crf, make_pipeline(AttributeVectorizer(), crf):
+            got = cross_val_predict(estimator, X, y, cv=4, method=method, method_params={"known": known})
+            for train, test in folds:
+                model = clone(estimator).fit([X[i] for i in train], [y[i] for i in train])
+                wanted = getattr(model, method)([X[i] for i in test], known=[known[i] for i in test])
+                for i, of_sequence in zip(test, wanted, strict=True):
+                    assert np.array_equal(got[i], of_sequence)
+                    if method == "predict":
+                        assert all(a in (None, b) for a, b in zip(known[i], got[i], strict=True))

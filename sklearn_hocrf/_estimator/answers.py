@@ -39,8 +39,9 @@ class AnswersMixin:
     ) -> list[list[Candidate]]:
         """Return the n most probable labellings of each sequence, best first.
 
-        They are exact and all different. The first is that of :meth:`predict`. The least confident sequences, whose
-        labels would teach a model most, are those with the smallest difference of the first two log probabilities:
+        They are exact and all different. The first is that of :meth:`predict`, unless ``decoding`` asks for another one.
+        The least confident sequences, whose labels would teach a model most, are those with the smallest difference of
+        the first two log probabilities:
 
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]

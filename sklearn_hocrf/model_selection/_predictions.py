@@ -33,6 +33,7 @@ def cross_val_predict(
     params: dict | None = None,
     pre_dispatch: int | str = "2*n_jobs",
     method: str = "predict",
+    method_params: dict | None = None,
 ) -> list:
     """Return predictions for all sequences, each by a model fitted without its fold.
 
@@ -60,7 +61,9 @@ def cross_val_predict(
     pre_dispatch : int or str, default="2*n_jobs"
         Number of folds that joblib copies data for ahead of time.
     method : str, default="predict"
-        Name of the method of the fitted estimator, called with X alone.
+        Name of the method of the fitted estimator.
+    method_params : dict or None, default=None
+        Parameters of the method, such as ``{"known": known}``; those of length n_sequences are split with X.
 
     Returns
     -------
@@ -91,6 +94,12 @@ def cross_val_predict(
     >>> y = [["dry", "wet"], ["wet"], ["dry", "dry", "wet"], ["wet", "dry"]]
     >>> cross_val_predict(HighOrderCRF(), X, y, cv=2)
     [['dry', 'wet'], ['wet'], ['dry', 'dry', 'wet'], ['wet', 'dry']]
+
+    Some labels are known when the others are predicted:
+
+    >>> known = [["wet", None], [None], [None, None, "dry"], [None, None]]
+    >>> cross_val_predict(HighOrderCRF(), X, y, cv=2, method_params={"known": known})
+    [['wet', 'wet'], ['wet'], ['dry', 'dry', 'dry'], ['wet', 'dry']]
     """
     X, y = indexable(X, y)
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -102,7 +111,7 @@ def cross_val_predict(
         raise ValueError("cross_val_predict only works for partitions")
     run = delayed(_fit_and_predict)
     folds = Parallel(n_jobs=n_jobs, verbose=verbose, pre_dispatch=pre_dispatch)(
-        run(clone(estimator), X, y, split, routed.estimator.fit, method) for split in splits
+        run(clone(estimator), X, y, split, routed.estimator.fit, method, method_params or {}) for split in splits
     )
     results = _with_equal_columns(folds, method)
     predictions: list = [None] * n_sequences
@@ -134,13 +143,16 @@ def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> Bunch:
     return process_routing(router, "fit", **params)
 
 
-def _fit_and_predict(estimator: Any, X: Any, y: Any, split: Any, params: dict, method: str) -> tuple[list, Any]:
+def _fit_and_predict(
+    estimator: Any, X: Any, y: Any, split: Any, params: dict, method: str, method_params: dict
+) -> tuple[list, Any]:
     """Return the results for the test part, and the labels that the fitted estimator knows."""
     train, test = split
     of_train = check_method_params(X, params=params, indices=train)
     known = () if y is None else (safe_indexing(y, train),)
     estimator.fit(safe_indexing(X, train), *known, **of_train)
-    results = getattr(estimator, method)(safe_indexing(X, test))
+    of_test = check_method_params(X, params=method_params, indices=test)
+    results = getattr(estimator, method)(safe_indexing(X, test), **of_test)
     if not (isinstance(results, list) or (isinstance(results, np.ndarray) and results.ndim)):
         raise TypeError(f"{method} must return a list or an array, not {short(results)} ({type(results).__name__})")
     if len(results) != len(test):
