@@ -39,7 +39,7 @@ class AnswersMixin:
     ) -> list[list[Candidate]]:
         """Return the n most probable labellings of each sequence, best first.
 
-        They are exact and all different. The first is that of :meth:`predict`, unless ``decoding`` asks for another one.
+        They are exact and all different. The first is that of :meth:`predict`, unless ``decoding`` asks for another.
         The least confident sequences, whose labels would teach a model most, are those with the smallest difference of
         the first two log probabilities:
 
