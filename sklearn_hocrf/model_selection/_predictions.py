@@ -99,7 +99,7 @@ def cross_val_predict(
 
     >>> known = [["wet", None], [None], [None, None, "dry"], [None, None]]
     >>> cross_val_predict(HighOrderCRF(), X, y, cv=2, method_params={"known": known})
-    [['wet', 'wet'], ['wet'], ['dry', 'dry', 'dry'], ['wet', 'dry']]
+    [['wet', 'wet'], ['wet'], ['dry', 'wet', 'dry'], ['wet', 'dry']]
     """
     X, y = indexable(X, y)
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
