@@ -11,6 +11,7 @@ from mask_cases import chain_questions, feasible, segment_questions
 from segment_cases import from_segments
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._estimator import answers
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
 
@@ -186,6 +187,27 @@ def test_accepted_candidates_only():
     assert (
         crf.predict_nbest(X[:1], 5, accept=lambda labels: False)[0] == []
     )  # all 27 were looked at: nothing to warn of
+
+
+@MODELS
+def test_candidates_are_found_in_portions(number, monkeypatch):
+    """What is looked for at a time does not grow with the number of sequences, and is the same for all portions."""
+    crf, many = model_of(number), [X[i % 3] for i in range(14)]
+    whole = crf.predict_nbest(many, 4)
+    asked = []
+    original = type(crf._build_model()).best_labellings
+
+    def best_labellings(self, batch, n_best, **options):
+        asked.append(batch.n_tokens * n_best)
+        return original(self, batch, n_best, **options)
+
+    monkeypatch.setattr(type(crf._build_model()), "best_labellings", best_labellings)
+    monkeypatch.setattr(answers, "_MOST_LABELS", 30)
+    assert [[c[:2] for c in found] for found in crf.predict_nbest(many, 4)] == [
+        [c[:2] for c in found] for found in whole
+    ]
+    assert len(asked) > 2
+    assert max(asked) <= 30 + 3 * 4
 
 
 @MODELS

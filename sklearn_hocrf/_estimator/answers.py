@@ -16,6 +16,8 @@ from .._validation import read_sequences, warn_user
 
 __all__ = ["AnswersMixin", "Candidate"]
 
+_MOST_LABELS = 1 << 24  # of candidates that are looked for at a time: 128 MiB of their codes and lengths
+
 
 class Candidate(NamedTuple):
     """One of the best labellings of a sequence."""
@@ -98,23 +100,24 @@ class AnswersMixin:
         fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
         batch, form = read_sequences(fitted, X)
         mask, model = fitted._mask(batch, form, known), fitted._build_model()
-        log_z = np.full(len(batch), np.nan)
-        if hasattr(fitted, "sample"):  # there are probabilities
-            with fitted._naming_the_impossible(model, batch, mask):
-                log_z = model.log_partition(batch, fitted.n_jobs, plan=model.plan(batch, mask))
+        with fitted._naming_the_impossible(model, batch, mask):
+            log_z = model.log_partition(batch, fitted.n_jobs, plan=model.plan(batch, mask))
+        if not hasattr(fitted, "sample"):  # there are no probabilities
+            log_z[:] = np.nan
         found: list[list[Candidate]] = [[] for _ in range(len(batch))]
         asked, waiting = n, np.arange(len(batch))
         while len(waiting):
-            tokens = joined_ranges(batch.offsets[waiting], batch.offsets[waiting + 1])
-            part, part_mask = batch[waiting], mask and mask.part(tokens)
-            best = fitted._ask("best_labellings", part, asked, mask=part_mask)
-            candidates = _candidates(fitted, part, best, log_z[waiting])
             short = []
-            for place, sequence in enumerate(waiting.tolist()):
-                accepted = [c for c in candidates[place] if accept is None or accept(c.labels)]
-                found[sequence] = accepted[:n]
-                if len(accepted) < n and len(candidates[place]) == asked:
-                    short.append(sequence)
+            for numbers in _portions(waiting, batch.lengths, asked):
+                tokens = joined_ranges(batch.offsets[numbers], batch.offsets[numbers + 1])
+                part, part_mask = batch[numbers], mask and mask.part(tokens)
+                best = fitted._ask("best_labellings", part, asked, mask=part_mask)
+                candidates = _candidates(fitted, part, best, log_z[numbers])
+                for place, sequence in enumerate(numbers.tolist()):
+                    accepted = [c for c in candidates[place] if accept is None or accept(c.labels)]
+                    found[sequence] = accepted[:n]
+                    if len(accepted) < n and len(candidates[place]) == asked:
+                        short.append(sequence)
             if asked >= least:
                 _warn_of_short(short, n, found, asked)
                 break
@@ -204,6 +207,13 @@ class AnswersMixin:
         if of == "token":
             return fitted._reshape(_entropy_of_rows(fitted._class_marginals(batch, mask)), batch, form)
         return fitted._ask("entropy", batch, mask=mask)
+
+
+def _portions(sequences, lengths, n_best) -> list[np.ndarray]:
+    """Return the sequences in portions of which the labels of all candidates take little memory."""
+    before = np.cumsum(lengths[sequences]) - lengths[sequences]
+    _, firsts = np.unique(before * n_best // _MOST_LABELS, return_index=True)
+    return np.split(sequences, firsts[1:])
 
 
 def _candidates(fitted, batch, best, log_z) -> list[list[Candidate]]:

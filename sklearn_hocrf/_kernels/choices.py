@@ -101,6 +101,7 @@ def _most_choices(weighted_arcs, index):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def place_of(tile, block, lane):
+    """Return where the sequence of a lane is."""
     return Place(block, lane, tile.rows[block], tile.length[block, lane])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ._jit import njit
 from .choices import empty_choices, list_choices, place_of, weigh
 
-CHOICES_SOURCE = "a771dc60ac9aeccc"
+CHOICES_SOURCE = "61545ebdc32e2dbe"
 
 
 class Tags(NamedTuple):
