@@ -20,6 +20,8 @@ from sklearn_hocrf.datasets import (
     load_ud_chinese,
     make_digit_words,
     make_markov_sequences,
+    make_name_sentences,
+    make_references,
 )
 from sklearn_hocrf.metrics import extract_segments
 
@@ -96,6 +98,36 @@ def test_generators_repeat_with_an_int_and_go_on_with_a_generator(make):
     assert_array_equal(np.concatenate(make(random_state=rng)[0]), first)
     following = np.concatenate(make(random_state=rng)[0])
     assert following.shape != first.shape or (following != first).any()
+
+
+@pytest.mark.parametrize("make", [make_name_sentences, make_references])
+def test_invented_text(make):
+    """Words are strings with a label each, as files give them; many words have several labels."""
+    X, y = make(200, random_state=0)
+    assert make(200, random_state=0) == (X, y) != make(200, random_state=1)
+    assert [len(words) for words in X] == [len(labels) for labels in y]
+    assert {type(word) for words in X for word in words} == {type(label) for labels in y for label in labels} == {str}
+    assert all(word and not set(word) & set(" \t\n") for words in X for word in words)
+    labels_of = {}
+    for word, label in zip(sum(X, []), sum(y, []), strict=True):
+        labels_of.setdefault(word, set()).add(label)
+    assert sum(len(labels) > 1 for labels in labels_of.values()) > 30
+    with pytest.raises(ValueError, match="must be >= 1"):
+        make(0)
+
+
+def test_invented_names_have_legal_tags():
+    X, y = make_name_sentences(300, random_state=0)
+    for words, tags in zip(X, y, strict=True):
+        for before, tag in zip(["O", *tags], tags, strict=False):
+            assert not tag.startswith("I-") or before[2:] == tag[2:], (words, tags)
+
+
+def test_invented_references_have_each_field_at_most_once():
+    for labels in make_references(200, random_state=0)[1]:
+        fields = [label for label, before in zip(labels, [None, *labels], strict=False) if label != before]
+        assert len(fields) == len(set(fields))
+        assert fields[:2] == ["author", "title"]
 
 
 @pytest.mark.parametrize(

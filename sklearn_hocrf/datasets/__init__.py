@@ -1,9 +1,10 @@
 """Data for examples, tests and comparisons with published results.
 
-Generators (``make_*``) need only a random state. Loaders (``load_*``) read local copies, plain or gzipped, of public
-data sets; nothing is downloaded. Observations come as a list of sequences: lists of strings or of dicts if tokens are
-text, arrays of shape (T, n_features) if they are numbers. Labels come as a list of lists of strings, as a list of
-integer arrays of shape (T,), or, for segments, as a list of lists of (start, stop, label).
+Generators (``make_*``) need only a random state; those of names and of references make text. Loaders (``load_*``) read
+local copies, plain or gzipped, of public data sets; nothing is downloaded. Observations come as a list of sequences:
+lists of strings or of dicts if tokens are text, arrays of shape (T, n_features) if they are numbers. Labels come as a
+list of lists of strings, as a list of integer arrays of shape (T,), or, for segments, as a list of lists of (start,
+stop, label).
 :func:`sequences_from_frame` reads data frames, :func:`frame_from_predictions` puts predictions beside their rows.
 """
 
@@ -11,6 +12,7 @@ from ._chinese import load_ud_chinese
 from ._files import load_conll, load_cora_references, load_ocr_letters
 from ._frames import frame_from_predictions, sequences_from_frame
 from ._generators import make_digit_words, make_markov_sequences
+from ._invented import make_name_sentences, make_references
 from ._jmlr_example import load_jmlr_example
 from ._punctuation import decode_punctuation, encode_punctuation, load_punctuation
 
@@ -26,5 +28,7 @@ __all__ = [
     "load_ud_chinese",
     "make_digit_words",
     "make_markov_sequences",
+    "make_name_sentences",
+    "make_references",
     "sequences_from_frame",
 ]
