@@ -1,4 +1,148 @@
-"""High-order conditional random fields: one label per token, weights on label patterns of any length."""
+"""High-order conditional random fields: one label per token, weights on label patterns of any length.
+
+This page shows :class:`HighOrderCRF` at work: why order helps, the questions that a model answers, labels that must or
+must not follow each other, and labels that are known, or missing. ``help(HighOrderCRF)`` has all parameters.
+
+Why order helps
+---------------
+The data are lines of an invented index of authors: family name, given name, family name, given name. Some names can be
+either, and the label after a comma depends on the label before the comma. This is a label pattern of order 2, that is
+of three labels. ``max_order=1`` is the usual linear-chain CRF, ``max_order=0`` is logistic regression for each token.
+The template ``(("w", 0),)`` stands for the word itself.
+
+>>> import random
+>>> from sklearn.model_selection import GridSearchCV
+>>> from sklearn_hocrf import HighOrderCRF
+>>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+>>> from sklearn_hocrf.pipeline import make_pipeline
+>>> rng = random.Random(0)
+>>> family = ["Bohr", "Curie", "Kelly", "Lewis", "Morgan", "Taylor"]
+>>> given = ["Ada", "Emmy", "Kelly", "Lewis", "Morgan", "Taylor"]
+>>> lengths = [rng.randint(2, 4) for _ in range(90)]
+>>> X = [" , ".join(f"{rng.choice(family)} , {rng.choice(given)}" for _ in range(n)).split() for n in lengths]
+>>> y = [(["family", "comma", "given", "comma"] * n)[:-1] for n in lengths]
+>>> X[2], y[2]
+(['Lewis', ',', 'Ada', ',', 'Bohr', ',', 'Taylor'], ['family', 'comma', 'given', 'comma', 'family', 'comma', 'given'])
+>>> pipe = make_pipeline(SequenceFeatureExtractor([(("w", 0),)]), HighOrderCRF())
+>>> grid = {"highordercrf__sigma_reg": [0.3, 1, 3], "highordercrf__max_order": [1, 2, 3]}
+>>> search = GridSearchCV(pipe, grid, cv=3, n_jobs=2).fit(X, y)
+>>> search.best_params_
+{'highordercrf__max_order': 2, 'highordercrf__sigma_reg': 0.3}
+>>> by_order = search.cv_results_["mean_test_score"].reshape(3, 3).max(axis=1)  # the best over sigma_reg
+>>> by_order.round(2).tolist()
+[0.89, 1.0, 1.0]
+>>> search.predict(["Taylor , Kelly , Lewis , Ada".split()])
+[['family', 'comma', 'given', 'comma', 'family', 'comma', 'given']]
+
+A model has the label patterns that occur in the training data, so each order adds at most one pattern per training
+token. ``min_pattern_count`` drops rare patterns; ``patterns`` takes a list, "all", or "auto". The time grows with the
+number of patterns and of states (prefixes of patterns), not with the number of labels to the power of the order.
+
+Questions to a model
+--------------------
+=============================================  =====================================================================
+``predict(X)``                                 the most probable label sequences, in the form of the y of ``fit``
+``predict_marginals(X)``, ``predict_proba``    a list of arrays (tokens, labels): the probability of each label
+``score(X, y)``                                the share of tokens with the right label
+``log_likelihood(X, y)``                       ln P(y given x) of each sequence
+``pattern_marginals(X, patterns)``             the probability that a label pattern ends at a token, for all tokens
+``predict_nbest(X, n)``                        the n best labellings, with their scores and log-probabilities
+``sample(X, n_samples)``                       labellings drawn from their distribution
+``entropy(X)``                                 how uncertain a sequence or a token is, in nats
+``predict_segments(X)``, ``segment_marginals`` segments that tags describe, and their probabilities
+=============================================  =====================================================================
+
+All are exact at any order, keep to the constraints, and take labels that are known. :mod:`sklearn_hocrf.pipeline` has
+scikit-learn's pipeline with all of these methods. A search passes on ``predict``, ``predict_proba`` and ``score``; its
+``best_estimator_`` has the rest:
+
+>>> pipe, line = search.best_estimator_, ["Taylor , Kelly , Lewis , Ada".split()]
+>>> pipe.classes_.tolist(), pipe.predict_marginals(line)[0][0].round(2).tolist()
+(['comma', 'family', 'given'], [0.05, 0.86, 0.09])
+>>> pipe.log_likelihood(line, [y[2]]).round(2).tolist()
+[-0.31]
+>>> pipe.pattern_marginals(line, [("given", "comma", "family")])[0][:, 0].round(2).tolist()
+[0.0, 0.0, 0.06, 0.0, 0.8, 0.0, 0.05]
+
+Models of BIO tags (or BIOES, and so on) give segments and their probabilities:
+
+>>> X_names = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+>>> y_names = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+>>> model = HighOrderCRF(constraints="bio").fit(X_names, y_names)
+>>> line = X_names[:1]
+>>> for labels, score, log_probability in model.predict_nbest(line, 2)[0]:
+...     print(labels, round(log_probability, 2))
+['B-PER', 'I-PER', 'O', 'B-PER'] -1.44
+['B-PER', 'I-PER', 'O', 'O'] -2.74
+>>> model.sample(line, 2, random_state=0)[0]
+[['B-PER', 'I-PER', 'O', 'B-PER'], ['B-PER', 'B-PER', 'I-PER', 'B-PER']]
+>>> model.entropy(line).round(2).tolist(), model.entropy(line, of="token")[0].round(2).tolist()
+([3.08], [0.55, 1.04, 1.0, 0.93])
+>>> for start, stop, label, probability in model.predict_segments(line, with_probability=True)[0].tolist():
+...     print(start, stop, label, round(probability, 2))
+0 2 PER 0.38
+3 4 PER 0.6
+
+``predict`` gives the most probable labelling. With ``decoding="token"`` it gives the one with the most right tokens to
+be expected, with ``"segment"`` that of the best segments. :class:`~sklearn_hocrf.training.TokenDecoding` takes costs of
+errors, :class:`~sklearn_hocrf.training.SegmentDecoding` a threshold: high ones find fewer segments, and more of them
+are right. Both can be changed after ``fit``, and searched:
+
+>>> from sklearn_hocrf.training import SegmentDecoding
+>>> for threshold in 0.2, 0.5, 0.8:
+...     print(threshold, model.set_params(decoding=SegmentDecoding(threshold)).predict_segments(line)[0])
+0.2 [(0, 2, 'PER'), (3, 4, 'PER')]
+0.5 [(3, 4, 'PER')]
+0.8 []
+
+:mod:`sklearn_hocrf.calibration` mends probabilities that are too high or too low.
+
+Constraints
+-----------
+``constraints`` says which labels may follow each other. What breaks a constraint has probability 0, in training as in
+prediction, and training labels that break one are an error. Tagging schemes have names: "bio", "bioes", "bilou", "bmes"
+and "iob1".
+
+>>> for constraints in None, "bio":
+...     model = HighOrderCRF(max_order=0, constraints=constraints).fit(X_names, y_names)
+...     print(model.predict([[["Lee"], ["met"], ["Lee"]]])[0])
+['I-PER', 'O', 'I-PER']
+['B-PER', 'O', 'B-PER']
+
+:class:`~sklearn_hocrf.training.Constraints` forbids runs of labels of any length, or names the allowed pairs, and the
+labels with which a sequence may begin and end; a function of a label and the next one does for rules that are easier to
+compute.
+
+Known labels, and labels that are missing
+-----------------------------------------
+Everywhere y may have holes: None (or ``missing_label``, such as -100) for any label, a set for one of several, None for
+a whole sequence. Predictions take such a y as ``known``, and ``log_likelihood`` gives the probability of any event:
+
+>>> model = HighOrderCRF(constraints="bio").fit(X_names, y_names)
+>>> known = [[None, "B-PER", None, None]]  # a name begins with the second token
+>>> model.predict(line), model.predict(line, known=known)
+([['B-PER', 'I-PER', 'O', 'B-PER']], [['O', 'B-PER', 'O', 'B-PER']])
+>>> model.log_likelihood(line, known).round(2).tolist()
+[-1.1]
+
+scikit-learn's searches and ``cross_val_predict`` hand nothing on to predictions: ask ``search.best_estimator_``, or
+:func:`sklearn_hocrf.model_selection.cross_val_predict` with ``method_params={"known": known}``.
+
+``fit`` with holes in y maximises the probability of what is known, which is not convex: it starts from the fit on the
+runs of known labels. On 2,000 Spanish sentences (``tests/benchmarks/bench_holes.py``) F1 of names is 0.60 with all
+labels, 0.59 without 20 % of them, 0.53 without 50 % and 0.45 without 80 % (0.58, 0.52 and 0.41 on the known runs
+alone). Sentences without any label change nothing. Where half of the names are unknown, F1 is 0.50, but 0.21 if they
+are taken for O. At least some O must be known: if all that is not a known name is unknown, the model finds names
+everywhere.
+
+References
+----------
+N. Ye, W. S. Lee, H. L. Chieu, D. Wu: Conditional random fields with high-order features for sequence labeling. NIPS
+2009.
+
+N. V. Cuong, N. Ye, W. S. Lee, H. L. Chieu: Conditional random field with high-order dependencies for sequence labeling
+and segmentation. JMLR 15, 2014, 981-1009.
+"""
 
 from __future__ import annotations
 

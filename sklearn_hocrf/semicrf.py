@@ -1,4 +1,107 @@
-"""High-order semi-Markov conditional random fields: labels of segments, weights on patterns of many segments."""
+"""High-order semi-Markov conditional random fields: labels of segments, weights on patterns of many segments.
+
+:class:`HighOrderSemiCRF` cuts sequences into labelled segments (fields of a reference, names, words of unspaced text).
+Its label patterns run over segments of any length, and its features may describe a whole segment. This page shows it at
+work; ``help(HighOrderSemiCRF)`` has all parameters, and :mod:`sklearn_hocrf.crf` the questions that both estimators
+answer.
+
+An example
+----------
+Invented bibliographic references:
+
+>>> from sklearn_hocrf import HighOrderSemiCRF
+>>> from sklearn_hocrf.datasets import make_references
+>>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+>>> from sklearn_hocrf.pipeline import make_pipeline
+>>> X, y = make_references(150, random_state=0)
+>>> segmenter = make_pipeline(
+...     SequenceFeatureExtractor([(("w", 0),), (("w", 1),)]),        # counted at each word of a segment
+...     SegmentFeatureExtractor(begin="w[0]=", length="capped", max_length=6),  # its first word, its length
+...     HighOrderSemiCRF(max_order=2),
+... ).fit(X[:120], y[:120])
+>>> line = X[122:123]
+>>> " ".join(line[0])
+'Moreau fields on large in theory large Journal of of random fast , 14 11 - 31 , 2007 .'
+>>> segmenter.predict_segments(line)
+[[(0, 1, 'author'), (1, 7, 'title'), (7, 13, 'journal'), (13, 14, 'volume'), (14, 18, 'pages'), (18, 20, 'date')]]
+>>> for start, stop, label, probability in segmenter.segment_marginals(line, threshold=0.25)[0].tolist():
+...     print(start, stop, label, round(probability, 1))
+0 1 author 0.5
+1 7 title 0.5
+7 13 journal 0.8
+13 14 volume 0.8
+14 18 pages 0.9
+18 20 date 1.0
+
+The three largest weights; each belongs to a feature of a segment and to a label pattern that ends with this segment:
+
+>>> crf = segmenter[-1]
+>>> weights = crf.coef_.tocoo()
+>>> for i in weights.data.argsort()[::-1][:3]:
+...     pattern, feature = crf.patterns_[weights.row[i]], crf.feature_names_in_[weights.col[i]]
+...     print(pattern, feature, weights.data[i].round(1))
+('pages',) w[1]=- 3.2
+('date',) w[1]=__EOS__ 3.2
+('author',) w[0]=. 2.8
+
+Segments in y, scores, lengths
+------------------------------
+* **Segments in y**: ``encoding`` says how y gives the segments. "runs" takes maximal runs of equal labels, as above.
+  "bio" and "bioes" take tags such as ``B-PER``, and so do "bilou", "bmes" and "iob1". "segments" takes lists of
+  (start, stop, label). A tag that breaks the rules, such as an I after an O, begins a segment, in the scores, too,
+  unless ``strict=True``. ``predict`` returns the form of y, ``predict_segments`` always returns segments, and
+  ``segment_marginals`` returns all likely segments with their probabilities. Give the same ``encoding`` to each
+  transformer that reads y.
+* **Scores of segments**: ``GridSearchCV(segmenter, grid, scoring=metrics.segment_f1_scorer)`` for runs;
+  ``bio_f1_scorer``, ``bioes_f1_scorer`` and ``segments_f1_scorer`` for the other encodings.
+* **Longest and shortest segments**: by default, a segment is at most as long as the longest training segment with its
+  label. A longer segment in new data is broken up, and its log-likelihood is -inf. ``max_segment_length``, a number, a
+  dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` stands beside it.
+* **Features of segments** (:class:`~sklearn_hocrf.feature_extraction.SegmentFeatureExtractor`): token features of all
+  tokens, of the first, of the last or of the inner tokens; the length; the text as one attribute; your own functions of
+  (tokens, start, stop). ``feature_order`` conjoins them with patterns of segment labels, by the prefix of their names
+  (``{"begin:": (0, 1)}``). Feature dicts and attribute lists need an ``AttributeVectorizer`` in front. For functions of
+  numbers use ``SequenceFeatureExtractor()``, then perhaps ``Tokenwise(StandardScaler())``, then
+  ``SegmentFeatureExtractor(functions=...)``.
+* **Constraints** are about the labels of neighbouring segments; tags made of segments are always legal.
+* **Known segments**: with ``encoding="segments"``, y may have gaps between segments that are known, and so may
+  ``known`` of the predictions.
+
+Hybrid models (Andrew 2006)
+---------------------------
+``tags=`` adds features with token tags inside of segments, such as ``BI``, and across their borders, such as ``I|``.
+:class:`~sklearn_hocrf.feature_extraction.LogOddsSegments` measures how often a string was a word in training. Together
+they make a word segmenter:
+
+>>> import random
+>>> from sklearn_hocrf.feature_extraction import LogOddsSegments
+>>> rng = random.Random(1)
+>>> lexicon = ["the", "cat", "dog", "sat", "ran", "a", "on", "mat", "red", "big"]
+>>> texts = [rng.choices(lexicon, k=rng.randint(3, 6)) for _ in range(60)]
+>>> X_text = [list("".join(words)) for words in texts]
+>>> y_text = [["B" if i == 0 else "I" for word in words for i in range(len(word))] for words in texts]
+>>> words_model = make_pipeline(
+...     SequenceFeatureExtractor([(("w", 0),), (("w", -1), ("w", 0))], bias=True),
+...     SegmentFeatureExtractor(bag=(), tags="bigrams", length="capped", encoding="bio"),
+...     LogOddsSegments(encoding="bio"),
+...     HighOrderSemiCRF(encoding="bio", max_segment_length=8),
+... ).fit(X_text, y_text)
+>>> "".join(words_model.predict([list("thebigdog")])[0])
+'BIIBIIBII'
+
+``LogOddsSegments`` computes a training sentence's features from the training words. To avoid overfitting,
+``fit_transform(X, y)`` leaves each sentence's own words out; scikit-learn's ``TargetEncoder`` does the same. In a
+pipeline this happens by itself.
+
+References
+----------
+S. Sarawagi, W. W. Cohen: Semi-Markov conditional random fields for information extraction. NIPS 2004.
+
+G. Andrew: A hybrid Markov/semi-Markov conditional random field for sequence segmentation. EMNLP 2006.
+
+N. V. Cuong, N. Ye, W. S. Lee, H. L. Chieu: Conditional random field with high-order dependencies for sequence labeling
+and segmentation. JMLR 15, 2014, 981-1009.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,85 @@
 """Training criteria, penalties, solvers, the search for label patterns, and constraints: settings of the estimators.
 
-The estimators accept names of criteria and solvers, or objects: instances of the classes in this module, or objects
-written by users.
+Objectives and solvers
+----------------------
+Both estimators minimise an ``objective`` plus a penalty, by a ``solver``. They take the same ones.
 
+==============================  ========================================  ===========================================
+``objective``                   meaning                                   ``solver="auto"``, and other solvers
+==============================  ========================================  ===========================================
+``"likelihood"`` (default)      negative log-likelihood                   ``"lbfgs"``; ``"newton-cg"``, ``"sgd"``,
+                                                                          ``"adagrad"``, ``"owlqn"``
+``"local_feature_matching"``    squared distance of expected features     ``"lbfgs"``, from the weights of maximum
+                                at each position (Kim 2014)               likelihood; ``"owlqn"``
+``"hinge"``                     structured support vector machine,        ``"bcfw"``, block-coordinate Frank-Wolfe
+                                Hamming loss
+``"perceptron"``                averaged perceptron                       ``"perceptron"``
+==============================  ========================================  ===========================================
+
+``sigma_reg`` is the standard deviation of a Gaussian prior, a small one is a strong penalty; ``l1_reg`` is the strength
+of an additional Laplacian prior. Each can be one number, depend on the order of the pattern, or be given by groups of
+weights: ``sigma_reg={"word:": 0.5, ("features", 0): 2, ("patterns", 1): 10, None: 1}`` is one value each for features
+whose names begin with ``word:``, for the others, for label bigrams, and for the rest. With ``l1_reg``, weights of 0
+leave the model, and so do label patterns without weights. ``class_weight`` gives more weight to sequences with rare
+labels. At its start, ``fit`` refuses settings that cannot be combined.
+
+>>> from sklearn_hocrf import HighOrderCRF
+>>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+>>> names = [["Ada", "Lovelace"], ["Lovelace", ",", "Ada"], ["Alan", "Turing"]]
+>>> tags = [["g", "f"], ["f", ",", "g"], ["g", "f"]]
+>>> words = SequenceFeatureExtractor().fit_transform(names)
+>>> for model in HighOrderCRF(max_order=2), HighOrderCRF(max_order=2, l1_reg=0.8):
+...     print(len(model.fit(words, tags).patterns_), model.coef_.nnz)
+7 95
+5 14
+>>> HighOrderCRF(objective="hinge", random_state=0).fit(words, tags).predict(words)
+[['g', 'f'], ['f', ',', 'g'], ['g', 'f']]
+
+Instances of the classes of this page have more settings than the names. They may also be of your own classes, see
+below:
+
+>>> from sklearn_hocrf.training import SGD
+>>> averaged = HighOrderCRF(solver=SGD(batch_size=4, average=True, random_state=0)).fit(words, tags)
+>>> averaged.predict(words)[1]
+['f', ',', 'g']
+
+For data larger than memory, ``partial_fit`` takes one batch at a time; it needs a stochastic solver. With feature
+hashing the extractor needs no vocabulary. Only maximum likelihood fits probabilities, and is convex where no labels are
+missing. Local feature matching takes many times as long, most of all for segments. Hinge and perceptron give no
+probabilities.
+
+Learned patterns
+----------------
+With ``patterns="auto"``, training chooses the label patterns: those that an L1 penalty keeps, trained again without it.
+It trains with few patterns at a time, and ends when a sweep over all that occur has found none that should come in.
+``max_order=None`` sets no limit. :class:`PatternSearch` has the settings. Here, two players say a letter in turn, and
+most often repeat their own last one:
+
+>>> import random
+>>> from sklearn_hocrf.training import PatternSearch
+>>> rng = random.Random(2)
+>>> def game():
+...     letters = rng.choices("abc", k=2)
+...     for _ in range(38):
+...         letters.append(letters[-2] if rng.random() < 0.8 else rng.choice("abc"))
+...     return letters
+>>> y_games, y_later = [game() for _ in range(60)], [game() for _ in range(60)]
+>>> X_games = [[[]] * 40] * 60  # no features
+>>> for patterns in "observed", PatternSearch(l1_reg=10):
+...     model = HighOrderCRF(max_order=4, patterns=patterns).fit(X_games, y_games)
+...     print(len(model.patterns_), round(model.log_likelihood(X_games, y_later).mean(), 1))
+243 -21.3
+27 -20.7
+>>> ["".join(pattern) for pattern in model.patterns_[:7]]
+['a', 'b', 'c', 'aaa', 'aba', 'aca', 'acb']
+>>> model.pattern_search_history_["certificate"][-1].item()  # no pattern was missed
+True
+
+:class:`Constraints` says which labels may follow each other, :class:`TokenDecoding` and :class:`SegmentDecoding` what
+is predicted: :mod:`sklearn_hocrf.crf` shows both.
+
+Own criteria, penalties and solvers
+-----------------------------------
 * An objective has a method ``bind(problem)``, which returns a function of the weights; :class:`Objective` is a base
   class. If it has ``starting_objective()``, training starts from the weights that this other objective trains.
 * A penalty is a function of the weights with ``value(w)``, ``gap(gradient_norm)`` and the methods that the solver
@@ -11,9 +88,19 @@ written by users.
 * A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`. Its attribute
   ``needs`` names the methods of the objective and of the penalty that it calls; ``fit`` refuses combinations that lack
   them before any work.
-* :class:`PatternSearch` has the settings of the search behind ``patterns="auto"``.
-* :class:`Constraints` says which labels may follow each other, for the parameter ``constraints``.
-* :class:`TokenDecoding` and :class:`SegmentDecoding` say what is predicted, for the parameter ``decoding``.
+
+References
+----------
+M. Collins: Discriminative training methods for hidden Markov models. EMNLP 2002.
+
+J. Duchi, E. Hazan, Y. Singer: Adaptive subgradient methods for online learning and stochastic optimization. JMLR 12,
+2011.
+
+S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher: Block-coordinate Frank-Wolfe optimization for structural SVMs.
+ICML 2013.
+
+T. Vieira, R. Cotterell, J. Eisner: Speed-accuracy tradeoffs in tagging with variable-order CRFs and structured
+sparsity. EMNLP 2016.
 """
 
 from __future__ import annotations
