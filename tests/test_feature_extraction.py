@@ -580,6 +580,21 @@ def test_other_tokens_than_in_fit():
     assert numeric.transform([[("a", 7)], [("a", None)]]).toarray()[:, column].tolist() == [7, 0]
 
 
+@pytest.mark.parametrize("form", [lambda word: {"form": word}, lambda word: (word,)])
+def test_plain_texts_are_the_only_field(form):
+    """A model of a file with one column of words takes tokenised text."""
+    words = [["in", "Oslo", "and", "Rome"], ["Oslo"]]
+    tokens = [[form(word) for word in sentence] for sentence in words]
+    extractor = SequenceFeatureExtractor().fit(tokens)
+    assert (extractor.transform(words).tocsr() != extractor.transform(tokens).tocsr()).nnz == 0
+    two = SequenceFeatureExtractor().fit([[{"form": word, "pos": "NN"} for word in sentence] for sentence in words])
+    with pytest.raises(ValueError, match=r"but those in fit had \['form', 'pos'\]"):
+        two.transform(words)
+    number = SequenceFeatureExtractor().fit([[{"width": 1.5}, {"width": 2.0}]])
+    with pytest.raises(ValueError, match=r"but those in fit had \['width'\]"):
+        number.transform(words)
+
+
 # ---- real data
 
 

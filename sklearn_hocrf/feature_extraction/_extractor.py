@@ -40,7 +40,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
     (``True`` is 1, and 0 is the same as no attribute); in a template of several pairs the values are multiplied.
     Missing values are ``None``, absent keys of a dict, masked entries and, in data frames, nan among texts and pandas'
     NA and NaT. A template with a missing value makes no attribute. Attributes that did not occur in training are
-    ignored.
+    ignored. Where training tokens had one field alone, plain texts are taken for it.
 
     Parameters
     ----------
@@ -325,6 +325,8 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
     def _like_fitted(self, X, table) -> TokenTable:
         """Return the table with exactly the fields of `fit`."""
         self._input.check(X)
+        if table.kind == "text" and len(self.fields_) == 1 and self.fields_[0] in self._text_fields:
+            table = table._replace(columns=dict.fromkeys(self.fields_, *table.columns.values()))
         lacking = [field for field in self.fields_ if field not in table.columns]
         surplus = table.kind == "tuple" and len(table.columns) > len(self.fields_)
         optional = table.kind == "empty" or table.kind == self._kind == "dict"
