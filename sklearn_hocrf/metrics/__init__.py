@@ -30,6 +30,13 @@ Examples
 >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]] * 3
 >>> cross_val_score(HighOrderCRF(), X, y, cv=3, scoring=metrics.segment_f1_scorer)
 array([1., 1., 1.])
+
+Scores of predictions:
+
+>>> truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC"]]
+>>> guess = [["B-PER", "I-PER", "O", "O"], ["O", "B-LOC"]]
+>>> round(metrics.segment_f1_score(truth, guess, encoding="bio"), 2), metrics.token_accuracy_score(truth, guess)
+(0.8, 0.8333333333333334)
 """
 
 from sklearn.metrics import make_scorer
