@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "_persistence": {"_version"},
     "_settings": set(),
     "_docstrings": set(),
+    "_display": set(),
     "_penalties": {"_settings"},
     "_solvers": {"_kernels", "_settings"},  # convex combinations of vectors, which are no more of a CRF than BLAS
     "_validation": CORE,
@@ -43,7 +44,7 @@ MAY_IMPORT = {
     "metrics": CORE | {"_validation", "_docstrings"},
     "datasets": CORE | {"_validation"},
     "text": {"_kernels", "_data", "metrics"},
-    "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings"},
+    "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings", "_display", "metrics"},
     "training": LEARNING | {"_estimator"},  # the settings of its search for patterns
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
@@ -66,7 +67,7 @@ OWNERS = {
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
     "narwhals": {"datasets"},  # imported where a frame is not of pandas
-    "matplotlib": {"model_selection"},  # of the extra "plot": imported when something is drawn
+    "matplotlib": {"model_selection", "inspection"},  # of the extra "plot": imported when something is drawn
 }
 SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "pipeline"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn

@@ -51,24 +51,28 @@ def method_of_model(estimator: Any, name: str) -> Callable:
 
 
 def model_inside(estimator: Any) -> Any:
-    """Return the model at the end of pipelines and inside of searches, fitted or not."""
+    """Return the model at the end of pipelines, inside of searches and of calibration, fitted or not."""
     if isinstance(estimator, FrozenEstimator):
         return model_inside(estimator.estimator)
     if isinstance(estimator, Pipeline):
         return model_inside(estimator.steps[-1][1]) if estimator.steps else None
     if _is_search(estimator):
         return model_inside(getattr(estimator, "best_estimator_", estimator.estimator))
+    if isinstance(estimator, MethodsOfModel):
+        return model_inside(getattr(estimator, estimator._answering, estimator.estimator))
     return estimator
 
 
 def model_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """Return the model at the end of fitted pipelines and searches, and what it gets of X."""
+    """Return the model at the end of fitted pipelines, searches and calibration, and what it gets of X."""
     if isinstance(estimator, FrozenEstimator):
         return model_and_input(estimator.estimator, X)
     if isinstance(estimator, Pipeline):
         return model_and_input(estimator.steps[-1][1], _transformed(estimator, X))
     if _is_search(estimator):
         return model_and_input(estimator.best_estimator_, X)
+    if isinstance(estimator, MethodsOfModel):
+        return model_and_input(getattr(estimator, estimator._answering), X)
     return estimator, X
 
 

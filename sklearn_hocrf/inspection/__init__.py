@@ -1,9 +1,13 @@
-"""Uncertainty of the weights and of the predictions of a fitted model.
+"""What a fitted model has learned, why it predicts what it predicts, and how uncertain both are.
 
-Standard errors by the Laplace approximation: near the optimum the posterior of the weights is about a Gaussian, whose
-precision is the Hessian of the training objective plus that of the penalty.
+:class:`SegmentsDisplay` shows segments as coloured text, in notebooks and with matplotlib.
+
+Standard errors are those of the Laplace approximation: near the optimum the posterior of the weights is about a
+Gaussian, whose precision is the Hessian of the training objective plus that of the penalty.
 """
 
+from .._display import Table
+from ._segments_display import SegmentsDisplay
 from ._standard_errors import log_odds_standard_errors, weight_standard_errors
 
-__all__ = ["log_odds_standard_errors", "weight_standard_errors"]
+__all__ = ["SegmentsDisplay", "Table", "log_odds_standard_errors", "weight_standard_errors"]
