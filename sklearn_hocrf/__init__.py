@@ -4,7 +4,8 @@
 segments. ``feature_extraction`` turns tokens into features, ``pipeline`` has pipelines with all methods of the
 estimators, ``model_selection`` learns penalties, ``calibration`` makes probabilities honest, ``metrics`` evaluates
 predictions, ``inspection`` computes standard errors, ``datasets`` reads and generates data, ``text`` turns texts and
-annotated spans of characters into tokens and tags, and back.
+annotated spans of characters into tokens and tags, and back, ``interop`` reads models of CRFsuite and says what the
+settings of other programs are called here.
 
 Fitted estimators, transformers and pipelines can be pickled. That is for yourself: loading a pickle can run any code.
 For others, skops writes files that run none: ``skops.io.dump(pipe, path, compression=zipfile.ZIP_DEFLATED)``, and
@@ -29,6 +30,7 @@ __all__ = [
     "datasets",
     "feature_extraction",
     "inspection",
+    "interop",
     "metrics",
     "model_selection",
     "pipeline",
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         datasets,
         feature_extraction,
         inspection,
+        interop,
         metrics,
         model_selection,
         pipeline,

@@ -12,6 +12,7 @@ MODULES = [
     ".datasets",
     ".feature_extraction",
     ".inspection",
+    ".interop",
     ".model_selection",
     ".pipeline",
     ".text",

@@ -52,9 +52,10 @@ MAY_IMPORT = {
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator"},
     "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator"},
     "pipeline": ESTIMATORS | {"_validation"},
+    "interop": CORE | ESTIMATORS | {"_validation"},
     "__init__": TOOLS
     | ESTIMATORS
-    | {"_version", "_persistence", "training", "model_selection", "calibration", "pipeline", "text"},
+    | {"_version", "_persistence", "training", "model_selection", "calibration", "pipeline", "text", "interop"},
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
 
@@ -69,7 +70,7 @@ OWNERS = {
     "narwhals": {"datasets"},  # imported where a frame is not of pandas
     "matplotlib": {"model_selection", "inspection"},  # of the extra "plot": imported when something is drawn
 }
-SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "pipeline"}
+SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "pipeline", "interop"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
     "_solvers": {"sklearn.utils.check_random_state"},

@@ -532,12 +532,6 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
 
     def _learned(self, data, layout, weights, report, stream=None, search=None, patterns=None) -> Fitted:
         """Return the record of the fitted model; ``patterns`` takes the place of the parameter unless it is None."""
-        # copies of mappings, which are the user's to change
-        given = {name: getattr(self, name) for name in _CRITERION}
-        trained_with = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
-        # an L1 penalty on patterns belongs to the criterion
-        prior = self._choose_prior(patterns)
-        trained_with["patterns"] = clone(prior.search) if isinstance(prior, PatternPrior) else "observed"
         learned = Fitted(
             layout,
             weights,
@@ -547,13 +541,23 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
             report.n_passes,
             report.history,
             report.gap,
-            trained_with,
+            self._trained_with(patterns),
             stream,
             search,
             data.rules.borders,
             data.runs is not None or (stream is not None and hasattr(self, "_fitted") and self._fitted.had_holes),
         )
         return learned.checked(self._layout_class)
+
+    def _trained_with(self, patterns=None) -> dict:
+        """Return the parameters that say what is minimised, for the record of the fitted model."""
+        # copies of mappings, which are the user's to change
+        given = {name: getattr(self, name) for name in _CRITERION}
+        trained_with = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
+        # an L1 penalty on patterns belongs to the criterion
+        prior = self._choose_prior(patterns)
+        trained_with["patterns"] = clone(prior.search) if isinstance(prior, PatternPrior) else "observed"
+        return trained_with
 
     def _keep(self, learned):
         """Set all fitted attributes at once, so that no interrupt and no other thread meets a mixture of models."""
