@@ -209,3 +209,11 @@ def test_other_errors():
         Tokenwise(FunctionTransformer(lambda table: table[1:])).fit_transform(X)
     with pytest.raises(ValueError, match="returned values of dtype <U.*; features must be numbers"):
         Tokenwise(FunctionTransformer(lambda table: table.astype(str))).fit_transform(X)
+
+
+def test_pipeline_with_a_step_that_knows_no_names():
+    """scikit-learn's pipelines always have get_feature_names_out, and fail if a step has not."""
+    doubled = Tokenwise(make_pipeline(FunctionTransformer(np.negative), StandardScaler()))
+    batch = doubled.fit_transform([np.arange(6.0).reshape(3, 2)])
+    assert batch.n_tokens == 3
+    assert doubled.get_feature_names_out().tolist() == ["pipeline0", "pipeline1"]

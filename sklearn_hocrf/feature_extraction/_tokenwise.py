@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Self
 
@@ -183,9 +184,9 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
         return table.toarray() if self._dense and sparse.issparse(table) else table
 
     def _output_names(self, X, table):
-        if hasattr(self.transformer_, "get_feature_names_out"):
-            names = X.feature_names if isinstance(X, SequenceBatch) else None
-            names = None if names is None else np.asarray(names, dtype=object)
+        names = X.feature_names if isinstance(X, SequenceBatch) else None
+        names = None if names is None else np.asarray(names, dtype=object)
+        with suppress(AttributeError):  # a pipeline has the method, and then finds a step without it
             return np.array(self.transformer_.get_feature_names_out(names), dtype=object)
         width = self.transformer_.transform(table[:1]).shape[1]
         stem = type(self.transformer_).__name__.lower()
