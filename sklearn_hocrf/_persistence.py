@@ -67,6 +67,7 @@ TRUSTED_TYPES = (
     "sklearn_hocrf.feature_extraction._names.PrefixedNames",
     "sklearn_hocrf.feature_extraction._segment_extractor.SegmentFeatureExtractor",
     "sklearn_hocrf.feature_extraction._segment_functions.FunctionRows",
+    "sklearn_hocrf.feature_extraction._segment_functions.VectorRows",
     "sklearn_hocrf.feature_extraction._templates.TemplateVocabularies",
     "sklearn_hocrf.feature_extraction._tokenwise.Tokenwise",
     "sklearn_hocrf.feature_extraction._tries.TokenCodes",

@@ -58,8 +58,8 @@ Segments in y, scores, lengths
   label. A longer segment in new data is broken up, and its log-likelihood is -inf. ``max_segment_length``, a number, a
   dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` stands beside it.
 * **Features of segments** (:class:`~sklearn_hocrf.feature_extraction.SegmentFeatureExtractor`): token features of all
-  tokens, of the first, of the last or of the inner tokens; the length; the text as one attribute; your own functions of
-  (tokens, start, stop). ``feature_order`` conjoins them with patterns of segment labels, by the prefix of their names
+  tokens, of the first, of the last or of the inner tokens; the length; the text as one attribute; your own functions,
+  best those of all candidate segments of a sequence at once (``vector_functions``). ``feature_order`` conjoins them with patterns of segment labels, by the prefix of their names
   (``{"begin:": (0, 1)}``). Feature dicts and attribute lists need an ``AttributeVectorizer`` in front. For functions of
   numbers use ``SequenceFeatureExtractor()``, then perhaps ``Tokenwise(StandardScaler())``, then
   ``SegmentFeatureExtractor(functions=...)``.

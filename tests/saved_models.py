@@ -26,6 +26,11 @@ NAMES = [[[f"w:{word}", "bias"] for word in words] for words in WORDS]
 ROWS = [[[float(len(word)), float(word.istitle())] for word in words] for words in WORDS]
 
 
+def n_tokens(tokens, starts, stops):
+    """Return the lengths of segments."""
+    return stops - starts
+
+
 def ends_in_vowel(tokens, start, stop):
     """Return a feature of a segment: a function of the user."""
     return {"vowel": tokens[stop - 1][-1] in "aeiou"}
@@ -92,7 +97,9 @@ def estimators():
         ),
         "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="log"), segments()), ROWS),
         "a function of the user": (
-            make_pipeline(SegmentFeatureExtractor(functions=ends_in_vowel, encoding="bio"), segments()),
+            make_pipeline(
+                SegmentFeatureExtractor(functions=ends_in_vowel, vector_functions=n_tokens, encoding="bio"), segments()
+            ),
             WORDS,
         ),
     }

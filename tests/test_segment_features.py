@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
+from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
@@ -194,6 +195,11 @@ def test_exactly_the_possible_tag_ngrams_have_channels(encoding):
         ({"identity": ()}, ValueError, "at least one"),
         ({"functions": len}, ValueError, "requires y"),
         ({"functions": "len"}, TypeError, "functions must be"),
+        (
+            {"vector_functions": ["len"]},
+            TypeError,
+            r"vector_functions\[0\] = 'len' must be callable: function\(tokens, starts",
+        ),
         ({"functions": ["len"]}, TypeError, r"functions\[0\] = 'len' must be callable"),
     ],
 )
@@ -495,6 +501,97 @@ def test_tokens_that_functions_see(X, tokens):
     SegmentFeatureExtractor((), functions=recorder).fit(X, [["P", "Q"]])
     expected = [{"w": "a", "p": "x"}, {"w": "b", "p": "y"}] if tokens is None else tokens
     assert recorder.seen == [expected, expected]
+
+
+def describe_all(tokens, starts, stops):
+    """The same as ``describe``."""
+    words, sums = tokens[0], np.concatenate([[0.0], np.cumsum(tokens[1])])
+    has_end = np.concatenate([[0], np.cumsum(words == "end")])
+    return {
+        "first": [word.lower() for word in words[starts]],
+        "n": stops - starts,
+        "weight": sums[stops] - sums[starts],
+        "all": (starts == 0) & (stops == len(words)),
+        "end": np.where(has_end[stops] > has_end[starts], True, False),
+    }
+
+
+def last_all(tokens, starts, stops):
+    return {"last": tokens[0][stops - 1], "n": np.ones(len(starts), dtype=np.float32)}
+
+
+@pytest.mark.parametrize("min_count", [1, 2, 4])
+def test_vector_functions_equal_functions(min_count):
+    one_by_one = SegmentFeatureExtractor((), functions=[describe, last], min_count=min_count)
+    at_once = SegmentFeatureExtractor((), vector_functions=[describe_all, last_all], min_count=min_count)
+    batches = [extractor.fit_transform(TOKENS, Y) for extractor in (one_by_one, at_once)]
+    assert at_once.get_feature_names_out().tolist() == one_by_one.get_feature_names_out().tolist()
+    later = EXTRACTOR.transform([[("unseen", 3.0), ("The", 1.0)], [], [("end", 1.0)]])
+    batches += [extractor.transform(later) for extractor in (one_by_one, at_once)]
+    for old, new in zip(batches[::2], batches[1::2], strict=True):
+        segments = all_segments(old.lengths.tolist())
+        assert values_of(new, segments) == values_of(old, segments)
+
+
+def width(tokens, starts, stops):
+    sums = np.concatenate([[0.0], np.cumsum(tokens)])
+    return sums[stops] - sums[starts]
+
+
+def test_array_of_a_vector_function_has_its_name():
+    extractor = SegmentFeatureExtractor((), vector_functions=width)
+    batch = extractor.fit_transform([[1.0, 2.0, 4.0], [8.0]], [["P", "P", "Q"], ["P"]])
+    assert extractor.get_feature_names_out().tolist() == ["width"]
+    features = segment_features(batch, np.array([0, 0, 3, 1]), np.array([2, 3, 4, 3])).toarray()
+    assert features[:, 0].tolist() == [3, 7, 8, 6]
+
+
+def test_vector_functions_are_called_once_a_sequence():
+    calls = []
+
+    def count(tokens, starts, stops):
+        calls.append((tokens.tolist(), len(starts)))
+        return {"n": stops - starts}
+
+    X, y = [["a", "b", "c", "d"], ["e"], []], [["P", "P", "Q", "Q"], ["P"], []]
+    with pytest.warns(UserWarning, match="local function"):
+        batch = SegmentFeatureExtractor((), vector_functions=count).fit_transform(X, y)
+    assert calls == [(["a", "b", "c", "d"], 2), (["e"], 1)]
+    HighOrderSemiCRF(max_segment_length=3).fit(batch[:2], y[:2])
+    assert max(n for _, n in calls) == 4 + 3 + 2  # all candidates of the first sequence
+    assert len(calls) <= 2 + 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "message"),
+    [
+        ([1.0], ValueError, r"'odd' has the shape \(1,\), but there are 2 segments"),
+        ([[1.0], [2.0]], ValueError, r"'odd' has the shape \(2, 1\)"),
+        ({1: [1, 2]}, TypeError, "the name 1 of an array must be a str"),
+        ({"a": np.array(["x", 1j], dtype=object)}, TypeError, "'a' holds 1j"),
+        ({"a": [1.0, np.nan]}, ValueError, "start 2, stop 3: 'a' is nan; numbers must be finite"),
+    ],
+)
+def test_arrays_that_are_none(result, error, message):
+    def odd(tokens, starts, stops):
+        return result if len(tokens) == 3 else np.ones(len(starts))
+
+    extractor = SegmentFeatureExtractor(vector_functions=odd)
+    with pytest.warns(UserWarning, match="local function"), pytest.raises(error, match=message) as caught:
+        extractor.fit([["a"] * 2, ["a", "b", "c"]], [["P", "Q"], ["P", "P", "Q"]])
+    assert "the segment function 'odd', sequence 1" in str(caught.value)
+
+
+def test_sums_of_vector_functions_are_finite():
+    def huge(tokens, starts, stops):
+        return {"n": np.where(stops - starts == 2, 1e308, 1.0)}
+
+    with pytest.warns(UserWarning, match="local function"):
+        batch = SegmentFeatureExtractor(vector_functions=[huge, huge]).fit_transform(
+            [["a"], ["a", "b"]], [["P"]] + [["P", "Q"]]
+        )
+    with pytest.raises(ValueError, match="sequence 1, start 0, stop 2: values of vector_functions add up to inf"):
+        segment_features(batch, np.array([0, 1]), np.array([1, 3]))
 
 
 def fail(tokens, start, stop):

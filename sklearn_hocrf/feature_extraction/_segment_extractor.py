@@ -21,7 +21,7 @@ from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._identity import IdentityRows
 from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, kept_blocks, text_field, token_form
 from ._names import names_of_blocks
-from ._segment_functions import FunctionRows, check_functions
+from ._segment_functions import FunctionRows, VectorRows, check_functions
 from ._tags import TAG_ENCODINGS, check_tags
 from ._tries import TokenCodes
 
@@ -70,18 +70,25 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
     identity : bool, field, tuple of fields or None, default=False
         Whether the text of a segment makes an indicator, ``identity=<text>``. Only texts of training segments have one.
         True means the first text field of the raw tokens (the first field if none is text); None is the same as False.
+    vector_functions : callable or sequence of callables, default=()
+        ``function(tokens, starts, stops)`` is called once for each sequence, with the borders of all its candidate
+        segments as arrays of shape (n_segments,), and returns an array of that shape, which gets the name of the
+        function, or a dict of named arrays. Numbers and bools are real values, a text makes an indicator
+        ``name=text``, None makes nothing. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts
+        (None if missing); tokens of several fields are a dict of such arrays. With ``cumsum`` and the like, these
+        functions take a small part of the time of `functions`.
     functions : callable or sequence of callables, default=()
         ``function(tokens, start, stop)`` returns a dict of named values of the segment ``[start, stop)`` of a sequence.
         A str makes an indicator ``name=value``, numbers and bools are real values, None makes nothing. Features that no
         training segment has are ignored. `tokens` are the raw tokens of the sequence: texts or numbers if they have one
         column, otherwise tuples, or dicts if the columns have names. The functions are called for every candidate
-        segment, so they are by far the slowest kind of features. Define them in a module that can be imported: with
-        lambdas, the fitted transformer cannot be pickled.
+        segment, so they are by far the slowest kind of features: prefer `vector_functions`. Define functions in a
+        module that can be imported: with lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are left out.
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         Form in which y gives the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
-        `identity`, for `functions`, and for indicators of lengths without `max_length`.
+        `identity`, for functions, and for indicators of lengths without `max_length`.
 
     Attributes
     ----------
@@ -129,6 +136,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         "length": [StrOptions(set(LENGTH_KINDS)), tuple, list, None],
         "max_length": [Interval(Integral, 1, None, closed="left"), None],
         "identity": "no_validation",
+        "vector_functions": "no_validation",
         "functions": "no_validation",
         "min_count": [Interval(Integral, 1, None, closed="left")],
         "encoding": [StrOptions(set(ENCODINGS))],
@@ -146,6 +154,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         length: str | tuple[str, ...] | None = None,
         max_length: int | None = None,
         identity: Any = False,
+        vector_functions: Callable | Sequence[Callable] = (),
         functions: Callable | Sequence[Callable] = (),
         min_count: int = 1,
         encoding: str = "runs",
@@ -159,6 +168,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         self.length = length
         self.max_length = max_length
         self.identity = identity
+        self.vector_functions = vector_functions
         self.functions = functions
         self.min_count = min_count
         self.encoding = encoding
@@ -258,18 +268,23 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
     @fit_context(prefer_skip_nested_validation=True)
     def _learn(self, X, y) -> SequenceBatch:
         """Set the fitted attributes; return X as a batch."""
-        kinds, functions = _check_lengths(self.length), check_functions(self.functions)
+        kinds = _check_lengths(self.length)
+        functions = {
+            VectorRows: check_functions(self.vector_functions, "vector_functions"),
+            FunctionRows: check_functions(self.functions, "functions"),
+        }
+        has_functions = any(functions.values())
         if self.max_length is not None and not kinds:
             raise ValueError(f'max_length={self.max_length} has no effect without length: say length="capped"?')
         tags = check_tags(self.tags, self.tag_encoding)
         space, batch = InputSpace.of(X)
         fields = () if self.identity is False or self.identity is None else text_field(space, self.identity, "identity")
-        if functions:
+        if has_functions:
             text_field(space, True, "functions")
         token_blocks = self._token_blocks(space.features, tags)
         has_indicators = bool(set(kinds) - {"log"})
         segments: Any = None
-        if fields or functions or (has_indicators and self.max_length is None):
+        if fields or has_functions or (has_indicators and self.max_length is None):
             segments = self._read_segments(y, batch)
         self.max_length_ = self.max_length if has_indicators else None
         learned_from_y = None
@@ -282,7 +297,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         self._learn_rows(batch, segments, fields, functions)
         if self.bag is None:
             _warn_of_raw_tokens(X)
-        self._fields = space.fields if functions else fields  # those that are looked at
+        self._fields = space.fields if has_functions else fields  # those that are looked at
         self._space, self._encoding = space, self.encoding
         blocks = (*self._first_blocks(batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
@@ -302,9 +317,10 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         if fields:
             codes = self._token_codes.encode(batch.columns)
             self._makers.append(IdentityRows(codes, segments.start, segments.stop, self._token_codes, self.min_count))
-        if functions:
-            where = batch.columns, batch.offsets, segments.start, segments.stop
-            self._makers.append(FunctionRows(functions, list(batch.columns), *where, self.min_count))
+        for rows, chosen in functions.items():
+            if chosen:
+                where = batch.columns, batch.offsets, segments.start, segments.stop
+                self._makers.append(rows(chosen, list(batch.columns), *where, self.min_count))
 
     def _token_blocks(self, features, tags) -> list[TokenBlock]:
         """Return the blocks of token features that count at some tokens of a segment."""

@@ -14,22 +14,55 @@ from ._columns import is_text
 from ._names import FeatureNames, escape
 from ._token_functions import warn_if_local
 
-__all__ = ["FunctionRows", "check_functions"]
+__all__ = ["FunctionRows", "VectorRows", "check_functions"]
+
+_SIGNATURES = {
+    "functions": "function(tokens, start, stop) -> dict",
+    "vector_functions": "function(tokens, starts, stops) -> array or dict of arrays",
+}
 
 
-def check_functions(functions) -> tuple[Callable, ...]:
-    """Return the parameter ``functions`` as a tuple."""
+def check_functions(functions, parameter: str) -> tuple[Callable, ...]:
+    """Return the parameter ``functions`` or ``vector_functions`` as a tuple."""
     functions = (functions,) if callable(functions) else functions
     if isinstance(functions, (str, bytes, Mapping)) or not np.iterable(functions):
-        raise TypeError(f"functions must be a function or a sequence of functions, got {functions!r}")
+        raise TypeError(f"{parameter} must be a function or a sequence of functions, got {functions!r}")
     for i, function in enumerate(functions):
         if not callable(function):
-            raise TypeError(f"functions[{i}] = {function!r} must be callable: function(tokens, start, stop) -> dict")
-        warn_if_local(function, f"functions[{i}]")
+            raise TypeError(f"{parameter}[{i}] = {function!r} must be callable: {_SIGNATURES[parameter]}")
+        warn_if_local(function, f"{parameter}[{i}]")
     return tuple(functions)
 
 
-class FunctionRows:
+class _NamedRows:
+    """Features that functions compute and name.
+
+    Parameters
+    ----------
+    functions : tuple of callable
+    fields : list
+        Fields of the tokens.
+    names : FeatureNames
+        Of the features that training segments had.
+    """
+
+    def __init__(self, functions, fields, names):
+        self._functions, self._fields = functions, fields
+        self.feature_names, self.n_features = names, len(names)
+        self._number = {name: i for i, name in enumerate(names.tolist())}
+
+    def __getstate__(self):
+        return {"functions": self._functions, "fields": self._fields, "names": self.feature_names}
+
+    def __setstate__(self, state):
+        _NamedRows.__init__(self, state["functions"], state["fields"], state["names"])
+
+
+def _frequent(counts: Counter, min_count: int) -> FeatureNames:
+    return FeatureNames.of(sorted(name for name, count in counts.items() if count >= min_count))
+
+
+class FunctionRows(_NamedRows):
     """The named values that functions return for segments.   See RowBlock.
 
     Parameters
@@ -47,24 +80,11 @@ class FunctionRows:
     """
 
     def __init__(self, functions, fields, columns, offsets, start, stop, min_count):
-        self._functions = functions
-        self._fields = fields
+        self._functions, self._fields = functions, fields
         counts: Counter = Counter()
         for _, values in self._values(columns, offsets, start, stop):
             counts.update(values.keys())
-        names = sorted(name for name, count in counts.items() if count >= min_count)
-        self._set_names(FeatureNames.of(names))
-
-    def _set_names(self, names):
-        self.feature_names, self.n_features = names, len(names)
-        self._number = {name: i for i, name in enumerate(names.tolist())}
-
-    def __getstate__(self):
-        return {"functions": self._functions, "fields": self._fields, "names": self.feature_names}
-
-    def __setstate__(self, state):
-        self._functions, self._fields = state["functions"], state["fields"]
-        self._set_names(state["names"])
+        super().__init__(functions, fields, _frequent(counts, min_count))
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments, without features that no training segment had."""
@@ -139,3 +159,100 @@ def _call(function, tokens, n, start, stop) -> Iterator[tuple[str, float]]:
             yield key, float(value)
         elif value is not None:
             raise TypeError(f"{where}: {key!r} is {value!r:.60}; values must be str, numbers, bools or None")
+
+
+class VectorRows(_NamedRows):
+    """The named values that functions return for all segments of a sequence at once.   See RowBlock.
+
+    Parameters
+    ----------
+    functions : tuple of callable
+        ``function(tokens, starts, stops)`` returns an array or a dict of arrays.
+    fields, columns, offsets, start, stop, min_count
+        As in :class:`FunctionRows`.
+    """
+
+    def __init__(self, functions, fields, columns, offsets, start, stop, min_count):
+        self._functions, self._fields = functions, fields
+        counts: Counter = Counter()
+        for name, segments, _ in self._entries(columns, offsets, start, stop):
+            counts[name] += len(segments)
+        super().__init__(functions, fields, _frequent(counts, min_count))
+
+    def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
+        """Return the features of candidate segments, without features that no training segment had."""
+        rows, indices, data = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
+        for name, segments, values in self._entries(columns, offsets, start, stop):
+            if name in self._number:
+                rows.append(segments)
+                indices.append(np.full(len(segments), self._number[name]))
+                data.append(values)
+        places = np.concatenate(rows), np.concatenate(indices)
+        result = sparse.csr_array((np.concatenate(data), places), shape=(len(start), self.n_features))
+        if not np.isfinite(result.data).all():
+            row = int(np.searchsorted(result.indptr, np.argmin(np.isfinite(result.data)), side="right")) - 1
+            n = int(np.searchsorted(offsets, start[row], side="right")) - 1
+            where = f"sequence {n}, start {start[row] - offsets[n]}, stop {stop[row] - offsets[n]}"
+            raise ValueError(f"{where}: values of vector_functions add up to inf")
+        return result
+
+    def _entries(self, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+        """Yield name, numbers of segments and values, not 0, of each feature of each sequence."""
+        sequence = np.searchsorted(offsets, start, side="right") - 1
+        order = np.argsort(sequence, kind="stable")
+        of_sequence, firsts = np.unique(sequence[order], return_index=True)
+        readers = {field: _vector_reader(columns[field]) for field in self._fields}
+        for n, segments in zip(of_sequence.tolist(), np.split(order, firsts[1:]), strict=True):
+            first, last = int(offsets[n]), int(offsets[n + 1])
+            cells = {field: read(first, last) for field, read in readers.items()}
+            tokens = next(iter(cells.values())) if len(cells) == 1 else cells
+            bounds = start[segments] - first, stop[segments] - first
+            for function in self._functions:
+                for name, places, values in _call_vector(function, tokens, n, *bounds):
+                    yield name, segments[places], values
+
+
+def _vector_reader(column) -> Callable[[int, int], np.ndarray]:
+    """Return a function that gives the values of tokens first .. last - 1; missing texts are None, numbers nan."""
+    if is_text(column):
+        values = np.array([*column.values, None], dtype=object)
+        return lambda first, last: values[column.codes[first:last]]
+    return lambda first, last: column[first:last].copy()
+
+
+def _call_vector(function, tokens, n, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield name, places among the segments and values of the features that a function returns for one sequence."""
+    own_name = getattr(function, "__name__", type(function).__name__)
+    where = f"the segment function {own_name!r}, sequence {n}"
+    try:
+        result = function(tokens, starts.copy(), stops.copy())
+    except Exception as error:
+        error.add_note(f"in {where}")
+        raise
+    for key, values in (result if isinstance(result, Mapping) else {own_name: result}).items():
+        if not isinstance(key, str):
+            raise TypeError(f"{where}: the name {key!r:.60} of an array must be a str")
+        array = np.asarray(values)
+        if array.shape != starts.shape:
+            raise ValueError(f"{where}: {key!r} has the shape {array.shape}, but there are {len(starts)} segments")
+        if array.dtype.kind in "biuf":
+            if not np.isfinite(array).all():
+                i = int(np.argmin(np.isfinite(array)))
+                at = f"start {starts[i]}, stop {stops[i]}"
+                raise ValueError(f"{where}, {at}: {key!r} is {array[i]}; numbers must be finite")
+            places = np.flatnonzero(array)
+            yield key, places, array[places].astype(np.float64)
+        else:
+            yield from _indicators(key, array, where)
+
+
+def _indicators(key, array, where) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield the features ``key=text`` of an array of texts, some of which may be None."""
+    places: dict[str, list[int]] = {}
+    for i, value in enumerate(array.tolist()):
+        if isinstance(value, str):
+            places.setdefault(value, []).append(i)
+        elif value is not None:
+            raise TypeError(f"{where}: {key!r} holds {value!r:.60}; arrays must hold numbers, bools, or texts and None")
+    for value, chosen in places.items():
+        yield f"{escape(key, '=')}={value}", np.array(chosen), np.ones(len(chosen))
