@@ -59,10 +59,10 @@ Segments in y, scores, lengths
   dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` stands beside it.
 * **Features of segments** (:class:`~sklearn_hocrf.feature_extraction.SegmentFeatureExtractor`): token features of all
   tokens, of the first, of the last or of the inner tokens; the length; the text as one attribute; your own functions,
-  best those of all candidate segments of a sequence at once (``vector_functions``). ``feature_order`` conjoins them with patterns of segment labels, by the prefix of their names
-  (``{"begin:": (0, 1)}``). Feature dicts and attribute lists need an ``AttributeVectorizer`` in front. For functions of
-  numbers use ``SequenceFeatureExtractor()``, then perhaps ``Tokenwise(StandardScaler())``, then
-  ``SegmentFeatureExtractor(functions=...)``.
+  best those of all candidate segments of a sequence at once (``vector_functions``). ``feature_order`` conjoins them
+  with patterns of segment labels, by the prefix of their names (``{"begin:": (0, 1)}``). Feature dicts and attribute
+  lists need an ``AttributeVectorizer`` in front. For functions of numbers use ``SequenceFeatureExtractor()``, then
+  perhaps ``Tokenwise(StandardScaler())``, then ``SegmentFeatureExtractor(functions=...)``.
 * **Constraints** are about the labels of neighbouring segments; tags made of segments are always legal.
 * **Known segments**: with ``encoding="segments"``, y may have gaps between segments that are known, and so may
   ``known`` of the predictions.
