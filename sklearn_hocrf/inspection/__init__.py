@@ -7,7 +7,17 @@ Gaussian, whose precision is the Hessian of the training objective plus that of 
 """
 
 from .._display import Table
+from ._explanation import Contribution, Explanation, SegmentContribution, explain
 from ._segments_display import SegmentsDisplay
 from ._standard_errors import log_odds_standard_errors, weight_standard_errors
 
-__all__ = ["SegmentsDisplay", "Table", "log_odds_standard_errors", "weight_standard_errors"]
+__all__ = [
+    "Contribution",
+    "Explanation",
+    "SegmentContribution",
+    "SegmentsDisplay",
+    "Table",
+    "explain",
+    "log_odds_standard_errors",
+    "weight_standard_errors",
+]

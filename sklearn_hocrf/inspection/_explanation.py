@@ -1,0 +1,315 @@
+"""Why a model prefers one labelling to another: the weights in which the two differ."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.batch import SequenceBatch
+from .._data.segments import segment_features
+from .._display import Table
+from .._structure.pairs import values_at
+from .._structure.weighted_arcs import label_arcs, suffix_patterns
+from .._validation import read_sequences
+from .._validation._delegation import model_and_input
+from .._validation._sklearn import safe_indexing
+from ._names import feature_names
+from ._paths import Contest, Units, read_position
+from ._texts import texts_of
+
+__all__ = ["Contribution", "Explanation", "SegmentContribution", "explain"]
+
+_ROUNDING = 1e-12  # relative: what sums of features that cancel may leave
+
+
+class Contribution(NamedTuple):
+    """What one weight contributes at one token.
+
+    Attributes
+    ----------
+    position : int
+        The token.
+    pattern : tuple of labels
+        The label pattern that ends with the token, in one of the labellings.
+    feature : str, int or None
+        The feature; None for the weight of the pattern itself.
+    value : float
+        By how much the weight counts more in the first labelling.
+    weight : float
+    contribution : float
+        Their product.
+    """
+
+    position: int
+    pattern: tuple
+    feature: Any
+    value: float
+    weight: float
+    contribution: float
+
+
+class SegmentContribution(NamedTuple):
+    """What one weight contributes between two tokens where both segmentations have a border.
+
+    Attributes
+    ----------
+    start, stop : int
+        The tokens between the borders.
+    pattern, feature, value, weight, contribution
+        As in :class:`Contribution`; the last segment of the pattern lies between the borders.
+    """
+
+    start: int
+    stop: int
+    pattern: tuple
+    feature: Any
+    value: float
+    weight: float
+    contribution: float
+
+
+class Explanation:
+    """Why a model prefers a labelling to another one; :func:`explain` returns it, and notebooks show it.
+
+    Attributes
+    ----------
+    sequence : int
+        The number of the sequence in X.
+    position : int or None
+        The token that was asked about.
+    label, against : label or (start, stop, label), or None
+        What the two labellings say of it. Of segment models, the segments that contain it.
+    labels, labels_against : as ``predict`` returns them for one sequence
+        The best labelling, and its best competitor.
+    log_odds_paths : float
+        log P(labels) - log P(labels_against), which is the difference of their scores.
+    log_odds_marginal : float or None
+        log P(label) - log P(against), of the token or of the segments, whatever the rest of the sequence is; None
+        without a position, and for models without probabilities.
+    table : Table
+        Columns ``position`` (for segment models ``start`` and ``stop``), ``pattern``, ``feature``, ``value``,
+        ``weight`` and ``contribution``, the largest contributions first. They add up to ``log_odds_paths``.
+    tokens : list of str
+        The texts of the tokens.
+    """
+
+    def __init__(self, **attributes: Any) -> None:
+        self.sequence: int = attributes["sequence"]
+        self.position: int | None = attributes["position"]
+        self.label, self.against = attributes["label"], attributes["against"]
+        self.labels, self.labels_against = attributes["labels"], attributes["labels_against"]
+        self.log_odds_paths: float = attributes["log_odds_paths"]
+        self.log_odds_marginal: float | None = attributes["log_odds_marginal"]
+        self.table: Table = attributes["table"]
+        self.tokens: list[str] = attributes["tokens"]
+
+    @property
+    def title(self) -> str:
+        """What is explained, in a line."""
+        if self.position is None:
+            return f"the best labelling: log-odds {self.log_odds_paths:.2f}"
+        return (
+            f"{self.tokens[self.position]}: {_said(self.label)} rather than {_said(self.against)}: log-odds "
+            f"{self.log_odds_paths:.2f}"
+        )
+
+    def __repr__(self) -> str:
+        rest = len(self.table) - 20
+        return f"{self.title}\n{self.table[:20]!r}" + (f"\n... {rest} more" if rest > 0 else "")
+
+
+def explain(
+    estimator: Any, X: Any, sequence: int = 0, position: int | None = None, *, against: Any = None, field: Any = None
+) -> Explanation:
+    """Return why a model prefers its best labelling of a sequence to another one: exact log-odds, weight by weight.
+
+    Let y be the most probable labelling and y' the most probable one of those that say something else of a token. In
+    log P(y) - log P(y') all weights cancel but those in which the two differ. Each of these is one row of the table:
+    weights of features at the token, but also of label patterns and of neighbours whose labels change with it. Adding
+    up the weights of one token alone leaves these out.
+
+    Parameters
+    ----------
+    estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
+        A fitted model. ``decoding`` is ignored: y is the labelling of highest probability.
+    X : as in ``predict``
+    sequence : int, default=0
+        The number of the sequence in X.
+    position : int or None, default=None
+        The token, from 0. None asks about the labelling as a whole.
+    against : object, default=None
+        What y' says.
+
+        * With a position: a label, one of ``classes_``, that the token has in y'. For
+          :class:`~sklearn_hocrf.HighOrderSemiCRF` also a segment (start, stop, label) that contains the token. None
+          means anything but what y says, of segment models any other segment.
+        * Without a position: labels or segments of the sequence, such as the true ones, in the form of y in ``fit``;
+          they may have holes, as ``known`` in ``predict``. None stands for the second best labelling.
+
+    field : object, default=None
+        As in :meth:`SegmentsDisplay.from_estimator`; for the texts that are shown.
+
+    Returns
+    -------
+    explanation : Explanation
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such sequence, token or label, if y says what is given as ``against``, and if the model allows no
+        labelling that does.
+
+    Notes
+    -----
+    Two passes of Viterbi's algorithm find y and y', for a segment of n tokens without ``against`` up to n + 2. For
+    segment models, what both segmentations have between two common borders is compared as a whole: a word that is in
+    either segment cancels.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.inspection import explain
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF().fit(X, y)
+    >>> explain(crf, X, 1, 1, against="ADJ")
+    man: NOUN rather than ADJ: log-odds 0.95
+    position  pattern   feature   value  weight  contribution
+           1  NOUN      man       1.000   0.784         0.784
+           1  DET ADJ            -1.000   0.493        -0.493
+           1  DET NOUN            1.000   0.337         0.337
+           1  ADJ                -1.000  -0.211         0.211
+           1  NOUN                1.000   0.105         0.105
+    >>> explanation = explain(crf, X, 1, 1)
+    >>> explanation.against, round(explanation.log_odds_marginal, 2)
+    ('ADJ', 0.97)
+
+    What speaks for the prediction and against the truth:
+
+    >>> explain(crf, X, 0, against=["DET", "NOUN", "NOUN"]).labels
+    ['DET', 'ADJ', 'NOUN']
+    """
+    check_is_fitted(estimator)
+    number = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")
+    one = safe_indexing(X, [number])
+    model, inner = model_and_input(estimator, one)
+    fitted = model._as_fitted()
+    batch, _ = read_sequences(fitted, inner)
+    if position is not None:
+        position = read_position(position, batch.n_tokens, "position")
+    contest = Contest(fitted, batch)
+    other = contest.other(position, against)
+    asks_marginal = position is not None and hasattr(fitted, "predict_marginals")
+    return Explanation(
+        sequence=number,
+        position=position,
+        label=None if position is None else contest.name(contest.best, position),
+        against=None if position is None else contest.name(other, position),
+        labels=fitted._as_predicted(contest.best, batch)[0],
+        labels_against=fitted._as_predicted(other, batch)[0],
+        log_odds_paths=contest.score(contest.best) - contest.score(other),
+        log_odds_marginal=_marginal(contest, other, position) if asks_marginal else None,
+        table=_table(contest, other),
+        tokens=texts_of(one, field)[0],
+    )
+
+
+def _said(what: Any) -> str:
+    if isinstance(what, tuple) and len(what) == 3:
+        return f"{what[2]} of [{what[0]}, {what[1]})"
+    return str(what)
+
+
+def _marginal(contest: Contest, other: Any, position: int | None) -> float:
+    assert position is not None
+    return contest.log_probability(contest.best, position) - contest.log_probability(other, position)
+
+
+# --- the weights that differ ------------------------------------------------------------------------------------------
+
+
+class _Counts(NamedTuple):
+    """How often weights count in a labelling.   Parallel arrays; the feature after the last is none."""
+
+    block: np.ndarray
+    pattern: np.ndarray
+    feature: np.ndarray
+    value: np.ndarray
+
+
+def _table(contest: Contest, other: Any) -> Table:
+    """Return the weights in which the best labelling differs from another one."""
+    fitted, layout = contest.fitted, contest.fitted._layout
+    units = [contest.units(labelling) for labelling in (contest.best, other)]
+    borders = np.intersect1d(units[0].start, units[1].start)
+    best, competing = (_counts(contest, one, borders) for one in units)
+    competing = competing._replace(value=-competing.value)
+    block, pattern, feature, value = map(np.concatenate, zip(best, competing, strict=True))
+    n_features = layout.n_features + 1
+    keys, number = np.unique(
+        (block * len(layout.patterns.lengths) + pattern) * n_features + feature, return_inverse=True
+    )
+    size = np.bincount(number, np.abs(value), len(keys))
+    value = np.bincount(number, value, len(keys))
+    kept = np.abs(value) > _ROUNDING * size
+    rest, feature = np.divmod(keys[kept], n_features)
+    block, pattern = np.divmod(rest, len(layout.patterns.lengths))
+    weight = _weights_of(layout, fitted._weights, pattern, feature)
+    stops = np.append(borders[1:], contest.n_tokens)
+    places = [borders[block], stops[block]] if contest.labels_segments else [borders[block]]
+    return _rows(fitted, places, pattern, feature, value[kept], weight)
+
+
+def _counts(contest: Contest, units: Units, borders: np.ndarray) -> _Counts:
+    """Return how often each weight counts between borders."""
+    layout, batch = contest.fitted._layout, contest.batch
+    offsets = np.array([0, len(units.start)])
+    arcs = label_arcs(layout.automaton, offsets, units.codes)
+    block = np.searchsorted(borders, units.start, side="right") - 1
+    features = _unit_features(contest, batch, units)
+    has_bias = np.zeros(len(layout.patterns.lengths), bool)
+    has_bias[layout.bias_pattern] = True
+    pairs = sparse.csr_array(layout.coef(np.ones(layout.n_weights)))
+    parts = []
+    for order in range(int(layout.patterns.lengths.max())):
+        pattern = suffix_patterns(layout.automaton, arcs, order)
+        own = np.flatnonzero(pattern >= 0)
+        own = own[has_bias[pattern[own]]]
+        parts.append((block[own], pattern[own], np.full(len(own), layout.n_features), np.ones(len(own))))
+        entry = np.flatnonzero(pattern[features.row] >= 0)
+        row, column = features.row[entry], features.col[entry]
+        entry = entry[values_at(pairs, pattern[row], column) != 0]
+        row, column = features.row[entry], features.col[entry]
+        parts.append((block[row], pattern[row], column, features.data[entry]))
+    return _Counts(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _unit_features(contest: Contest, batch: SequenceBatch, units: Units) -> sparse.coo_array:
+    """Return the features of tokens or segments; shape (M, n_features)."""
+    matrix = segment_features(batch, units.start, units.stop) if contest.labels_segments else batch.tocsr().copy()
+    matrix.sum_duplicates()
+    return sparse.coo_array(matrix)
+
+
+def _weights_of(layout: Any, weights: np.ndarray, pattern: np.ndarray, feature: np.ndarray) -> np.ndarray:
+    is_own = feature == layout.n_features
+    values = layout.pattern_coef(weights)[pattern]
+    values[~is_own] = values_at(sparse.csr_array(layout.coef(weights)), pattern[~is_own], feature[~is_own])
+    return values
+
+
+def _rows(fitted: Any, places: list, pattern: np.ndarray, feature: np.ndarray, value: Any, weight: Any) -> Table:
+    names, contribution = [*feature_names(fitted), None], value * weight
+    row_type = Contribution if len(places) == 1 else SegmentContribution
+    order = np.argsort(-np.abs(contribution), kind="stable")
+    order = order[contribution[order] != 0]
+    columns = [
+        *(place[order].tolist() for place in places),
+        [fitted.patterns_[number] for number in pattern[order].tolist()],
+        [names[number] for number in feature[order].tolist()],
+        *(numbers[order].tolist() for numbers in (value, weight, contribution)),
+    ]
+    return Table(row_type, map(row_type._make, zip(*columns, strict=True)))

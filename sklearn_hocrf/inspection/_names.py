@@ -1,0 +1,57 @@
+"""Which template a feature comes from, as its name tells."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["feature_names", "template_of", "templates_of"]
+
+_HEAD = re.compile(r"((?:[^=\\]|\\.)*)=", re.DOTALL)  # up to the first "=" that no backslash escapes
+_HASHED = re.compile(r"hash\[\d+\]$")
+
+
+def feature_names(fitted: Any) -> list:
+    """Return the names of a model's features, or their numbers where they have none."""
+    names = fitted._features.names
+    return list(range(fitted._features.n_features)) if names is None else list(names)
+
+
+def templates_of(fitted: Any) -> list:
+    """Return the template of each feature of a fitted model."""
+    vocabulary = fitted._features.vocabulary
+    keys = () if vocabulary is None else vocabulary.complete
+    return [template_of(name, keys, vocabulary is not None) for name in feature_names(fitted)]
+
+
+def template_of(name: Any, keys: tuple = (), of_attributes: bool = False) -> Any:
+    """Return the part of a feature's name that all features of its template share.
+
+    Parameters
+    ----------
+    name : str, or int for a feature without a name
+    keys : tuple of str
+        Keys of feature dicts: the part of names before ":".
+    of_attributes : bool
+        Whether names are those of feature dicts and attribute lists.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.inspection._names import template_of
+    >>> [template_of(name) for name in ["w[-1]|w[0]=in|a=b", "begin:w[0]=the", "length=7+", "bias", "hash[12]", 3]]
+    ['w[-1]|w[0]', 'begin:w[0]', 'length', 'bias', 'hash', 3]
+    >>> [template_of(name, ("word",), True) for name in ["word:10:30", "word:a=b", "-1:word.lower():the", "w=the"]]
+    ['word', 'word', '-1:word.lower()', 'w']
+    """
+    if not isinstance(name, str):
+        return name
+    if of_attributes:
+        matching = [key for key in keys if name == key or name.startswith(f"{key}:")]
+        if matching:
+            return max(matching, key=len)
+    head = _HEAD.match(name)
+    if head is not None and head[1]:
+        return head[1]
+    if of_attributes and name.rpartition(":")[0]:
+        return name.rpartition(":")[0]
+    return _HASHED.sub("hash", name)

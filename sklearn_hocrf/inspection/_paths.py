@@ -1,0 +1,204 @@
+"""Two labellings of a sequence that compete: the best one, and the best of those that say something else."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._data.batch import SequenceBatch
+from .._data.checks import short
+from .._data.encodings import B, E, I, S, marks_ends
+from .._data.labels import label_codes
+from .._data.masks import Mask, both
+from .._data.segments import Segments
+from .._inference.families import SEGMENTS
+
+__all__ = ["Contest", "Units", "read_position"]
+
+
+class Units(NamedTuple):
+    """What one labelling of a sequence consists of: its tokens, or its segments.   M units."""
+
+    start: np.ndarray  # (M,)
+    stop: np.ndarray  # (M,)
+    codes: np.ndarray  # (M,) int32   label
+
+    def at(self, position: int) -> int:
+        """Return the number of the unit that contains a token."""
+        return int(np.searchsorted(self.start, position, side="right")) - 1
+
+
+class Contest:
+    """The best labelling of a sequence, and its competitors.
+
+    Parameters
+    ----------
+    fitted : HighOrderCRF or HighOrderSemiCRF
+        In the state of one fit.
+    batch : SequenceBatch
+        One sequence.
+    """
+
+    def __init__(self, fitted: Any, batch: SequenceBatch) -> None:
+        self.fitted, self.batch, self.model = fitted, batch, fitted._build_model()
+        self.labels_segments = fitted._family is SEGMENTS
+        self.mask = fitted._mask(batch, "sequences")
+        self.best = fitted._ask("decode", batch, mask=self.mask)
+
+    @property
+    def n_tokens(self) -> int:
+        return self.batch.n_tokens
+
+    def score(self, labelling: Any) -> float:
+        """Return the log potential of a labelling."""
+        return float(self.model.log_score(self.batch, labelling)[0])
+
+    def units(self, labelling: Any) -> Units:
+        """Return what a labelling consists of."""
+        if self.labels_segments:
+            return Units(labelling.start, labelling.stop, labelling.codes)
+        return Units(np.arange(self.n_tokens), np.arange(1, self.n_tokens + 1), labelling)
+
+    def name(self, labelling: Any, position: int) -> Any:
+        """Return what a labelling says of a token: its label, or the segment that contains it."""
+        units = self.units(labelling)
+        unit = units.at(position)
+        label = self.fitted._labels[units.codes[unit] :][:1].tolist()[0]
+        return (int(units.start[unit]), int(units.stop[unit]), label) if self.labels_segments else label
+
+    def log_probability(self, labelling: Any, position: int) -> float:
+        """Return the log probability of what a labelling says of a token."""
+        units = self.units(labelling)
+        unit = units.at(position)
+        if self.labels_segments:
+            chosen = slice(unit, unit + 1)
+            segment = Segments(np.array([0, 1]), units.start[chosen], units.stop[chosen], units.codes[chosen])
+            probability = self.fitted._ask("segment_probabilities", self.batch, segment, mask=self.mask)[0]
+        else:
+            probability = self.fitted._ask("marginals", self.batch, mask=self.mask)[position, units.codes[unit]]
+        with np.errstate(divide="ignore"):
+            return float(np.log(probability))
+
+    # --- competitors --------------------------------------------------------------------------------------------------
+
+    def other(self, position: int | None, against: Any) -> Any:
+        """Return the best labelling that says something else; parameters as in :func:`explain`."""
+        if position is None:
+            return self._second() if against is None else self._agreeing(against)
+        if against is None:
+            return self._runner_up(position)
+        if self.labels_segments and _is_segment(against) and against not in self.fitted.classes_.tolist():
+            what, conditions = f"the segment {short(against)}", self._of_segment(position, *against)
+        else:
+            what, conditions = f"{short(against)} at position {position}", self._of_class(position, against)
+        return self._different(None if conditions is None else self._best_under(conditions), what)
+
+    def _second(self) -> Any:
+        best = self.fitted._ask("best_labellings", self.batch, 2, mask=self.mask)
+        if not best.regret[1, 0] < np.inf:
+            raise ValueError("the model allows the sequence a single labelling, so there is nothing to explain")
+        return self.model.labelling(self.batch, best.codes[1], best.lengths[1])
+
+    def _agreeing(self, against: Any) -> Any:
+        """Return the best labelling that agrees with labels, which may have holes."""
+        known = self.fitted._read_known([against], self.batch, "sequences", "against")
+        return self._different(self._best_under(known.mask), "against")
+
+    def _runner_up(self, position: int) -> Any:
+        """Return the best labelling of those that say something else of a token."""
+        found = [labelling for mask in self._elsewhere(position) if (labelling := self._best_under(mask)) is not None]
+        if not found:
+            raise ValueError(f"the model allows nothing else at position {position}, so there is nothing to explain")
+        return max(found, key=self.score)
+
+    def _elsewhere(self, position: int) -> Iterator[Mask]:
+        """Yield masks that together let through all labellings that say something else of a token."""
+        units = self.units(self.best)
+        unit = units.at(position)
+        mask = self._free()
+        mask.allowed[position, units.codes[unit]] = False
+        yield mask
+        if self.labels_segments:  # or the segment begins or ends somewhere else
+            start, stop = int(units.start[unit]), int(units.stop[unit])
+            for border in range(max(start, 1), min(stop + 1, self.n_tokens)):
+                mask = self._free()
+                mask.begins[border] = 1 if start < border < stop else -1
+                yield mask
+
+    def _of_class(self, position: int, against: Any) -> Mask | None:
+        """Return the mask of the labellings with a class at a token; None if there are none."""
+        fitted, classes = self.fitted, self.fitted.classes_
+        code = label_codes(classes).get(against, -1) if isinstance(against, Hashable) else -1
+        if code < 0:
+            raise ValueError(f"against={short(against)} is none of the classes, which are {short(classes.tolist())}")
+        mask, tags = self._free(), getattr(fitted, "_tags", None)
+        label = code if tags is None else int(tags.label[code])
+        mask.allowed[position] &= np.arange(mask.allowed.shape[1]) == label
+        if tags is None:
+            return mask
+        prefix, ends = tags.prefix[code], marks_ends(fitted._encoding)
+        begins = {B: 1, S: 1, I: -1, E: -1}.get(prefix, 0)
+        goes_on = 0 if not ends else {E: 1, S: 1, B: -1, I: -1}.get(prefix, 0)
+        return self._with_borders(mask, {position: begins, position + 1: goes_on})
+
+    def _of_segment(self, position: int, start: int, stop: int, label: Any) -> Mask | None:
+        """Return the mask of the labellings with a segment; None if there are none."""
+        if not 0 <= start <= position < stop <= self.n_tokens:
+            raise ValueError(
+                f"against={short((start, stop, label))} does not contain position {position}, or ends after the "
+                f"{self.n_tokens} tokens"
+            )
+        labels = self.fitted.segment_labels_.tolist()
+        if label not in labels:
+            raise ValueError(f"against has the label {short(label)}, but segments have one of {short(labels)}")
+        mask = self._free()
+        mask.allowed[start:stop] &= np.arange(mask.allowed.shape[1]) == labels.index(label)
+        return self._with_borders(mask, {start: 1, **dict.fromkeys(range(start + 1, stop), -1), stop: 1})
+
+    def _with_borders(self, mask: Mask, borders: dict[int, int]) -> Mask | None:
+        """Set where segments begin and where not; the sequence itself begins and ends one."""
+        for border, begins in borders.items():
+            if border in (0, self.n_tokens):
+                if begins < 0:
+                    return None
+            elif begins:
+                mask.begins[border] = begins
+        return mask
+
+    def _free(self) -> Mask:
+        return Mask.free(self.n_tokens, len(self.fitted._labels))
+
+    def _best_under(self, mask: Mask) -> Any:
+        """Return the best labelling that a mask lets through, or None."""
+        allowed = both(self.mask, mask)
+        plan = self.model.plan(self.batch).masked(allowed, may_be_impossible=True)
+        if self.model.log_partition(self.batch, plan=plan)[0] == -np.inf:
+            return None
+        return self.model.decode(self.batch, mask=allowed)
+
+    def _different(self, labelling: Any, what: str) -> Any:
+        if labelling is None:
+            raise ValueError(f"no labelling that the model allows agrees with {what}")
+        if all(map(np.array_equal, self.units(labelling), self.units(self.best))):
+            raise ValueError(f"the best labelling agrees with {what}: give something that it does not say")
+        return labelling
+
+
+def _is_segment(against: Any) -> bool:
+    return (
+        isinstance(against, tuple)
+        and len(against) == 3
+        and all(isinstance(end, Integral) and not isinstance(end, bool) for end in against[:2])
+    )
+
+
+def read_position(number: Any, n_positions: int, what: str) -> int:
+    """Return the number of a sequence or token, or raise."""
+    if not isinstance(number, Integral) or isinstance(number, bool):
+        raise TypeError(f"{what} must be an integer, got {short(number)}")
+    if not 0 <= int(number) < n_positions:
+        raise ValueError(f"{what}={number} is out of range: there are {n_positions}, counted from 0")
+    return int(number)

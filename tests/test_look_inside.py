@@ -1,0 +1,218 @@
+"""What models have learned, and why they predict: against sums over all labellings, in plain Python."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from test_known import Enumeration, random_chain, random_segments, random_words, tags_of, with_random_weights
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.inspection import explain
+from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.training import Constraints
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+ENCODINGS = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
+
+
+# --- explanations -----------------------------------------------------------------------------------------------------
+
+
+class Paths:
+    """All labellings of one sequence as lists of (start, stop, label), with their log probabilities."""
+
+    def __init__(self, estimator, words):
+        self.estimator, self.words = estimator, words
+        every = Enumeration(estimator, words)
+        possible = np.flatnonzero(every.log_p > -np.inf)
+        self.log_p = every.log_p[possible]
+        labellings = [every.labellings[i] for i in possible]
+        self.encoding = getattr(estimator, "encoding", None)
+        self.segments = labellings if self.encoding else [[(t, t + 1, y) for t, y in enumerate(z)] for z in labellings]
+        self.best = self.segments[int(np.argmax(self.log_p))]
+
+    def labels(self, segments):
+        """Return the class of each token."""
+        if self.encoding in ("bio", "bioes", "bilou", "bmes", "iob1"):
+            return tags_of(segments, "bio" if self.encoding == "iob1" else self.encoding)
+        return [label for start, stop, label in segments for _ in range(start, stop)]
+
+    def highest(self, agrees):
+        """Return the highest log probability among the labellings of which a function is true."""
+        return max((p for p, segments in zip(self.log_p, self.segments, strict=True) if agrees(segments)), default=None)
+
+    def counts(self, segments, borders):
+        """Return how often each weight counts: {(border before, pattern, feature): value}."""
+        coef, counts = self.estimator.coef_.toarray(), Counter()
+        names = self.estimator.feature_names_in_.tolist()
+        for i, (start, stop, _) in enumerate(segments):
+            before = max(border for border in borders if border <= start)
+            for row, pattern in enumerate(self.estimator.patterns_):
+                if tuple(label for *_, label in segments[: i + 1])[-len(pattern) :] != pattern:
+                    continue
+                counts[before, pattern, None] += 1
+                for word in self.words[start:stop]:
+                    for name in word:
+                        if name in names and coef[row, names.index(name)] != 0:
+                            counts[before, pattern, name] += 1
+        return counts
+
+    def check(self, explanation, agrees):
+        """Compare an explanation with the labellings that say the other thing."""
+        wanted = self.log_p.max() - self.highest(agrees)
+        assert explanation.log_odds_paths == pytest.approx(wanted, abs=1e-10)
+        assert math.fsum(row.contribution for row in explanation.table) == pytest.approx(wanted, abs=1e-10)
+        both = [self.read(labels) for labels in (explanation.labels, explanation.labels_against)]
+        assert both[0] == self.best
+        assert agrees(both[1])
+        borders = {start for start, *_ in both[0]} & {start for start, *_ in both[1]}
+        counts = [self.counts(segments, borders) for segments in both]
+        own = dict(zip(self.estimator.patterns_, self.estimator.pattern_coef_, strict=True))
+        counts[0].subtract(counts[1])
+        expected = {key: n for key, n in counts[0].items() if n and (key[2] is not None or own[key[1]])}
+        assert {(row[0], row.pattern, row.feature): row.value for row in explanation.table} == expected
+        sizes = [abs(row.contribution) for row in explanation.table]
+        assert sizes == sorted(sizes, reverse=True)
+        for row in explanation.table:
+            assert row.contribution == row.value * row.weight
+
+    def read(self, labels):
+        [segments] = [s for s in self.segments if labels in (self.labels(s), s)]
+        return segments
+
+
+def holder(segments, position):
+    return next(segment for segment in segments if segment[0] <= position < segment[1])
+
+
+def check_everything(estimator, words, rng):
+    """Compare explanations of each kind."""
+    paths = Paths(estimator, words)
+    position = int(rng.integers(len(words)))
+    best = holder(paths.best, position)
+    explanation = explain(estimator, [[["a"]], words], 1, position)
+    paths.check(explanation, lambda segments: holder(segments, position) != best)
+    expected = best if paths.encoding else best[2]
+    assert explanation.label == expected
+    for label in estimator.classes_.tolist():
+        agrees = lambda segments, label=label: paths.labels(segments)[position] == label  # noqa: E731
+        if agrees(paths.best) or paths.highest(agrees) is None:
+            with pytest.raises(ValueError, match=r"agrees with .* at position"):
+                explain(estimator, [words], 0, position, against=label)
+        else:
+            paths.check(explain(estimator, [words], 0, position, against=label), agrees)
+    paths.check(explain(estimator, [words]), lambda segments: segments != paths.best)
+    truth = paths.segments[int(rng.integers(len(paths.segments)))]
+    if truth != paths.best and paths.encoding != "iob1":
+        y = truth if paths.encoding == "segments" else paths.labels(truth)
+        paths.check(explain(estimator, [words], against=y), lambda segments: segments == truth)
+    if paths.encoding and truth != paths.best:
+        segment = holder(truth, position)
+        if segment != best:
+            paths.check(explain(estimator, [words], 0, position, against=segment), lambda s: segment in s)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_chains(seed):
+    rng = np.random.default_rng(seed)
+    estimator = random_chain(rng, max_order=int(rng.integers(0, 5)))
+    if seed % 3 == 0:
+        constraints = Constraints(forbid=[("x", "y"), ("z", "z", "z")], start=["x", "y"], end=["z", "x"])
+        X, y = [[*random_words(rng, 5)]] * 2, [["x", "z", "y", "x", "z"], ["y", "z", "z", "x", "x"]]
+        model = HighOrderCRF(3, constraints=constraints, feature_order=2, max_iter=0).fit(X, y)
+        estimator = with_random_weights(model, rng)
+    check_everything(estimator, [*random_words(rng, 3), ["a", "a", "new"]], rng)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("seed", range(3))
+def test_segments(seed, encoding):
+    rng = np.random.default_rng(seed)
+    estimator = random_segments(rng, encoding, max_order=1 + seed)
+    check_everything(estimator, random_words(rng, 5), rng)
+
+
+def test_features_of_segments_add_up():
+    rng = np.random.default_rng(0)
+    X = [[str(word) for word in rng.choice(list("abc"), 7)] for _ in range(6)]
+    y = [[str(label) for label in np.repeat(rng.choice(list("xyz"), 4), [1, 2, 1, 3])] for _ in X]
+    extractor = SegmentFeatureExtractor(begin=True, end=True, length=("capped", "log"), max_length=3)
+    crf = HighOrderSemiCRF(2, feature_order={"begin:": (0, 1, 2), "end:": (1,)}, max_iter=0)
+    pipe = make_pipeline(SequenceFeatureExtractor(), extractor, crf).fit(X, y)
+    with_random_weights(pipe[-1], rng)
+    for n in range(len(X)):
+        for position in range(0, 7, 3):
+            explanation = explain(pipe, X, n, position)
+            labels = [explanation.labels, explanation.labels_against]
+            log_p = pipe.log_likelihood([X[n]] * 2, labels)
+            assert explanation.log_odds_paths == pytest.approx(log_p[0] - log_p[1], abs=1e-10)
+            assert math.fsum(row.contribution for row in explanation.table) == pytest.approx(
+                log_p[0] - log_p[1], abs=1e-10
+            )
+            assert labels[0] == pipe.predict([X[n]])[0]
+            segments = pipe.segment_marginals([X[n]], 0.0)[0].tolist()
+            p = {segment[:3]: segment[3] for segment in segments}
+            odds = math.log(p[explanation.label] / p[explanation.against])
+            assert explanation.log_odds_marginal == pytest.approx(odds, abs=1e-9)
+
+
+def test_marginal_log_odds_of_labels():
+    crf = random_chain(np.random.default_rng(0))
+    words = [["a"], ["b"], ["c"]]
+    p = dict(zip(crf.classes_.tolist(), crf.predict_marginals([words])[0][1], strict=True))
+    explanation = explain(crf, [words], 0, 1)
+    assert explanation.log_odds_marginal == pytest.approx(math.log(p[explanation.label] / p[explanation.against]))
+    assert explain(crf, [words]).log_odds_marginal is None
+
+
+def test_models_without_probabilities():
+    X, y = [[["the"], ["old"], ["man"]], [["the"], ["man"]]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    explanation = explain(HighOrderCRF(objective="hinge").fit(X, y), X, 1, 0)
+    assert explanation.log_odds_marginal is None
+    assert explanation.log_odds_paths == pytest.approx(sum(row.contribution for row in explanation.table))
+
+
+def test_features_without_names():
+    X, y = np.random.default_rng(0).normal(size=(4, 3, 2)), [["x", "y", "x"], ["y", "y", "x"]] * 2
+    explanation = explain(HighOrderCRF().fit(X, y), X, 2, 1)
+    assert {row.feature for row in explanation.table} <= {None, 0, 1}
+    assert explanation.log_odds_paths == pytest.approx(sum(row.contribution for row in explanation.table))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"sequence": 2}, ValueError, "sequence=2 is out of range"),
+        ({"sequence": -1}, ValueError, "sequence=-1"),
+        ({"sequence": 0.5}, TypeError, "must be an integer"),
+        ({"position": 3}, ValueError, "position=3 is out of range: there are 3"),
+        ({"position": 1, "against": "w"}, ValueError, "'w' is none of the classes"),
+        ({"position": 1, "against": ["x"]}, ValueError, "none of the classes"),
+        ({"against": ["x"]}, ValueError, "1 label"),
+    ],
+)
+def test_wrong_questions(arguments, error, message):
+    with pytest.raises(error, match=message):
+        explain(random_chain(np.random.default_rng(0)), [[["a"], ["b"], ["c"]], []], **arguments)
+
+
+def test_wrong_segments():
+    crf = random_segments(np.random.default_rng(0), "segments")
+    words = [["a"]] * 4
+    with pytest.raises(ValueError, match="does not contain position 3"):
+        explain(crf, [words], 0, 3, against=(0, 3, "x"))
+    with pytest.raises(ValueError, match="segments have one of"):
+        explain(crf, [words], 0, 3, against=(3, 4, "w"))
+    with pytest.raises(ValueError, match="no labelling that the model allows"):
+        explain(crf, [words], 0, 3, against=(0, 4, "x"))
+
+
+def test_where_there_is_no_choice():
+    crf = HighOrderSemiCRF(encoding="segments", max_segment_length=1).fit(
+        [[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]]
+    )
+    for position in (None, 0):
+        with pytest.raises(ValueError, match="nothing to explain"):
+            explain(crf, [[["a"], ["b"]]], 0, position)
