@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from .._solvers import (
     LBFGS,
     OWLQN,
     SGD,
+    STOPPED,
     AdaGrad,
     AveragedPerceptron,
     FrankWolfe,
@@ -55,6 +56,7 @@ __all__ = [
     "has_l1",
     "warn_not_converged",
     "warn_not_found",
+    "with_callback",
     "without_zeros",
 ]
 
@@ -73,6 +75,7 @@ SOLVERS: dict[str, type] = {
     "perceptron": AveragedPerceptron,
     "sgd": SGD,
 }
+Watch = Callable[[Callable[[Any], SolverReport], Any, bool], SolverReport]  # (training by a solver, solver, is_last)
 _WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
 
 # ------------------------------------------------------------------------------------------------------------- choices
@@ -234,20 +237,26 @@ class Training(NamedTuple):
     prior: Prior | PatternPrior | GivenPenalty
     solver: Any
 
-    def run(self, problem: Problem, penalty: Any, start: np.ndarray, is_warm: bool) -> list[SolverReport]:
+    def run(
+        self, problem: Problem, penalty: Any, start: np.ndarray, is_warm: bool, watch: Watch | None = None
+    ) -> list[SolverReport]:
         """Return the solver's reports of all stages, for the penalty that the prior has for the problem's layout.
 
         If a criterion starts from the weights that another one trains, these are the first stage, unless ``start``
-        has the weights of an earlier fit (``is_warm``).
+        has the weights of an earlier fit (``is_warm``). With ``watch``, this runs the stages.
         """
         stages: list[SolverReport] = []
+        objectives = self.objectives(is_warm)
         with one_blas_thread():
-            for objective in self._objectives(is_warm):
-                stages.append(_minimise(self.solver, objective, penalty, problem, start))
+            for objective in objectives:
+                train = partial(_minimise, objective, penalty, problem, start)
+                is_last = objective is objectives[-1]
+                stages.append(train(self.solver) if watch is None else watch(train, self.solver, is_last))
                 start = stages[-1].w
         return stages
 
-    def _objectives(self, is_warm: bool) -> list[Any]:
+    def objectives(self, is_warm: bool) -> list[Any]:
+        """Return the criterion, and before it those that train the weights from which it starts."""
         objectives = [self.objective]
         while not is_warm and hasattr(objectives[0], "starting_objective"):
             first = objectives[0].starting_objective()
@@ -293,12 +302,12 @@ def without_zeros(penalty: Any, layout: WeightLayout, weights: np.ndarray) -> tu
     return layout.pruned(weights)
 
 
-def _minimise(solver, objective, penalty, problem, start) -> SolverReport:
+def _minimise(objective, penalty, problem, start, solver) -> SolverReport:
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
         report = check_report(_solve(solver, objective.bind(problem), penalty, start), solver, len(start))
-    if _lacks_optimum(objective, penalty, problem, report.w):
+    if not report.stopped and _lacks_optimum(objective, penalty, problem, report.w):
         remedy = (
             "There is no optimum: the model separates the training data, so larger weights are always better. Use a "
             "penalty on all weights, such as finite values of sigma_reg"
@@ -328,8 +337,31 @@ def _minimise_tied(solver, objective, penalty, problem, start) -> SolverReport |
     if not tied.precision.all() and not np.allclose(ties.widen(ties.narrow(start)), start):
         return None
     narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
-    report = _solve(solver, narrow, tied, ties.narrow(start))
+    report = _solve(_widening(solver, ties), narrow, tied, ties.narrow(start))
     return report._replace(w=ties.widen(report.w))
+
+
+def _widening(solver, ties):
+    """Return the solver, with a callback whose reports have all weights."""
+    callback = getattr(solver, "callback", None)
+    if callback is None:
+        return solver
+
+    def widened(report):
+        narrow = report()
+        return narrow._replace(w=ties.widen(narrow.w))
+
+    def tell(progress):
+        return callback(progress._replace(report=progress.report and partial(widened, progress.report)))
+
+    return with_callback(solver, tell)
+
+
+def with_callback(solver: Any, callback: Callable[[Progress], Any] | None) -> Any:
+    """Return a copy of a solver, with another callback."""
+    solver = copy.copy(solver)
+    solver.callback = callback
+    return solver
 
 
 def _solve(solver, objective, penalty, start) -> SolverReport:
@@ -342,28 +374,32 @@ def _solve(solver, objective, penalty, start) -> SolverReport:
 
 def _solve_bounds(solver, n_inner, objective, penalty, start) -> SolverReport:
     """Minimise an objective by a few iterations on each of its convex bounds, which touch it at the current weights."""
-    inner = copy.copy(solver)
-    inner.max_iter, inner.callback = n_inner, None
-    w, n_passes, report = start, 1, None
+    inner = with_callback(solver, None)
+    inner.max_iter = n_inner
+    w, n_passes, norm = start, 1, np.nan
     history = [objective.value_gradient(w)[0] + penalty.value(w)]
-    converged, message = False, "the number of rounds has reached its limit"
-    while len(history) <= solver.max_iter:
-        report = inner.solve(objective.bound_at(w), penalty, w)
-        n_passes += 1 + report.n_passes
-        if report.n_iter == 0:  # the gradient of the bound is that of the objective
-            converged, message = report.converged, report.message
+    converged, stopped, message = False, False, "the number of rounds has reached its limit"
+
+    def report():
+        return SolverReport(w, len(history) - 1, np.array(history), norm, np.inf, converged, message, n_passes)
+
+    while not stopped and len(history) <= solver.max_iter:
+        bound = inner.solve(objective.bound_at(w), penalty, w)
+        n_passes += 1 + bound.n_passes
+        norm = bound.gradient_norm
+        if bound.n_iter == 0:  # the gradient of the bound is that of the objective
+            converged, message = bound.converged, bound.message
             break
-        value = objective.value_gradient(report.w)[0] + penalty.value(report.w)
+        value = objective.value_gradient(bound.w)[0] + penalty.value(bound.w)
         n_passes += 1
         if value > history[-1]:
             message = "rounding errors hide what is left to gain"
             break
-        w = report.w
+        w = bound.w
         history.append(value)
         if solver.callback is not None:
-            solver.callback(Progress(len(history) - 1, value, report.gradient_norm, np.inf))
-    norm = np.nan if report is None else report.gradient_norm
-    return SolverReport(w, len(history) - 1, np.array(history), norm, np.inf, converged, message, n_passes)
+            stopped = bool(solver.callback(Progress(len(history) - 1, value, norm, np.inf, report)))
+    return report()._replace(stopped=stopped, message=STOPPED if stopped else message)
 
 
 def _lacks_optimum(objective, penalty, problem, w) -> bool:
@@ -387,7 +423,7 @@ def _write_progress(name: str, progress: Progress) -> None:
 
 
 def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> None:
-    """Warn about each stage of training that has not converged.
+    """Warn about each stage of training that has not converged, unless a callback has stopped it.
 
     Parameters
     ----------
@@ -399,13 +435,13 @@ def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> No
         Its reports; the last one belongs to the fitted weights.
     """
     for stage in stages:
-        if not stage.converged:
+        if not stage.converged and not stage.stopped:
             trained = name if stage is stages[-1] else f"{name}: training of the weights to start from"
             warn_user(_failure(trained, solver, stage), ConvergenceWarning)
 
 
 def warn_not_found(name: str, solver: Any, found: FoundPatterns | None) -> None:
-    """Warn of a search for label patterns that has ended before it found all.
+    """Warn of a search for label patterns that has ended before it found all, unless a callback has stopped it.
 
     Parameters
     ----------
@@ -416,7 +452,7 @@ def warn_not_found(name: str, solver: Any, found: FoundPatterns | None) -> None:
     found : FoundPatterns or None
         None stands for no search.
     """
-    if found is None:
+    if found is None or found.report.stopped:
         return
     trained = f"{name}: the search for label patterns"
     if not found.report.converged:

@@ -7,7 +7,7 @@ work that they exist.
 
 from ._blas import one_blas_thread
 from ._box import minimize_in_box
-from ._common import Progress, Solver, SolverReport, check_needs, check_report
+from ._common import STOPPED, Progress, Solver, SolverReport, check_needs, check_report
 from ._frank_wolfe import FrankWolfe
 from ._lbfgs import LBFGS
 from ._newton import NewtonCG
@@ -25,6 +25,7 @@ __all__ = [
     "OWLQN",
     "Progress",
     "SGD",
+    "STOPPED",
     "Solver",
     "SolverReport",
     "check_needs",

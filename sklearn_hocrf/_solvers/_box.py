@@ -40,7 +40,8 @@ def minimize_in_box(
     Parameters
     ----------
     function : callable
-        Gives value and gradient at a point; shape (n,). It keeps what it is interested in.
+        Gives value and gradient at a point; shape (n,). It keeps what it is interested in, and ends the search by
+        raising StopIteration.
     start : ndarray of shape (n,)
     bounds : tuple of float
         Lowest and highest value of all variables.
@@ -52,7 +53,8 @@ def minimize_in_box(
         left out if the gradient at the best point promises less of it: a convex function keeps no more than that.
     """
     if not len(start):
-        function(start)
+        with suppress(StopIteration):
+            function(start)
         return
     scale, best, in_vain, n_left = None, None, 0, max_evaluations
 

@@ -11,6 +11,7 @@ import numpy as np
 from .._settings import Criterion, Settings, capability, check, is_integer, is_number
 
 __all__ = [
+    "STOPPED",
     "Progress",
     "RandomSolver",
     "Solver",
@@ -23,6 +24,9 @@ __all__ = [
 ]
 
 
+STOPPED = "a callback has stopped it"  # message of reports
+
+
 class Progress(NamedTuple):
     """State of training after an iteration, as callbacks get it.
 
@@ -33,6 +37,7 @@ class Progress(NamedTuple):
     value: float  # objective plus penalty
     gradient_norm: float  # Euclidean; of the shortest subgradient where there is no gradient; nan for solvers without
     gap: float  # upper bound on value - minimum
+    report: Callable[[], SolverReport] | None = None  # what training would return now; to be called in the callback
 
 
 class SolverReport(NamedTuple):
@@ -47,6 +52,7 @@ class SolverReport(NamedTuple):
     message: str
     n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
     remedy: str = ""  # advice if it has not converged, a sentence without a full stop; empty: more iterations
+    stopped: bool = False  # by a callback, before it has converged
 
 
 class Solver(Settings):
@@ -59,7 +65,7 @@ class Solver(Settings):
     max_iter : int
         Maximum number of iterations, >= 0.
     callback : callable or None
-        Called with a :class:`Progress` after each iteration.
+        Called with a :class:`Progress` after each iteration. If it returns True, training stops.
 
     Raises
     ------
@@ -75,12 +81,16 @@ class Solver(Settings):
     max_iter: float = np.inf
 
     def __init__(
-        self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], None] | None = None
+        self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], Any] | None = None
     ) -> None:
         check(is_number(tol) and 0 <= tol < np.inf, "tol", "a finite number >= 0", tol)
         check(is_integer(max_iter) and max_iter >= 0, "max_iter", "an integer >= 0", max_iter)
         check(callback is None or callable(callback), "callback", "None or a callable", callback)
         self.tol, self.max_iter, self.callback = tol, max_iter, callback
+
+    def _is_stopped(self, progress: Progress) -> bool:
+        """Tell the callback about an iteration, and return whether it stops training."""
+        return self.callback is not None and bool(self.callback(progress))
 
 
 class RandomSolver(Solver):
@@ -90,7 +100,7 @@ class RandomSolver(Solver):
         self,
         tol: float = 1e-4,
         max_iter: int = 500,
-        callback: Callable[[Progress], None] | None = None,
+        callback: Callable[[Progress], Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         super().__init__(tol, max_iter, callback)
@@ -149,8 +159,9 @@ def check_report(report, solver, n_weights) -> SolverReport:
     for part in ("gradient_norm", "gap", "n_passes"):
         if not isinstance(getattr(report, part), Real):
             raise TypeError(f"{part} of the solver {name} must be a number, got {getattr(report, part)!r:.60}")
-    if not isinstance(report.converged, (bool, np.bool_)):
-        raise TypeError(f"converged of the solver {name} must be a bool, got {report.converged!r:.60}")
+    for part in ("converged", "stopped"):
+        if not isinstance(getattr(report, part), (bool, np.bool_)):
+            raise TypeError(f"{part} of the solver {name} must be a bool, got {getattr(report, part)!r:.60}")
     w = _finite_vector(report.w, n_weights, f"w of the solver {name}")
     history = _finite_vector(report.history, report.n_iter + 1, f"history of the solver {name} (n_iter + 1 values)")
     return report._replace(w=w, history=history, n_iter=int(report.n_iter), converged=bool(report.converged))

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._kernels import frank_wolfe
-from ._common import Progress, RandomSolver, SolverReport, check_finite
+from ._common import STOPPED, Progress, RandomSolver, SolverReport, check_finite
 
 __all__ = ["FrankWolfe"]
 
@@ -40,7 +40,8 @@ class FrankWolfe(RandomSolver):
         Maximum number of iterations. Each iteration is one pass over the data with steps, and another one that
         evaluates the function.
     callback : callable or None, default=None
-        Called with a :class:`Progress` after each iteration; its ``gradient_norm`` is nan.
+        Called with a :class:`Progress` after each iteration; its ``gradient_norm`` is nan. If it returns True, training
+        stops.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the terms.
 
@@ -83,7 +84,13 @@ class FrankWolfe(RandomSolver):
                 "FrankWolfe needs a penalty on every weight: use finite values of sigma_reg, or objective='likelihood'"
             )
         random, dual, message = check_random_state(self.random_state), _Dual(objective, precision, self.n_steps), ""
-        best, history = dual.w.copy(), list[float]()
+        best, history, stopped = dual.w.copy(), list[float](), False
+
+        def report(converged=False, message=STOPPED):
+            n_iter = len(history) - 1
+            n_passes = 2 * n_iter + 1
+            return SolverReport(best, n_iter, np.array(history), np.nan, gap, converged, message, n_passes)
+
         while not message:
             value = objective.value(dual.w) + penalty.value(dual.w)
             check_finite(value)
@@ -91,17 +98,16 @@ class FrankWolfe(RandomSolver):
                 best = dual.w.copy()
             history.append(min(value, history[-1]) if history else value)
             gap = max(history[-1] - dual.value(), 0.0)
-            if len(history) > 1 and self.callback is not None:
-                self.callback(Progress(len(history) - 1, history[-1], np.nan, gap))
+            if len(history) > 1:
+                stopped = self._is_stopped(Progress(len(history) - 1, history[-1], np.nan, gap, report))
             converged = bool(gap <= 100 * self.tol * history[-1])
-            if converged:
-                message = "converged"
+            if converged or stopped:
+                message = "converged" if converged else STOPPED
             elif len(history) > self.max_iter:
                 message = "the number of iterations has reached its limit"
             elif not self._pass(dual, random):
                 message = "no step makes the dual function larger"
-        n_iter = len(history) - 1
-        return SolverReport(best, n_iter, np.array(history), np.nan, gap, converged, message, 2 * n_iter + 1)
+        return report(converged, message)._replace(stopped=stopped and not converged)
 
     def _pass(self, dual, random):
         """Go through all terms once with data, and then without; return whether any weight moved."""

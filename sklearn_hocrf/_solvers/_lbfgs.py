@@ -25,7 +25,7 @@ class LBFGS(QuasiNewton):
     max_iter : int, default=500
         Maximum number of iterations.
     callback : callable or None, default=None
-        Called with a :class:`Progress` after each iteration.
+        Called with a :class:`Progress` after each iteration. If it returns True, training stops.
 
     References
     ----------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from ._common import Progress, Solver, SolverReport, add_values, gap_above_minimum
+from ._common import STOPPED, Progress, Solver, SolverReport, add_values, gap_above_minimum
 
 __all__ = ["NewtonCG"]
 
@@ -25,7 +25,7 @@ class NewtonCG(Solver):
     max_iter : int, default=500
         Maximum number of iterations, each of many passes.
     callback : callable or None, default=None
-        Called with a :class:`Progress` after each iteration.
+        Called with a :class:`Progress` after each iteration. If it returns True, training stops.
 
     References
     ----------
@@ -60,10 +60,15 @@ class NewtonCG(Solver):
         function = _PenalisedObjective(objective, penalty)
         value, gradient = function.value_gradient(w)
         history, message = [value], "no iteration is allowed"
-        converged = self._is_small(gradient, w)
+        converged, stopped = self._is_small(gradient, w), False
+
+        def report(message=STOPPED):
+            norm = float(np.linalg.norm(gradient))
+            gap, n_iter = gap_above_minimum(objective, penalty, norm), len(history) - 1
+            return SolverReport(w, n_iter, np.array(history), norm, gap, converged, message, function.n_passes)
 
         def after_iteration(intermediate_result):
-            nonlocal w, gradient, converged
+            nonlocal w, gradient, converged, stopped
             if np.array_equal(intermediate_result.x, w):  # below a threshold of scipy's
                 return
             w = intermediate_result.x.copy()
@@ -73,12 +78,14 @@ class NewtonCG(Solver):
             if self.callback is not None:
                 norm = float(np.linalg.norm(gradient))
                 gap = gap_above_minimum(objective, penalty, norm)
-                self.callback(Progress(len(history) - 1, value, norm, gap))
-            if converged:
+                stopped = self._is_stopped(Progress(len(history) - 1, value, norm, gap, report))
+            if converged or stopped:
                 raise StopIteration
 
         norm = np.inf
-        while not converged and len(history) <= self.max_iter and np.linalg.norm(gradient) < self.progress * norm:
+        while not (converged or stopped or len(history) > self.max_iter):
+            if not np.linalg.norm(gradient) < self.progress * norm:
+                break
             norm = float(np.linalg.norm(gradient))
             change = _Change(function, w, 1 / norm)
             result = minimize(
@@ -93,10 +100,9 @@ class NewtonCG(Solver):
                 options={"maxiter": self.max_iter + 1 - len(history), "xtol": 0},
             )
             message = str(result.message)
-        norm = float(np.linalg.norm(gradient))
-        gap, message = gap_above_minimum(objective, penalty, norm), "converged" if converged else message
-        n_iter = len(history) - 1
-        return SolverReport(w, n_iter, np.array(history), norm, gap, converged, message, function.n_passes)
+        if stopped and not converged:
+            return report()._replace(stopped=True)
+        return report("converged" if converged else message)
 
     def _is_small(self, gradient, w):
         return bool(np.linalg.norm(gradient) <= self.tol * max(1.0, np.linalg.norm(w)))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._common import Progress, RandomSolver, SolverReport, check_finite
+from ._common import STOPPED, Progress, RandomSolver, SolverReport, check_finite
 
 __all__ = ["AveragedPerceptron"]
 
@@ -29,7 +29,8 @@ class AveragedPerceptron(RandomSolver):
         epoch without mistakes, the mean includes as many further such epochs as are necessary; these need not be run.
         If no weights avoid all mistakes, ten to twenty epochs usually suffice.
     callback : callable or None, default=None
-        Called with a :class:`Progress` after each epoch; its ``gradient_norm`` is nan, its ``gap`` inf.
+        Called with a :class:`Progress` after each epoch; its ``gradient_norm`` is nan, its ``gap`` inf. If it returns
+        True, training stops.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences.
 
@@ -62,8 +63,14 @@ class AveragedPerceptron(RandomSolver):
         oracle, random, n_sequences = objective.oracle(w0), check_random_state(self.random_state), objective.n_sequences
         # the mean of all w so far is w - delayed / steps, where what is added in step i is there i - 1 times
         delayed, n_steps, w, separated, n_checked = np.zeros(len(w0)), 0, oracle.w.copy(), False, 0
-        history = [_value(objective, w)]
-        while not separated and len(history) <= self.max_iter:
+        history, stopped = [_value(objective, w)], False
+
+        def report(message=STOPPED):
+            n_iter = len(history) - 1
+            n_passes = 2 * n_iter + 1 + n_checked / max(n_sequences, 1)
+            return SolverReport(w, n_iter, np.array(history), np.nan, np.inf, separated, message, n_passes)
+
+        while not separated and not stopped and len(history) <= self.max_iter:
             n_mistakes = 0
             for sequence in random.permutation(n_sequences):
                 (mistake,) = oracle.argmax(np.array([sequence]))
@@ -82,12 +89,11 @@ class AveragedPerceptron(RandomSolver):
             if not n_mistakes and not separated:  # the weights do it by a tie
                 w, separated = oracle.w.copy(), True
             history.append(_value(objective, w))
-            if self.callback is not None:
-                self.callback(Progress(len(history) - 1, history[-1], np.nan, np.inf))
+            stopped = self._is_stopped(Progress(len(history) - 1, history[-1], np.nan, np.inf, report))
         message = "the mean of the weights makes no mistakes" if separated else "the mean of the weights makes mistakes"
-        n_iter = len(history) - 1
-        n_passes = 2 * n_iter + 1 + n_checked / max(n_sequences, 1)
-        return SolverReport(w, n_iter, np.array(history), np.nan, np.inf, separated, message, n_passes)
+        if stopped and not separated:
+            return report()._replace(stopped=True)
+        return report(message)
 
     def _until_mistake(self, oracle, n_sequences):
         """Return how many sequences have no mistakes, up to a group that has one."""

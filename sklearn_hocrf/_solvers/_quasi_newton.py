@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from ._common import Progress, Solver, SolverReport, gap_above_minimum
+from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum
 
 __all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
 
@@ -34,7 +33,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     max_iter : int
         Maximum number of iterations.
     callback : callable or None
-        Called with a :class:`Progress` after each iteration.
+        Called with a :class:`Progress` after each iteration. If it returns True, training stops.
     """
 
     pairs = 10, 100  # fewest and most correction pairs: more of them save iterations,
@@ -70,10 +69,11 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         ValueError
             If values or gradients are so large that their squares overflow, at the start or for all lengths of a step.
         """
-        function, passes, refusal = self._function(objective, penalty, len(w0)), count(), None
+        function, n_passes, refusal = self._function(objective, penalty, len(w0)), 0, None
 
         def evaluate(w):
-            next(passes)
+            nonlocal n_passes
+            n_passes += 1
             return function(w)
 
         def attempt(w):
@@ -86,19 +86,22 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
                 refusal = error
                 return None
 
+        def report(converged=False, message=STOPPED):
+            gap = gap_above_minimum(objective, penalty, norm)
+            return SolverReport(point.w, len(history) - 1, np.array(history), norm, gap, converged, message, n_passes)
+
         curvature = self.memory(len(w0)) if curvature is None else curvature
         point = evaluate(np.array(w0, dtype=np.float64))
-        history, message = [point.value], "no iteration is allowed"
+        history, message, stopped = [point.value], "no iteration is allowed", False
         while True:
             norm = float(np.linalg.norm(point.steepest))
             if len(history) > 1 and self.callback is not None:
-                self.callback(
-                    Progress(len(history) - 1, point.value, norm, gap_above_minimum(objective, penalty, norm))
-                )
-            converged = norm <= self.tol * max(1.0, float(np.linalg.norm(point.w)))
-            if converged:
-                message = "converged"
-            if converged or len(history) > self.max_iter:
+                gap = gap_above_minimum(objective, penalty, norm)
+                stopped = self._is_stopped(Progress(len(history) - 1, point.value, norm, gap, report))
+            converged = bool(norm <= self.tol * max(1.0, float(np.linalg.norm(point.w))))
+            if converged or stopped:
+                message = "converged" if converged else STOPPED
+            if converged or stopped or len(history) > self.max_iter:
                 break
             next_point = self._search(attempt, point, curvature, penalty)
             if next_point is None and len(curvature):  # the estimate of the curvature may mislead
@@ -112,8 +115,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
             curvature.add(point, next_point)
             point, message = next_point, "the number of iterations has reached its limit"
             history.append(point.value)
-        gap, n_iter = gap_above_minimum(objective, penalty, norm), len(history) - 1
-        return SolverReport(point.w, n_iter, np.array(history), norm, gap, bool(converged), message, next(passes))
+        return report(converged, message)._replace(stopped=stopped and not converged)
 
 
 class LBFGSMemory:

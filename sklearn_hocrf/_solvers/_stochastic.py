@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._settings import check, is_integer, is_number
-from ._common import Progress, RandomSolver, SolverReport, add_values, gap_above_minimum
+from ._common import STOPPED, Progress, RandomSolver, SolverReport, add_values, gap_above_minimum
 from ._owlqn import shortest_subgradient
 
 __all__ = ["SGD", "AdaGrad", "StochasticSolver", "TrainingState"]
@@ -81,7 +81,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         self,
         tol: float = 1e-4,
         max_iter: int = 100,
-        callback: Callable[[Progress], None] | None = None,
+        callback: Callable[[Progress], Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         *,
         batch_size: int = 8,
@@ -135,8 +135,16 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         watch = _Watch(self.tol, np.array(w0, dtype=np.float64), history[0] if held_out is None else np.inf)
         state, n_visited = self._start(train, penalty, w0, n_train, rng)
         n_visited += n_train
-        message = "no epoch is allowed"
-        while len(history) <= self.max_iter and watch.n_since < self.n_iter_no_change:
+        message, stopped = "no epoch is allowed", False
+
+        def report():  # without the gradient at the end, which takes a pass
+            n_passes, n_epochs = n_visited / objective.n_sequences, len(history) - 1
+            return SolverReport(watch.best, n_epochs, np.array(history), np.nan, np.inf, False, STOPPED, n_passes)
+
+        def chosen(report):
+            return report if held_out is None else watch.of_best_epoch(report)
+
+        while not stopped and len(history) <= self.max_iter and watch.n_since < self.n_iter_no_change:
             w, value = self._checked_epoch(train, penalty, state, n_train)
             n_visited += 2 * n_train + n_held_out
             if held_out is None:
@@ -144,30 +152,16 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
             else:  # what is worse than the start for the sequences of training is not worth a look
                 watch.sees(w, held_out.value(w) if value <= history[0] else np.inf)
             history.append(watch.lowest if held_out is None else value)
-            if self.callback is not None:
-                self.callback(Progress(len(history) - 1, history[-1], np.nan, np.inf))
-            message = "the number of epochs has reached its limit"
+            progress = Progress(len(history) - 1, history[-1], np.nan, np.inf, lambda: chosen(report()))
+            stopped = self._is_stopped(progress)
+            message = STOPPED if stopped else "the number of epochs has reached its limit"
         norm = _value_norm(train, penalty, watch.best)[1]
-        report = SolverReport(
-            watch.best,
-            len(history) - 1,
-            np.array(history),
-            norm,
-            gap_above_minimum(train, penalty, norm),
-            False,
-            message,
-            (n_visited + n_train) / objective.n_sequences,
-        )
+        n_visited += n_train
+        gap = gap_above_minimum(train, penalty, norm)
+        result = report()._replace(gradient_norm=norm, gap=gap, message=message)
         if watch.n_since >= self.n_iter_no_change:
-            report = self._judge(report, watch.n_best)
-        if held_out is None:
-            return report
-        return report._replace(
-            n_iter=watch.n_best,
-            history=report.history[: watch.n_best + 1],
-            message=f"{report.message}; of {report.n_iter} epochs, epoch {watch.n_best} was best for the validation "
-            "sequences",
-        )
+            result = self._judge(result, watch.n_best)
+        return chosen(result._replace(stopped=stopped and not result.converged))
 
     def _judge(self, report: SolverReport, n_best: int) -> SolverReport:
         """Return the report of training without progress after an epoch, with whether it has converged.
@@ -309,7 +303,8 @@ class SGD(StochasticSolver):
     max_iter : int, default=100
         Maximum number of epochs, which are passes over the training sequences.
     callback : callable or None, default=None
-        Called with a :class:`Progress` after each epoch; its ``gradient_norm`` is nan, its ``gap`` inf.
+        Called with a :class:`Progress` after each epoch; its ``gradient_norm`` is nan, its ``gap`` inf. If it returns
+        True, training stops.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences, the sample, and the validation sequences. The same int gives the same
         weights.
@@ -373,7 +368,7 @@ class SGD(StochasticSolver):
         self,
         tol: float = 1e-4,
         max_iter: int = 100,
-        callback: Callable[[Progress], None] | None = None,
+        callback: Callable[[Progress], Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         *,
         batch_size: int = 8,
@@ -552,6 +547,13 @@ class _Watch:
         self.n_since = 0 if fell else self.n_since + 1
         if is_lowest:
             self.best, self.lowest, self.n_best = w, value, self.n_seen
+
+    def of_best_epoch(self, report: SolverReport) -> SolverReport:
+        """Return the report of validated training up to the epoch that was the best."""
+        what = f"of {report.n_iter} epochs, epoch {self.n_best} was best for the validation sequences"
+        return report._replace(
+            n_iter=self.n_best, history=report.history[: self.n_best + 1], message=f"{report.message}; {what}"
+        )
 
 
 def _best_by_factors(function) -> tuple[float, int]:
