@@ -236,7 +236,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``.
     pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
-    n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
+    n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
 
     See Also

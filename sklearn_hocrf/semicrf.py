@@ -262,7 +262,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
-    n_iter_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
+    n_iter_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
 
     See Also

@@ -10,7 +10,9 @@ import os
 from pathlib import Path
 
 import pytest
+import sklearn
 from hypothesis import HealthCheck, settings
+from sklearn.utils.fixes import parse_version
 
 KERNELS = Path(importlib.util.find_spec("sklearn_hocrf").origin).parent / "_kernels"
 
@@ -51,6 +53,11 @@ settings.load_profile("sklearn_hocrf")
 
 
 def pytest_collection_modifyitems(items):
+    if parse_version(sklearn.__version__) < parse_version("1.9"):
+        skip = pytest.mark.skip(reason="callbacks need scikit-learn >= 1.9")
+        for item in items:
+            if isinstance(item, pytest.DoctestItem) and item.name.startswith("sklearn_hocrf.callback"):
+                item.add_marker(skip)
     if JIT_DISABLED:
         skip = pytest.mark.skip(reason="needs compiled kernels, and NUMBA_DISABLE_JIT is set")
         for item in items:

@@ -51,11 +51,22 @@ MAY_IMPORT = {
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator"},
     "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator"},
+    "callback": {"_estimator", "_settings"},
     "pipeline": ESTIMATORS | {"_validation"},
     "interop": CORE | ESTIMATORS | {"_validation"},
     "__init__": TOOLS
     | ESTIMATORS
-    | {"_version", "_persistence", "training", "model_selection", "calibration", "pipeline", "text", "interop"},
+    | {
+        "_version",
+        "_persistence",
+        "training",
+        "model_selection",
+        "calibration",
+        "callback",
+        "pipeline",
+        "text",
+        "interop",
+    },
     "__main__": TOOLS | ESTIMATORS | {"__init__"},
 }
 
@@ -68,9 +79,10 @@ OWNERS = {
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
     "narwhals": {"datasets"},  # imported where a frame is not of pandas
+    "skops": {"callback"},  # of the extra "skops": imported when a file of that name is written
     "matplotlib": {"model_selection", "inspection"},  # of the extra "plot": imported when something is drawn
 }
-SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "pipeline", "interop"}
+SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "callback", "pipeline", "interop"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
     "_solvers": {"sklearn.utils.check_random_state"},

@@ -7,8 +7,10 @@ a successful fit.
 
 from __future__ import annotations
 
+import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -39,6 +41,7 @@ from .._validation import (
 )
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
+from .callbacks import SEARCH, STARTING, CallbacksMixin, FitTasks, without_tasks
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .decoding import check_decoding, choose_decoding
 from .fitted import Fitted
@@ -64,7 +67,9 @@ _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
 _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # what is minimised
 
 
-class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseSequenceLabeler(
+    VersionMixin, AnswersMixin, PartialFitMixin, CallbacksMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
     These entries are documented here for all estimators, which copy them (``share_docstring``).
@@ -182,7 +187,10 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
     n_iter_ : int
-        Number of iterations.
+        Number of iterations. Where a callback has stopped training, the fitted attributes are those of the iteration
+        that gave the weights.
+    n_parameters_ : int
+        Number of weights; those that an L1 penalty has made 0 do not count.
     n_passes_ : int or float
         Number of passes over the data, as counted by the solver. Each evaluation of the objective, of its gradient or
         of both is one pass, and so is each Hessian-vector product and each sweep of stochastic steps; nan if a custom
@@ -313,7 +321,7 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         -----
         sklearn.exceptions.ConvergenceWarning
             If a solver stopped before the gradient was small enough, or could not decrease the function. Also if there
-            is no optimum, as for data that a model without a penalty separates.
+            is no optimum, as for data that a model without a penalty separates. Not if a callback stopped it.
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
             precedes the work and estimates both. Also if y says the labels of less than a tenth of the tokens.
@@ -356,17 +364,26 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         data = self._read_training_data(y, sequences)
         self._check_holes(training, data)
         is_warm = self.warm_start and hasattr(self, "coef_")
-        found = self._search_patterns(training, data, is_warm)  # None unless they are to be searched
+        tasks = FitTasks(self, training.solver, self._n_stages(training, data, is_warm), X, y, sample_weight)
+        found = self._search_patterns(training, data, is_warm, tasks)  # None unless they are to be searched
         problem = self._build_problem(data, found)
         self._check_possible(problem, data.numbers)
         start = self._start(problem.layout, data, found, is_warm)
         penalty = self._choose_penalty(training.prior, problem.layout, data)
-        stages = self._train(training, problem, penalty, data, start, is_warm)
-        layout, weights = without_zeros(penalty, problem.layout, stages[-1].w)
-        self._keep(self._learned(data, layout, weights, stages[-1], search=found and found.history))
+        stages = self._train(training, problem, penalty, data, start, is_warm, tasks)
+        learned = self._report_learned(data, problem.layout, penalty, stages[-1], found and found.history)
+        self._keep(tasks.best(learned))
+        tasks.end()
         warn_not_found(type(self).__name__, training.solver, found)
         warn_not_converged(type(self).__name__, training.solver, stages)
         return self
+
+    def _n_stages(self, training, data, is_warm) -> int | None:
+        """Return the number of times that the solver is called; None where a search says it."""
+        if pattern_search(self.patterns) is not None:
+            return None
+        n_objectives = len(training.objectives(is_warm))
+        return n_objectives if data.runs is None or is_warm else 2 * n_objectives
 
     def _read_training_data(self, y, sequences, fixed=None) -> TrainingData:
         """Return training sequences with their targets, which break no constraint; ``fixed`` is as for the targets."""
@@ -404,18 +421,20 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
             model.log_partition(problem.batch, self.n_jobs, problem.plan.masked(mask))
 
-    def _train(self, training, problem, penalty, data, start, is_warm):
+    def _train(self, training, problem, penalty, data, start, is_warm, tasks):
         """Return the solver's reports of all stages of training.
 
         Where y has holes, the first stages train on what is known for certain.
         """
+        learned = partial(self._report_learned, data, problem.layout, penalty)
         stages = []
         if data.runs is not None and not is_warm:
-            stages = training.run(self._pose_problem(problem.layout, data.runs), penalty, start, is_warm)
+            of_runs = self._pose_problem(problem.layout, data.runs)
+            stages = training.run(of_runs, penalty, start, is_warm, tasks.watch(learned, STARTING))
             start = stages[-1].w
-        return stages + training.run(problem, penalty, start, is_warm)
+        return stages + training.run(problem, penalty, start, is_warm, tasks.watch(learned))
 
-    def _search_patterns(self, training, data, is_warm) -> FoundPatterns | None:
+    def _search_patterns(self, training, data, is_warm, tasks) -> FoundPatterns | None:
         """Return the label patterns that training chooses, and weights for them; None unless it is to choose."""
         search = pattern_search(self.patterns)
         if search is None:
@@ -424,7 +443,8 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
 
         def minimise(solver, problem, start):
             penalty = prior.penalty(problem.layout, data.features.names, data.targets.labels)
-            return training._replace(solver=solver).run(problem, penalty, start, is_warm=True)[-1]
+            watch = tasks.watch(partial(self._report_learned, data, problem.layout, penalty), SEARCH)
+            return training._replace(solver=solver).run(problem, penalty, start, is_warm=True, watch=watch)[-1]
 
         singles = given_patterns((), len(data.targets.labels))
         problem = self._pose_problem(self._build_layout(data, patterns=singles), data)
@@ -530,6 +550,11 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
         columns = _matching(*_feature_keys(data.features, self._features))
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
+    def _report_learned(self, data, layout, penalty, report, search=None) -> Fitted:
+        """Return the record of the model that a solver reports."""
+        layout, weights = without_zeros(penalty, layout, report.w)
+        return self._learned(data, layout, weights, report, search=search)
+
     def _learned(self, data, layout, weights, report, stream=None, search=None, patterns=None) -> Fitted:
         """Return the record of the fitted model; ``patterns`` takes the place of the parameter unless it is None."""
         learned = Fitted(
@@ -584,9 +609,15 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
             "optimality_gap_": learned.gap,
         }
 
+    def __copy__(self):
+        twin = object.__new__(type(self))
+        twin.__dict__ = without_tasks(self.__dict__)
+        return twin
+
     def __getstate__(self):
         """Return the parameters and the fitted record, without the attributes that can be derived from it again."""
-        state = {name: value for name, value in super().__getstate__().items() if not self._is_made(name)}
+        state = without_tasks(super().__getstate__())
+        state = {name: value for name, value in state.items() if not self._is_made(name)}
         if "_fitted" in state:
             learned = state["_fitted"]
             state["_fitted"] = learned._replace(
@@ -640,10 +671,9 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
 
     def _as_fitted(self):
         """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
-        copy = object.__new__(type(self))
-        copy.__dict__ = self.__dict__.copy()
-        check_is_fitted(copy)
-        return copy
+        fitted = copy.copy(self)
+        check_is_fitted(fitted)
+        return fitted
 
     def _has_probabilities(self):
         """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
@@ -664,6 +694,13 @@ class BaseSequenceLabeler(VersionMixin, AnswersMixin, PartialFitMixin, BaseEstim
             name = type(self).__name__
             raise AttributeError(f"{name} has no pattern_search_history_: its patterns have not been searched")
         return fitted.search
+
+    @property
+    def n_parameters_(self):
+        """The number of weights of the fitted model."""
+        if not hasattr(self, "_fitted"):
+            raise AttributeError(f"{type(self).__name__} has no n_parameters_: it is not fitted")
+        return self._layout.n_weights
 
     @property
     def automaton_(self):

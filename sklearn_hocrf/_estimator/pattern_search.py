@@ -265,6 +265,9 @@ def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple
         is_optimal = False
         while not is_optimal and search.n_rounds < task.search.max_rounds:
             search.train(tol)
+            if search.report.stopped:
+                search.record([], False)
+                return search.found(False, search.tol > tight)
             violations = [] if tol == tight else search.look_near()
             is_sweep = not search.matter(violations, tol)
             if is_sweep:

@@ -20,6 +20,7 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._estimator.base import BaseSequenceLabeler
+from .._estimator.callbacks import CallbacksMixin, SearchTasks
 from .._persistence import VersionMixin
 from .._settings import check
 from .._solvers import minimize_in_box, one_blas_thread
@@ -71,7 +72,7 @@ class _Step(NamedTuple):
         return cls(order, dict(zip(keys, values, strict=True)), [FoldStep(*fold) for fold in folds])
 
 
-class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
+class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimatorMixin, BaseEstimator):
     """Learn one ``sigma_reg`` for each group of weights by cross-validation, along exact gradients.
 
     The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
@@ -148,6 +149,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
     Predictions and the other methods of a fitted estimator are available, as those of ``best_estimator_``: ``predict``,
     ``predict_marginals``, ``score`` (the token accuracy), ``log_likelihood`` and so on. In a pipeline, this holds for
     methods that :class:`~sklearn.pipeline.Pipeline` does not have, too: X then goes through its other steps first.
+
+    Callbacks (``set_callbacks``) have a task for each order, with one for each step, and one for the last fit, which
+    goes on to ``estimator`` as in :class:`~sklearn.model_selection.GridSearchCV`. To return True from a step stops the
+    search of its order, from an order that of the orders that follow; the best penalties so far are taken. The
+    trainings of folds call none. Those that are set on ``estimator`` itself see the last fit.
 
     Weights of a fold are trained by L-BFGS, whatever ``solver`` says, and start from those of the step before. They are
     found to a tolerance only, which shrinks from step to step; scores are corrected for that to first order, so that
@@ -258,28 +264,34 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
             raise ValueError(f"cv={self.cv!r} has no splits (left): use a splitter or a list")
         whole = training_data(self.estimator, X, y, weight)
         parts = [split_data(self.estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
+        tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         steps: list[_Step] = []
         start: dict = {}
         for order in self._orders():
-            with one_blas_thread():
-                of_order = self._search(order, whole, parts, start)
+            with one_blas_thread(), tasks.order(order):
+                of_order = self._search(order, whole, parts, start, tasks)
             start = of_order[_best_index(of_order)].sigma
             steps += of_order
+            if tasks.is_stopped:
+                break
         attributes = _attributes_of(steps, self._prefix, self.orders is not None)
         self._warn_of_steps(steps)
         if self.refit:
-            attributes |= self._refit(X, y, sample_weight, attributes["best_params_"])
+            attributes |= self._refit(X, y, sample_weight, attributes["best_params_"], tasks)
         for name in {"best_estimator_", "refit_time_"} - set(attributes):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.__dict__.update(attributes)
+        tasks.end()
         return self
 
-    def _refit(self, X, y, sample_weight, best_params) -> dict:
+    def _refit(self, X, y, sample_weight, best_params, tasks) -> dict:
         """Return the attributes of the estimator with the best parameters, fitted to all data."""
         begun = time.perf_counter()
         name = "sample_weight" if get_config()["enable_metadata_routing"] else f"{self._prefix}sample_weight"
         options = {} if sample_weight is None else {name: sample_weight}
-        best = clone(self.estimator).set_params(**copy.deepcopy(best_params)).fit(X, y, **options)
+        best = clone(self.estimator).set_params(**copy.deepcopy(best_params))
+        with tasks.refit(best):
+            best.fit(X, y, **options)
         return {"best_estimator_": best, "refit_time_": time.perf_counter() - begun}
 
     def _check_parameters(self) -> None:
@@ -314,7 +326,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
     def _orders(self) -> list[int]:
         return [self._final.max_order] if self.orders is None else [int(order) for order in self.orders]
 
-    def _search(self, order, whole, parts: list[Split], start: dict) -> list[_Step]:
+    def _search(self, order, whole, parts: list[Split], start: dict, tasks: SearchTasks) -> list[_Step]:
         """Return the steps for one order; ``start`` has the penalties of groups of the order before."""
         final = clone(self._final).set_params(max_order=order)
         layout = final._build_layout(whole)
@@ -332,6 +344,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
             steps.append(_Step.of(order, groups, sigma, answers))
             if self.verbose:
                 self._write(steps)
+            if tasks.end_step():
+                raise StopIteration
             return -steps[-1].score, -np.mean([answer.gradient for answer in answers], axis=0)
 
         minimize_in_box(evaluate, log_start, log_bounds, max_evaluations=self.max_steps, tol=LEAST_GAIN * self.tol)

@@ -1,0 +1,262 @@
+"""What callbacks of scikit-learn see of a fit: a task for the whole, one for each iteration.
+
+Where the solver is called more than once, each of these stages has a task of its own, and the iterations are its
+subtasks. The tasks of iterations have no subtasks. Solvers tell of an iteration when it has ended; so its task begins
+and ends then.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import sklearn
+
+from .._settings import is_integer
+from .._solvers import STOPPED, Progress, SolverReport
+from .fitted import Fitted
+from .fitting import Watch, with_callback
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:  # scikit-learn < 1.9
+    CallbackSupportMixin = None
+
+__all__ = [
+    "FIT",
+    "ITERATION",
+    "SEARCH",
+    "STARTING",
+    "CallbacksMixin",
+    "FitTasks",
+    "SearchTasks",
+    "without_tasks",
+]
+
+# names of tasks
+FIT = "fit"
+ITERATION = "iteration"
+TRAINING = "training"  # of the weights of the model
+STARTING = "training of the weights to start from"
+SEARCH = "round of the search for label patterns"
+STEP = "step"  # of a search for parameters
+REFIT = "refit with best parameters"
+
+_OF_TASKS = ("_callback_fit_ctx", "_parent_callback_ctx", "_skl_callbacks_to_teardown")  # scikit-learn sets them in fit
+
+
+class CallbacksMixin(CallbackSupportMixin or object):
+    """``set_callbacks`` of the estimators."""
+
+    def set_callbacks(self, *callbacks: Any) -> Any:
+        """Set the callbacks of :meth:`fit`; without any, remove them.
+
+        Needs scikit-learn 1.9 or later. :mod:`sklearn_hocrf.callback` says what there is.
+
+        Parameters
+        ----------
+        *callbacks : objects with the methods of :class:`sklearn.callback.FitCallback`
+            They are called at the end of each iteration of the solver. If one returns True, training stops. They
+            change no result as long as none does.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ImportError
+            If scikit-learn is older than 1.9.
+        TypeError
+            For what is no callback.
+        """
+        if CallbackSupportMixin is None:
+            raise ImportError(
+                f"set_callbacks needs scikit-learn >= 1.9, but this is scikit-learn {sklearn.__version__}"
+            )
+        return super().set_callbacks(*callbacks)
+
+
+def without_tasks(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of an estimator without what scikit-learn sets for the time of a fit."""
+    return {name: value for name, value in state.items() if name not in _OF_TASKS}
+
+
+class _Tasks:
+    """The task of a fit, with the root of its tasks; nothing at all where the estimator has no callbacks.
+
+    Parameters
+    ----------
+    estimator : estimator
+    n_tasks : int or None
+        Number of tasks of which the fit consists; None stands for an unknown number.
+    X, y, sample_weight
+        What ``fit`` was given.
+    """
+
+    def __init__(self, estimator: Any, n_tasks: int | None, X: Any, y: Any, sample_weight: Any) -> None:
+        self._callbacks, self.is_stopped = getattr(estimator, "_skl_callbacks", []), False
+        if not self._callbacks:
+            return
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        self._arguments = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
+        self._root = estimator._init_callback_context(FIT, max_subtasks=n_tasks)
+        self._root.call_on_fit_task_begin(**self._arguments)
+
+    def _begin(self, parent, name, n_tasks=0):
+        """Begin a task within another one."""
+        return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
+
+
+class SearchTasks(_Tasks):
+    """The tasks of a search for parameters: one for each order, which consists of steps, and the last fit.
+
+    Parameters
+    ----------
+    search : estimator
+    n_orders, n_steps : int
+        Number of orders, and the greatest number of steps of each.
+    X, y, sample_weight
+        What ``fit`` was given.
+    """
+
+    def __init__(self, search: Any, n_orders: int, n_steps: int, *data: Any) -> None:
+        super().__init__(search, n_orders + bool(search.refit), *data)
+        self._n_steps = n_steps
+
+    @contextmanager
+    def order(self, order: Any) -> Iterator[None]:
+        """Make the search for one order a task."""
+        if not self._callbacks:
+            yield
+            return
+        self._order = self._begin(self._root, f"order {order}", self._n_steps)
+        yield
+        self.is_stopped = self._order.call_on_fit_task_end(**self._arguments)
+
+    def end_step(self) -> bool:
+        """End a step, and return whether a callback stops the search for this order."""
+        return bool(self._callbacks) and self._begin(self._order, STEP).call_on_fit_task_end(**self._arguments)
+
+    @contextmanager
+    def refit(self, best: Any) -> Iterator[None]:
+        """Make the fit of the best estimator a task, which callbacks that wish see in detail."""
+        if not self._callbacks:
+            yield
+            return
+        task = self._root.subcontext(REFIT)
+        with task.propagate_callback_context(best):
+            task.call_on_fit_task_begin(**self._arguments)
+            yield
+            task.call_on_fit_task_end(**self._arguments)
+
+    def end(self) -> None:
+        """End the task of the whole fit."""
+        if self._callbacks:
+            self._root.call_on_fit_task_end(**self._arguments)
+
+
+class FitTasks(_Tasks):
+    """The tasks of a fit; nothing at all where the estimator has no callbacks.
+
+    Parameters
+    ----------
+    estimator : BaseSequenceLabeler
+    solver : solver
+    n_stages : int or None
+        How often the solver will be called; None stands for an unknown number.
+    X, y, sample_weight
+        What ``fit`` was given.
+    """
+
+    def __init__(self, estimator: Any, solver: Any, n_stages: int | None, *data: Any) -> None:
+        self._estimator, self._is_flat = estimator, n_stages == 1
+        super().__init__(estimator, _most_iterations(solver) if self._is_flat else n_stages, *data)
+
+    def watch(self, learned: Callable[[SolverReport], Fitted], name: str = TRAINING) -> Watch | None:
+        """Return a function that runs a stage of training; None where nobody watches.
+
+        Parameters
+        ----------
+        learned : callable
+            Gives the record of the model that a solver reports.
+        name : str
+            Name of the task of the stage, if it is the last one of those that follow.
+        """
+        if not self._callbacks:
+            return None
+
+        def run(train, solver, is_last):
+            return self._run_stage(train, solver, learned, name if is_last else STARTING)
+
+        return run
+
+    def _run_stage(self, train, solver, learned, name) -> SolverReport:
+        if self.is_stopped:
+            return train(_without_iterations(solver))._replace(stopped=True, message=STOPPED)
+        if self._is_flat:
+            return train(self._watched(solver, self._root, learned))
+        context = self._begin(self._root, name, _most_iterations(solver))
+
+        def learned_here(report):  # the gap of another criterion than that of the model says nothing about the model
+            return learned(report if name == TRAINING else report._replace(gap=np.inf))
+
+        report = train(self._watched(solver, context, learned_here))
+        self.is_stopped = self._end(context, partial(learned_here, report))
+        return report
+
+    def _watched(self, solver, context, learned):
+        """Return a solver that calls the callbacks after each iteration, as far as it can."""
+        if not hasattr(solver, "callback"):
+            return solver
+        own = solver.callback
+
+        def tell(progress: Progress) -> bool:
+            own_stops = own is not None and bool(own(progress))
+            task = self._begin(context, ITERATION)
+            report = getattr(progress, "report", None)
+            return self._end(task, report and (lambda: learned(report()))) or own_stops
+
+        return with_callback(solver, tell)
+
+    def _end(self, context, learned: Callable[[], Fitted] | None) -> bool:
+        """End a task, and return whether a callback stops those that follow; ``learned`` gives the model so far."""
+
+        def attributes():
+            return self._estimator._attributes_of(learned())
+
+        return context.call_on_fit_task_end(
+            **self._arguments, reconstruction_attributes=None if learned is None else attributes
+        )
+
+    def best(self, learned: Fitted) -> Fitted:
+        """Return the record of the model that a callback wants in the place of the last one, if any does."""
+        for callback in self._callbacks:
+            choose = getattr(callback, "_best_estimator", None)
+            best = None if choose is None else choose(self._estimator)
+            if best is not None:
+                return best._fitted._replace(n_passes=learned.n_passes, search=learned.search)
+        return learned
+
+    def end(self) -> None:
+        """End the task of the whole fit."""
+        if self._callbacks:
+            self._root.call_on_fit_task_end(**self._arguments, reconstruction_attributes={})
+
+
+def _most_iterations(solver) -> int | None:
+    """Return the highest number of iterations of a solver, None if it is not known."""
+    most = getattr(solver, "max_iter", None)
+    return int(most) if is_integer(most) else None
+
+
+def _without_iterations(solver):
+    """Return a copy of a solver that reports on the weights that it gets."""
+    solver = copy.copy(solver)
+    if hasattr(solver, "max_iter"):
+        solver.max_iter = 0
+    return solver

@@ -1,0 +1,349 @@
+"""Progress, early stopping and checkpoints: callbacks of scikit-learn for long fits.
+
+``set_callbacks`` of :class:`~sklearn_hocrf.HighOrderCRF` and :class:`~sklearn_hocrf.HighOrderSemiCRF` takes callbacks
+that are called after each iteration of ``fit``, whatever the solver. It needs scikit-learn 1.9 or later. There are
+
+* :class:`EarlyStopping`: stops when held-out data are predicted no better, and keeps the best model;
+* :class:`Checkpoint`: writes the model to a file every few iterations, from which a fit can be resumed;
+* of scikit-learn, :class:`sklearn.callback.ProgressBar` and :class:`sklearn.callback.ScoringMonitor`, which scores the
+  training data. Scorers that are plain functions go into a dict: ``scoring={"nats": log_likelihood_scorer}``.
+
+>>> from sklearn_hocrf import HighOrderCRF
+>>> from sklearn_hocrf.callback import EarlyStopping
+>>> from sklearn_hocrf.datasets import make_digit_words
+>>> from sklearn_hocrf.metrics import log_likelihood_scorer
+>>> X, X_dev, y, y_dev = make_digit_words(random_state=0)
+>>> X, y = X[:120], y[:120]
+>>> weak = HighOrderCRF(sigma_reg=1000).fit(X, y)
+>>> log_likelihood_scorer(weak, X_dev, y_dev) < -10
+True
+>>> stopping = EarlyStopping(X_dev, y_dev, scoring=log_likelihood_scorer, patience=3)
+>>> stopped = HighOrderCRF(sigma_reg=1000).set_callbacks(stopping).fit(X, y)
+>>> log_likelihood_scorer(stopped, X_dev, y_dev) > -1, stopped.n_iter_ < weak.n_iter_
+(True, True)
+
+Callbacks change no result, as long as none stops the fit. One stops it by returning True from ``on_fit_task_end``: the
+fitted attributes are then those of the iteration where it ended, with a true ``optimality_gap_``, and there is no
+warning about convergence. So a limit of time is a class of one line, and some methods that do nothing:
+
+>>> import time
+>>> class MaxTime:
+...     def __init__(self, seconds):
+...         self.seconds = seconds
+...     def setup(self, estimator, context):
+...         self.end = time.monotonic() + self.seconds
+...     def teardown(self, estimator, context): pass
+...     def on_fit_task_begin(self, estimator, context): pass
+...     def on_fit_task_end(self, estimator, context):
+...         return time.monotonic() >= self.end
+>>> HighOrderCRF().set_callbacks(MaxTime(seconds=0)).fit(X, y).n_iter_
+1
+
+The task of the whole fit has one task for each iteration, of the name "iteration". Where the solver is called several
+times (``patterns="auto"``, ``objective="local_feature_matching"``, holes in y), each of these stages has a task with
+its own iterations: returning True from an iteration ends its stage, from the end of a stage the stages that follow. A
+:class:`~sklearn_hocrf.training.PatternSearch` ends with the round that is stopped. An iteration's task begins when its
+work is done. Solvers written by users take part if they have a ``callback``, which they call with a
+:class:`~sklearn_hocrf.training.Progress`.
+
+Clones have the callbacks of the original, so that they work in searches: set :class:`EarlyStopping` and
+:class:`Checkpoint` on the estimator itself, with X as the estimator gets it, and scikit-learn's progress bar on the
+outermost pipeline or search. Pickles of an estimator hold its callbacks; ``set_callbacks()`` removes them.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics import check_scoring
+
+from ._estimator.base import BaseSequenceLabeler
+from ._estimator.callbacks import FIT, ITERATION, SEARCH, STARTING
+from ._settings import check, is_integer, is_number
+
+__all__ = ["Checkpoint", "EarlyStopping"]
+
+
+class _ModelCallback:
+    """Base class of callbacks that keep something for each fit that is running.
+
+    One object serves all clones of an estimator, which may be fitted at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[Any, Any] = {}  # by estimator, for the time of its fit
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_runs": {}}
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Prepare for a fit of an estimator."""
+        if not isinstance(estimator, BaseSequenceLabeler):
+            raise TypeError(
+                f"{type(self).__name__} is for HighOrderCRF and HighOrderSemiCRF, not for {type(estimator).__name__}: "
+                "call set_callbacks of the estimator inside"
+            )
+        self._runs[estimator] = self._new_run(estimator)
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Forget the fit of an estimator."""
+        self._runs.pop(estimator, None)
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Do nothing."""
+
+    def _new_run(self, estimator) -> Any:
+        """Return what is kept of a fit."""
+        raise NotImplementedError
+
+
+class EarlyStopping(_ModelCallback):
+    """Stop training when held-out sequences are predicted no better.
+
+    After each iteration the model so far predicts held-out sequences. Training stops after ``patience`` iterations in a
+    row without a better score.
+
+    Parameters
+    ----------
+    X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
+        The held-out sequences. X has the form in which the estimator gets it: in a pipeline, it comes from the steps
+        before.
+    scoring : str, callable or None, default=None
+        As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` has scorers.
+        None stands for ``score`` of the estimator, the token accuracy.
+    patience : int, default=5
+        Number of iterations without progress after which training stops.
+    min_delta : float, default=0.0
+        A score is progress if it exceeds the last one that was progress by more than this.
+    restore_best : bool, default=True
+        Whether the fitted model is that of the iteration with the best score, the first of several, rather than of the
+        last iteration; even if training has ended in another way. ``n_iter_``, ``objective_history_`` and
+        ``optimality_gap_`` then say what they would if training had ended there, while ``n_passes_`` counts the whole.
+
+    Attributes
+    ----------
+    scores_ : list of float
+        The scores after each iteration of the last fit that has ended.
+
+    Raises
+    ------
+    ValueError
+        For settings that are out of range.
+
+    Notes
+    -----
+    Only the iterations that train the weights of the model itself count: not those of a search for label patterns, nor
+    those that train the weights to start from. Each iteration costs a prediction of the held-out sequences.
+
+    Stopping early works like a penalty, and costs less than a search for one. But the result depends on the solver,
+    while ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
+
+    References
+    ----------
+    .. [1] Prechelt, "Early stopping - but when?", in Neural Networks: Tricks of the Trade, 1998.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.callback import EarlyStopping
+    >>> from sklearn_hocrf.datasets import make_digit_words
+    >>> from sklearn_hocrf.metrics import log_likelihood_scorer
+    >>> X, X_dev, y, y_dev = make_digit_words(random_state=0)
+    >>> stopping = EarlyStopping(X_dev, y_dev, scoring=log_likelihood_scorer, patience=2)
+    >>> crf = HighOrderCRF(sigma_reg=100).set_callbacks(stopping).fit(X, y)
+    >>> crf.n_iter_ == len(stopping.scores_) - 2, max(stopping.scores_) == log_likelihood_scorer(crf, X_dev, y_dev)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        scoring: str | Callable | None = None,
+        patience: int = 5,
+        min_delta: float = 0.0,
+        restore_best: bool = True,
+    ) -> None:
+        is_one = scoring is None or isinstance(scoring, str) or callable(scoring)
+        check(is_one, "scoring", "None, a str or a callable", scoring)
+        check(is_integer(patience) and patience >= 1, "patience", "an integer >= 1", patience)
+        check(is_number(min_delta) and 0 <= min_delta < np.inf, "min_delta", "a finite number >= 0", min_delta)
+        check(isinstance(restore_best, (bool, np.bool_)), "restore_best", "True or False", restore_best)
+        super().__init__()
+        self.X, self.y, self.scoring = X, y, scoring
+        self.patience, self.min_delta, self.restore_best = patience, min_delta, restore_best
+
+    def _new_run(self, estimator) -> _Scores:
+        return _Scores(check_scoring(estimator, self.scoring), [], [])
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
+        """Score the model after an iteration, and return whether training stops."""
+        if context.task_name != ITERATION or context.parent.task_name in (SEARCH, STARTING):
+            return False
+        if fitted_estimator is None:
+            raise TypeError(
+                f"{type(self).__name__} needs the weights after each iteration, which solver={estimator.solver!r:.80} "
+                "does not tell: give its Progress a report"
+            )
+        run = self._runs[estimator]
+        score = self._score(run.scorer, fitted_estimator)
+        if self.restore_best and (not run.scores or score > max(run.scores)):
+            run.best[:] = [fitted_estimator]
+        run.scores.append(score)
+        return self._n_in_vain(run.scores) >= self.patience
+
+    def _score(self, scorer, model) -> float:
+        try:
+            score = scorer(model, self.X, self.y)
+        except (ValueError, TypeError) as error:
+            error.add_note(f"This is about the held-out X and y of {type(self).__name__}.")
+            raise
+        if not is_number(score):
+            raise ValueError(f"scoring={self.scoring!r:.80} of {type(self).__name__} gives {score!r:.80}, not a number")
+        return float(score)
+
+    def _n_in_vain(self, scores) -> int:
+        """Return the number of scores since the last one that was progress."""
+        last = 0
+        for i, score in enumerate(scores):
+            if score > scores[last] + self.min_delta:
+                last = i
+        return len(scores) - 1 - last
+
+    def _best_estimator(self, estimator) -> Any:
+        """Return the model that takes the place of the last one, or None: the estimator asks for it at its end."""
+        best = self._runs[estimator].best
+        return best[0] if best else None
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Forget the fit of an estimator, but for its scores."""
+        run = self._runs.pop(estimator, None)
+        if run is not None:
+            self.scores_ = run.scores
+
+
+class _Scores(NamedTuple):
+    """What :class:`EarlyStopping` keeps of a fit."""
+
+    scorer: Callable
+    scores: list[float]
+    best: list[Any]  # the model of the best score, if any
+
+
+class Checkpoint(_ModelCallback):
+    """Write the model to a file every few iterations, and at the end.
+
+    The file holds the whole fitted estimator, as if training had stopped there, without its callbacks. It is replaced
+    as a whole: whenever the process is killed, there is the last complete file, which is at most ``every`` iterations
+    old.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, in a folder that exists. With the suffix ".skops", skops writes it, which the extra
+        ``sklearn_hocrf[skops]`` installs: ``skops.io.load(path, trusted=sklearn_hocrf.TRUSTED_TYPES)`` reads it. Any
+        other file is a pickle, for ``pickle.load`` or ``joblib.load``.
+    every : int, default=10
+        Number of iterations from file to file.
+
+    Raises
+    ------
+    ValueError
+        If ``every`` is out of range.
+    TypeError
+        If the path is none.
+    FileNotFoundError, IsADirectoryError
+        In fit, before any work: if there is no such folder, or if the path is a folder itself.
+    ImportError
+        In fit, before any work: if skops is needed, but not installed.
+
+    Notes
+    -----
+    To resume a fit, load the file and fit with ``warm_start=True``: training goes on from its weights, and comes to the
+    optimum of a fit without interruption. What is not in the file is the state of the solver, such as the curvature
+    that L-BFGS has seen, so the way there differs. ``solver="bcfw"`` starts from 0 again; criteria that are not convex
+    may end in another optimum.
+
+    Clones that are fitted by a search write the same file, and the last one wins.
+
+    Examples
+    --------
+    >>> import pickle, tempfile
+    >>> from pathlib import Path
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.callback import Checkpoint
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> path = Path(tempfile.mkdtemp()) / "run.pickle"
+    >>> crf = HighOrderCRF(max_iter=2, tol=1).set_callbacks(Checkpoint(path, every=1)).fit(X, y)
+
+    Some other day:
+
+    >>> crf = pickle.loads(path.read_bytes())
+    >>> crf.set_params(warm_start=True, max_iter=500, tol=1e-8).fit(X, y).optimality_gap_ < 1e-8
+    True
+    """
+
+    def __init__(self, path: str | os.PathLike, *, every: int = 10) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"path must be a str or path-like, got {path!r:.80}")
+        check(is_integer(every) and every >= 1, "every", "an integer >= 1", every)
+        super().__init__()
+        self.path, self.every = path, every
+
+    def _new_run(self, estimator) -> list[int]:
+        path = self._real_path()
+        if path.is_dir():
+            raise IsADirectoryError(f"path={str(self.path)!r} of Checkpoint is a folder: give the name of a file")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"path={str(self.path)!r} of Checkpoint lies in no folder that exists")
+        _writer(path)
+        return [0]  # iterations so far
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
+        """Write the file, if it is time."""
+        is_due = context.task_name == FIT
+        if context.task_name == ITERATION:
+            self._runs[estimator][0] += 1
+            is_due = self._runs[estimator][0] % self.every == 0
+        if is_due and fitted_estimator is not None:
+            self._write(copy.copy(fitted_estimator).set_callbacks())
+        return False
+
+    def _real_path(self) -> Path:
+        """Return the path of the file itself, where it is a link."""
+        return Path(os.path.realpath(self.path))
+
+    def _write(self, model) -> None:
+        path = self._real_path()
+        new = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+        try:
+            with open(new, "wb") as file:
+                _writer(path)(model, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(new)
+            raise
+
+
+def _writer(path: Path) -> Callable:
+    """Return a function that writes a model to an open file."""
+    if path.suffix != ".skops":
+        return pickle.dump
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(f"{path.name} needs skops: pip install 'sklearn_hocrf[skops]'; or take a .pickle") from error
+    return skops.io.dump

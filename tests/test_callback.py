@@ -1,0 +1,748 @@
+"""Callbacks of scikit-learn: called once an iteration by every solver, without any influence unless they stop a fit."""
+
+import copy
+import importlib.util
+import itertools
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import sklearn
+import skops.io
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.fixes import parse_version
+
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._estimator import callbacks
+from sklearn_hocrf.callback import Checkpoint, EarlyStopping
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.metrics import bio_f1_scorer, log_likelihood_scorer, token_accuracy_scorer
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.training import LBFGS, SGD, PartialLikelihood, PatternSearch, SolverReport
+
+IS_OLD = parse_version(sklearn.__version__) < parse_version("1.9")
+new = pytest.mark.skipif(IS_OLD, reason="callbacks need scikit-learn >= 1.9")
+
+RNG = np.random.default_rng(0)
+WORDS = [[str(word) for word in RNG.choice(list("abcdef"), size=RNG.integers(2, 7))] for _ in range(20)]
+X = [[[word] for word in words] for words in WORDS]
+Y = [["L" if (word < "d") ^ (RNG.random() < 0.2) else "R" for word in words] for words in WORDS]
+HOLES = [[None if RNG.random() < 0.3 else label for label in labels] for labels in Y]
+X_DEV, Y_DEV = [[["a"], ["e"], ["b"]], [["f"], ["c"]]], [["L", "R", "L"], ["R", "L"]]
+
+ONE_STAGE = {
+    "lbfgs": ({}, Y),
+    "owlqn": ({"l1_reg": 0.5}, Y),
+    "newton-cg": ({"solver": "newton-cg"}, Y),
+    "sgd": ({"solver": "sgd", "random_state": 0}, Y),
+    "validated sgd": ({"solver": SGD(validation_fraction=0.2, random_state=0)}, Y),
+    "adagrad": ({"solver": "adagrad", "l1_reg": 0.1, "random_state": 0}, Y),
+    "bcfw": ({"objective": "hinge", "tol": 1e-6, "random_state": 0}, Y),
+    "perceptron": ({"objective": "perceptron", "max_iter": 6, "random_state": 0}, Y),
+}
+STAGES = {
+    "search": ({"patterns": "auto", "max_order": 2}, Y),
+    "strict search": ({"patterns": PatternSearch(relax=False), "max_order": 2}, Y),
+    "local": ({"objective": "local_feature_matching"}, Y),
+    "holes": ({}, HOLES),
+    "em": ({"objective": PartialLikelihood("em")}, HOLES),
+}
+TRAININGS = ONE_STAGE | STAGES
+
+
+class Recorder:
+    """A callback that notes the ends of tasks, and stops as it is told."""
+
+    def __init__(self, stops=lambda context: False):
+        self.begun, self.ends, self.calls, self.stops = [], [], [], stops
+
+    def setup(self, estimator, context):
+        self.calls.append("setup")
+
+    def teardown(self, estimator, context):
+        self.calls.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun.append(context)
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
+        self.ends.append(context)
+        self.calls.append((X, y, metadata, fitted_estimator))
+        return self.stops(context)
+
+    @property
+    def models(self):
+        """The models after the iterations of the last stage."""
+        models = [call[-1] for call in self.calls if isinstance(call, tuple)]
+        last = [context for context in self.ends if context.task_name == "iteration"][-1].parent
+        return [model for model, context in zip(models, self.ends, strict=True) if context.parent is last]
+
+
+def at_iteration(number):
+    return lambda context: context.task_name == "iteration" and context.task_id == number - 1
+
+
+def always(context):
+    return True
+
+
+def fit(estimator, y=Y, X=X, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(X, y, **options)
+
+
+def fit_without_warnings(estimator, y=Y, X=X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return estimator.fit(X, y)
+
+
+def assert_same_model(one, other, *names):
+    np.testing.assert_array_equal(one.coef_.toarray(), other.coef_.toarray())
+    for name in ("pattern_coef_", *names):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.patterns_ == other.patterns_
+    assert one.predict(X) == other.predict(X)
+
+
+NUMBERS = "objective_history_", "n_iter_", "optimality_gap_"
+
+# --- what is called, and what it changes: nothing ---------------------------------------------------------------------
+
+
+@new
+@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_every_solver_calls_once_an_iteration_and_nothing_changes(estimator, name):
+    options, y = TRAININGS[name]
+    plain, recorder = fit(estimator(**options), y), Recorder()
+    crf = fit(estimator(**options).set_callbacks(recorder), y)
+    assert_same_model(crf, plain, *NUMBERS, "n_passes_")
+    assert vars(crf).keys() - vars(plain).keys() == {"_skl_callbacks"}
+    assert (recorder.calls[0], recorder.calls[-1]) == ("setup", "teardown")
+    assert all(call[:3] == (X, y, None) for call in recorder.calls[1:-1])
+    assert {id(context) for context in recorder.begun} == {id(context) for context in recorder.ends}
+    whole = recorder.ends[-1]
+    assert (whole.task_name, whole.parent) == ("fit", None)
+    last = whole if name in ONE_STAGE else recorder.ends[-2]
+    assert last.task_name == ("fit" if name in ONE_STAGE else "training")
+    n_calls = sum(context.parent is last for context in recorder.ends)
+    if name == "validated sgd":  # the model is that of the best epoch
+        assert n_calls > plain.n_iter_
+    else:
+        assert n_calls == plain.n_iter_
+    if n_calls:
+        assert_same_model(recorder.models[-1], plain)
+        np.testing.assert_array_equal(recorder.models[-1].objective_history_, plain.objective_history_)
+    assert_same_model(recorder.calls[-2][-1], plain, *NUMBERS, "n_passes_")
+
+
+@new
+@pytest.mark.parametrize("name", ONE_STAGE)
+def test_a_fit_that_is_stopped_is_one_of_so_many_iterations(name):
+    options, y = ONE_STAGE[name]
+    recorder = Recorder(at_iteration(3))
+    crf = fit_without_warnings(HighOrderCRF(**options).set_callbacks(recorder), y)
+    limit = {"max_iter": 3}
+    if name == "validated sgd":
+        limit = {"solver": SGD(validation_fraction=0.2, random_state=0, max_iter=3)}
+    short = HighOrderCRF(**{**options, **limit})
+    with pytest.warns(ConvergenceWarning):
+        short.fit(X, y)
+    assert_same_model(crf, short, *NUMBERS, "n_passes_")
+    assert_same_model(recorder.models[-1], short, "objective_history_", "n_iter_")
+    assert recorder.models[-1].optimality_gap_ >= short.optimality_gap_  # inf where it takes a pass to know
+
+
+@new
+@pytest.mark.parametrize("name", STAGES)
+def test_stages_that_follow_one_that_is_stopped_take_no_step(name):
+    options, y = STAGES[name]
+    recorder = Recorder(always)
+    crf = fit_without_warnings(HighOrderCRF(**options).set_callbacks(recorder), y)
+    assert [context.task_name for context in recorder.ends].count("iteration") == 1
+    assert (crf.n_iter_, len(crf.objective_history_)) == (0, 1)
+    assert all(context.task_name != "training" for context in recorder.begun)
+    best = fit(HighOrderCRF(**options), y)
+    assert crf.objective_history_[-1] > best.objective_history_[-1]
+    assert crf.objective_history_[-1] - best.objective_history_[-1] <= crf.optimality_gap_
+
+
+@new
+@pytest.mark.parametrize("name", STAGES)
+def test_to_stop_an_iteration_stops_its_stage(name):
+    options, y = STAGES[name]
+    recorder = Recorder(at_iteration(2))
+    crf = fit_without_warnings(HighOrderCRF(**options).set_callbacks(recorder), y)
+    stages = [context for context in recorder.ends if context.task_name not in ("fit", "iteration")]
+    assert [context.task_name for context in stages][-1] == "training"
+    counts = [sum(context.parent is stage for context in recorder.ends) for stage in stages]
+    assert max(counts) <= 2
+    assert counts[-1] == crf.n_iter_
+
+
+@new
+def test_models_after_iterations_answer_as_if_fit_had_ended_there():
+    recorder = Recorder()
+    HighOrderCRF(max_order=2, tol=1e-6).set_callbacks(recorder).fit(X, Y)
+    for number, model in enumerate(recorder.models, 1):
+        short = fit(HighOrderCRF(max_order=2, tol=1e-6, max_iter=number))
+        assert_same_model(model, short, *NUMBERS, "n_passes_")
+        np.testing.assert_array_equal(model.log_likelihood(X, Y), short.log_likelihood(X, Y))
+        assert pickle.loads(pickle.dumps(model.set_callbacks())).predict(X) == short.predict(X)
+
+
+@new
+def test_models_of_a_second_fit_forget_the_first():
+    crf = HighOrderCRF().fit(X_DEV, [["Q", "R", "Q"], ["R", "Q"]])
+    recorder = Recorder()
+    crf.set_callbacks(recorder).fit(X, Y)
+    assert all(model.classes_.tolist() == ["L", "R"] for model in recorder.models)
+
+
+@new
+def test_weights_go_to_callbacks():
+    recorder, weight = Recorder(), np.arange(len(X), dtype=float)
+    fit(HighOrderCRF(max_iter=1).set_callbacks(recorder), sample_weight=weight)
+    assert all(call[2]["sample_weight"] is weight for call in recorder.calls[1:-1])
+
+
+@new
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_verbose_is_what_it_was(capfd, verbose):
+    HighOrderCRF(verbose=verbose).fit(X, Y)
+    plain = capfd.readouterr()
+    HighOrderCRF(verbose=verbose).set_callbacks(Recorder()).fit(X, Y)
+    assert capfd.readouterr() == plain
+    assert bool(plain.err) == bool(verbose)
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_solvers_own_callbacks_stop_and_see_all_weights(name):
+    options, y = TRAININGS[name]
+    crf, seen = HighOrderCRF(**options), []
+    training = crf._choose_training()
+
+    def stop(progress):
+        seen.append(progress)
+        return progress.n_iter == 2
+
+    solver = callbacks.with_callback(training.solver, stop)
+    stopped = fit_without_warnings(crf.set_params(solver=solver), y)
+    assert seen[-1].n_iter == 2
+    if name == "validated sgd":
+        assert stopped.n_iter_ <= 2
+    else:
+        assert stopped.n_iter_ == 2
+
+
+@new
+def test_callbacks_of_the_solver_are_called_too():
+    seen, recorder = [], Recorder()
+    crf = HighOrderCRF(solver=LBFGS(callback=seen.append)).set_callbacks(recorder).fit(X, Y)
+    assert len(seen) == len(recorder.models) == crf.n_iter_
+    report = HighOrderCRF(solver=LBFGS(callback=lambda progress: progress.n_iter == 2)).set_callbacks(Recorder())
+    assert report.fit(X, Y).n_iter_ == 2
+
+
+class Foreign:
+    """A solver of a user, with as much of what is optional as asked for."""
+
+    def __init__(self, callback=None, **parts):
+        vars(self).update(parts)
+        if callback is not False:
+            self.callback = callback
+
+    def solve(self, objective, penalty, w0):
+        solver = LBFGS(callback=self.tell if getattr(self, "callback", None) else None)
+        return SolverReport(*solver.solve(objective, penalty, w0)[:7])
+
+    def tell(self, progress):
+        self.callback(progress._replace(report=None))
+
+
+@new
+def test_solvers_of_users_need_not_take_part():
+    recorder = Recorder()
+    HighOrderCRF(solver=Foreign(callback=False)).set_callbacks(recorder).fit(X, Y)
+    assert [context.task_name for context in recorder.ends] == ["fit"]
+    recorder = Recorder()
+    crf = HighOrderCRF(solver=Foreign()).set_callbacks(recorder).fit(X, Y)
+    assert len(recorder.models) == crf.n_iter_
+    assert set(recorder.models) == {None}
+    with pytest.raises(TypeError, match="EarlyStopping needs the weights after each iteration, which solver=.*Foreign"):
+        HighOrderCRF(solver=Foreign()).set_callbacks(EarlyStopping(X_DEV, Y_DEV)).fit(X, Y)
+
+
+@new
+@pytest.mark.parametrize("hook", ["setup", "on_fit_task_begin", "on_fit_task_end", "teardown"])
+def test_a_callback_that_fails_leaves_no_half_fitted_estimator(hook):
+    def fail(*args, **options):
+        raise RuntimeError(f"in {hook}")
+
+    crf, recorder = HighOrderCRF(), Recorder()
+    setattr(recorder, hook, fail)
+    before = set(vars(crf))
+    with pytest.raises(RuntimeError, match=f"in {hook}"):
+        crf.set_callbacks(recorder).fit(X, Y)
+    assert vars(crf).keys() - before <= {"_skl_callbacks"} or hook == "teardown"
+    if hook != "teardown":
+        with pytest.raises(NotFittedError):
+            crf.predict(X)
+    assert crf.set_callbacks().fit(X, Y).predict(X)
+
+
+@new
+def test_wrong_data_are_told_before_any_callback():
+    recorder = Recorder()
+    with pytest.raises(ValueError, match="."):
+        HighOrderCRF().set_callbacks(recorder).fit(X, Y[:-1])
+    assert recorder.calls == []
+
+
+@new
+def test_clones_and_pickles_have_the_callbacks():
+    stopping = EarlyStopping(X_DEV, Y_DEV, patience=1)
+    crf = HighOrderCRF().set_callbacks(stopping)
+    assert clone(crf)._skl_callbacks == [stopping]
+    crf.fit(X, Y)
+    for other in (clone(crf), copy.deepcopy(crf), pickle.loads(pickle.dumps(crf))):
+        assert_same_model(other.fit(X, Y), crf, *NUMBERS)
+    with pytest.raises(TypeError, match="FitCallback"):
+        crf.set_callbacks(Recorder)
+    crf.set_callbacks()
+    assert "_skl_callbacks" not in vars(crf)
+
+
+# --- early stopping ---------------------------------------------------------------------------------------------------
+
+
+def stopping_by(values, **options):
+    scores = itertools.chain(values, itertools.repeat(values[-1]))
+    return EarlyStopping(X_DEV, Y_DEV, scoring=lambda *args: next(scores), **options)
+
+
+def stops_after(values, patience, min_delta):
+    """Return the number of iterations until there are ``patience`` in a row without progress."""
+    reference, in_vain = values[0], 0
+    for number, value in enumerate(values[1:], 2):
+        if value > reference + min_delta:
+            reference, in_vain = value, 0
+        else:
+            in_vain += 1
+        if in_vain == patience:
+            return number
+    return len(values)
+
+
+TIGHT = {"max_order": 2, "tol": 1e-9, "sigma_reg": 10.0}
+N_ITER = 8
+
+
+@new
+@settings(max_examples=30)
+@given(
+    values=st.lists(st.sampled_from([-np.inf, 0, 0.5, 1, 1.25, 2]), min_size=N_ITER, max_size=N_ITER),
+    patience=st.integers(1, 5),
+    min_delta=st.sampled_from([0, 0.5, 1]),
+    restore_best=st.booleans(),
+)
+@example(values=[2] + [0] * (N_ITER - 1), patience=1, min_delta=0, restore_best=True)
+@example(values=[0, 0.5, 1, 1.25, 1.25, 2, 2, 2], patience=2, min_delta=0.5, restore_best=True)
+def test_early_stopping_is_what_it_says(values, patience, min_delta, restore_best):
+    stopping = stopping_by(values, patience=patience, min_delta=min_delta, restore_best=restore_best)
+    crf = fit(HighOrderCRF(**TIGHT, max_iter=N_ITER).set_callbacks(stopping))
+    last = stops_after(values, patience, min_delta)
+    assert stopping.scores_ == values[:last]
+    n_iter = int(np.argmax(values[:last])) + 1 if restore_best else last
+    assert_same_model(crf, fit(HighOrderCRF(**TIGHT, max_iter=n_iter)), *NUMBERS)
+    assert crf.n_passes_ == fit(HighOrderCRF(**TIGHT, max_iter=last)).n_passes_
+
+
+@new
+@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_the_best_model_of_every_solver_is_restored(estimator, name):
+    options, y = TRAININGS[name]
+    recorder, stopping = Recorder(), stopping_by([1, 2, 0, 1.5, 0, 0], patience=3)
+    crf = fit_without_warnings(estimator(**options).set_callbacks(stopping, recorder), y)
+    plain = fit(estimator(**options), y)
+    if plain.n_iter_ == 0 and name != "validated sgd":  # the search has trained it all
+        assert stopping.scores_ == []
+        assert_same_model(crf, plain, *NUMBERS)
+        return
+    assert stopping.scores_ == [1, 2, 0, 1.5, 0]  # of the last stage
+    assert_same_model(crf, recorder.models[1], *NUMBERS)
+    if name != "validated sgd":
+        np.testing.assert_array_equal(crf.objective_history_, plain.objective_history_[:3])
+
+
+@new
+def test_a_fit_that_ends_by_itself_has_the_best_model_and_its_warning():
+    stopping = stopping_by([0, 1, 0], patience=9)
+    with pytest.warns(ConvergenceWarning, match="did not converge in 4 iterations"):
+        crf = HighOrderCRF(**TIGHT, max_iter=4).set_callbacks(stopping).fit(X, Y)
+    assert crf.n_iter_ == 2
+    stopping = stopping_by([0, 1, 0], patience=99)
+    assert fit_without_warnings(HighOrderCRF().set_callbacks(stopping)).n_iter_ == 2
+
+
+@new
+def test_real_scores_stop_a_model_without_a_penalty():
+    stopping = EarlyStopping(X_DEV, Y_DEV, scoring=log_likelihood_scorer, patience=2)
+    crf = fit_without_warnings(HighOrderCRF(sigma_reg=np.inf).set_callbacks(stopping))
+    assert log_likelihood_scorer(crf, X_DEV, Y_DEV) == max(stopping.scores_)
+    assert crf.n_iter_ == np.argmax(stopping.scores_) + 1
+    assert crf.optimality_gap_ == np.inf
+    default = EarlyStopping(X_DEV, Y_DEV, patience=1)
+    crf.set_callbacks(default).fit(X, Y)
+    assert crf.score(X_DEV, Y_DEV) == max(default.scores_)
+
+
+@new
+def test_early_stopping_in_searches():
+    crf = HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV, patience=1))
+    search = GridSearchCV(crf, {"sigma_reg": [1, 10]}, cv=2).fit(X, Y)
+    best = fit(HighOrderCRF(**search.best_params_).set_callbacks(EarlyStopping(X_DEV, Y_DEV, patience=1)))
+    assert_same_model(search.best_estimator_, best, *NUMBERS)
+    assert crf._skl_callbacks[0]._runs == {}
+    threads = GridSearchCV(crf, {"sigma_reg": [1, 10]}, cv=2, n_jobs=2)
+    with joblib.parallel_config("threading"):
+        threads.fit(X, Y)
+    np.testing.assert_array_equal(threads.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"patience": 0}, "patience must be an integer >= 1, got 0"),
+        ({"patience": 1.5}, "patience must be"),
+        ({"min_delta": -1}, "min_delta must be a finite number >= 0"),
+        ({"min_delta": np.nan}, "min_delta must be"),
+        ({"restore_best": "no"}, "restore_best must be True or False"),
+        ({"scoring": ["accuracy"]}, "scoring must be None, a str or a callable"),
+    ],
+)
+def test_wrong_settings_of_early_stopping(options, message):
+    with pytest.raises(ValueError, match=message):
+        EarlyStopping(X_DEV, Y_DEV, **options)
+
+
+@new
+def test_early_stopping_tells_what_is_wrong():
+    with pytest.raises(ValueError, match=".") as caught:
+        HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV[:1])).fit(X, Y)
+    assert caught.value.__notes__ == ["This is about the held-out X and y of EarlyStopping."]
+    for value in (np.nan, {"f1": 1.0}, None):
+        with pytest.raises(ValueError, match="EarlyStopping gives .*, not a number"):
+            HighOrderCRF().set_callbacks(stopping_by([value])).fit(X, Y)
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).set_callbacks(EarlyStopping(WORDS, Y))
+    with pytest.raises(
+        TypeError, match="EarlyStopping is for HighOrderCRF .*, not for SequencePipeline: call set_call"
+    ):
+        pipe.fit(WORDS, Y)
+    pipe[-1].set_callbacks(EarlyStopping(pipe[:-1].fit_transform(WORDS), Y, patience=1))
+    assert pipe.set_callbacks().fit(WORDS, Y).predict(WORDS)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+READERS = {
+    "model.pickle": lambda path: pickle.loads(path.read_bytes()),
+    "model.joblib": joblib.load,
+    "model.skops": lambda path: skops.io.load(path, trusted=TRUSTED_TYPES),
+}
+
+
+class Reader(Recorder):
+    """Reads the file of a checkpoint after each iteration."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.files = path, []
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
+        super().on_fit_task_end(estimator, context, X=X, y=y, metadata=metadata, fitted_estimator=fitted_estimator)
+        if context.task_name == "iteration":
+            self.files.append(READERS[self.path.name](self.path) if self.path.exists() else None)
+
+
+@new
+@pytest.mark.parametrize("file", READERS)
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_checkpoints_are_whole_models(tmp_path, file, estimator):
+    path = tmp_path / file
+    reader = Reader(path)
+    crf = estimator(max_order=2, sigma_reg={None: 3.0}).set_callbacks(Checkpoint(path, every=3), reader).fit(X, Y)
+    assert len(reader.files) == crf.n_iter_ > 7
+    assert reader.files[:2] == [None, None]
+    for number, model in enumerate(reader.files[2:], 3):
+        assert_same_model(model, reader.models[3 * (number // 3) - 1], *NUMBERS)
+        assert "_skl_callbacks" not in vars(model)
+        assert model.get_params() == crf.get_params()
+    assert_same_model(READERS[file](path), crf, *NUMBERS, "n_passes_")
+    assert os.listdir(tmp_path) == [file]
+    assert len(crf._skl_callbacks) == 2
+
+
+@new
+@pytest.mark.parametrize("name", ["lbfgs", "owlqn", "newton-cg", "search", "strict search"])
+def test_a_resumed_fit_comes_to_the_same_optimum(tmp_path, name):
+    options = {**TRAININGS[name][0], "tol": 1e-9}
+    whole = HighOrderCRF(**options).fit(X, Y)
+    path = tmp_path / "model.pickle"
+    stop = Recorder(always if "search" in name else at_iteration(5))
+    HighOrderCRF(**options).set_callbacks(Checkpoint(path, every=2), stop).fit(X, Y)
+    resumed = fit_without_warnings(READERS[path.name](path).set_params(warm_start=True))
+    assert resumed.patterns_ == whole.patterns_
+    np.testing.assert_allclose(resumed.coef_.toarray(), whole.coef_.toarray(), atol=1e-6)
+    np.testing.assert_allclose(resumed.pattern_coef_, whole.pattern_coef_, atol=1e-6)
+    np.testing.assert_allclose(resumed.objective_history_[-1], whole.objective_history_[-1], rtol=1e-9)
+
+
+KILLED = """
+import os, signal, sys
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.callback import Checkpoint
+X, Y, path = eval(sys.stdin.read())
+written, fsync = [], os.fsync
+
+def killing(descriptor):
+    fsync(descriptor)
+    written.append(descriptor)
+    if len(written) == 3:  # the file is not yet in its place
+        os.kill(os.getpid(), signal.SIGKILL)
+
+os.fsync = killing
+HighOrderCRF().set_callbacks(Checkpoint(path, every=2)).fit(X, Y)
+"""
+
+
+@new
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+def test_a_process_that_is_killed_loses_at_most_one_interval(tmp_path):
+    path = tmp_path / "model.pickle"
+    process = subprocess.run([sys.executable, "-c", KILLED], input=repr((X, Y, str(path))), text=True)
+    assert process.returncode == -signal.SIGKILL
+    model = READERS[path.name](path)  # of iteration 4; the sixth has ended
+    assert_same_model(model, fit(HighOrderCRF(max_iter=4)), *NUMBERS)
+    resumed = model.set_params(warm_start=True, tol=1e-9).fit(X, Y)
+    np.testing.assert_allclose(resumed.coef_.toarray(), HighOrderCRF(tol=1e-9).fit(X, Y).coef_.toarray(), atol=1e-6)
+
+
+@new
+@pytest.mark.parametrize("part", ["fsync", "replace"])
+def test_a_file_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypatch, part):
+    path = tmp_path / "model.pickle"
+    HighOrderCRF(max_iter=100).set_callbacks(Checkpoint(path)).fit(X, Y)
+    before = path.read_bytes()
+
+    def full(*args):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, part, full)
+    with pytest.raises(OSError, match="no space left"):
+        HighOrderCRF().set_callbacks(Checkpoint(path)).fit(X, Y)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model.pickle"]
+
+
+@new
+def test_checkpoints_follow_links(tmp_path):
+    path = tmp_path / "model.pickle"
+    (tmp_path / "folder").mkdir()
+    try:
+        path.symlink_to(tmp_path / "folder" / "real.pickle")
+    except OSError:
+        pytest.skip("needs symbolic links")
+    crf = fit(HighOrderCRF(max_iter=1).set_callbacks(Checkpoint(path)))
+    assert path.is_symlink()
+    assert_same_model(READERS[path.name](tmp_path / "folder" / "real.pickle"), crf)
+
+
+@new
+def test_checkpoints_tell_what_is_wrong_before_any_work(tmp_path, monkeypatch):
+    recorder = Recorder()
+    for path, error in ((tmp_path, IsADirectoryError), (tmp_path / "no" / "model.pickle", FileNotFoundError)):
+        with pytest.raises(error, match="of Checkpoint"):
+            HighOrderCRF().set_callbacks(Checkpoint(str(path)), recorder).fit(X, Y)
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(ImportError, match=r"model.skops needs skops: pip install 'sklearn_hocrf\[skops\]'"):
+        HighOrderCRF().set_callbacks(Checkpoint(tmp_path / "model.skops"), recorder).fit(X, Y)
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).set_callbacks(Checkpoint(tmp_path / "model"))
+    with pytest.raises(TypeError, match="Checkpoint is for HighOrderCRF"):
+        pipe.fit(WORDS, Y)
+    assert not recorder.ends
+    with pytest.raises(TypeError, match="path must be a str or path-like, got 3"):
+        Checkpoint(3)
+    with pytest.raises(ValueError, match="every must be an integer >= 1"):
+        Checkpoint("model", every=0)
+
+
+@new
+def test_checkpoints_know_nothing_of_each_other(tmp_path):
+    one, other = Checkpoint(tmp_path / "one", every=2), Checkpoint(tmp_path / "other", every=3)
+    crf = HighOrderCRF().set_callbacks(one, other).fit(X, Y)
+    for path in (one.path, other.path):
+        assert_same_model(pickle.loads(path.read_bytes()), crf, *NUMBERS)
+    assert one._runs == other._runs == {}
+
+
+# --- scikit-learn's own callbacks -------------------------------------------------------------------------------------
+
+
+@new
+@pytest.mark.parametrize("scoring", [token_accuracy_scorer, {"score": log_likelihood_scorer}])
+def test_scoring_monitor(scoring):
+    from sklearn.callback import ScoringMonitor
+
+    monitor, recorder = ScoringMonitor(scoring=scoring), Recorder()
+    HighOrderCRF().set_callbacks(monitor, recorder).fit(X, Y)
+    rows = [row for row in monitor.get_logs().data if row["task_name"] == "iteration"]
+    score = scoring["score"] if isinstance(scoring, dict) else scoring
+    assert [row["score"] for row in rows] == [score(model, X, Y) for model in recorder.models]
+
+
+@new
+def test_scoring_monitor_in_a_search_over_pipelines():
+    from sklearn.callback import ScoringMonitor
+
+    monitor = ScoringMonitor(scoring=bio_f1_scorer)
+    tags = [["B-X" if label == "L" else "O" for label in labels] for labels in Y]
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=3).set_callbacks(monitor))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        GridSearchCV(pipe, {"highordercrf__sigma_reg": [1, 2]}, cv=2).fit(WORDS, tags)
+    rows = [row for row in monitor.get_logs().data if row["task_name"] == "iteration"]
+    assert len(rows) == 3 * (2 * 2 + 1)
+
+
+@new
+def test_progress_bar(capsys):
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    HighOrderCRF().set_callbacks(ProgressBar()).fit(X, Y)
+    assert "HighOrderCRF - fit" in capsys.readouterr().out
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(patterns="auto", max_order=2))
+    search = GridSearchCV(pipe, {"highordercrf__sigma_reg": [1, 2]}, cv=2)
+    search.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(WORDS, Y)
+    out = capsys.readouterr().out
+    assert "HighOrderCRF - fit" in out
+    assert "round of the search" in out
+
+
+# --- searches for penalties -------------------------------------------------------------------------------------------
+
+
+def search_for_penalties(**options):
+    return PenaltySearchCV(HighOrderCRF(), cv=2, orders=[0, 1], max_steps=3, **options)
+
+
+@new
+def test_searches_for_penalties_have_tasks_too():
+    plain, recorder = search_for_penalties().fit(X, Y), Recorder()
+    search = search_for_penalties().set_callbacks(recorder).fit(X, Y)
+    assert search.best_params_ == plain.best_params_
+    np.testing.assert_array_equal(search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+    assert_same_model(search.best_estimator_, plain.best_estimator_, *NUMBERS)
+    names = [context.task_name for context in recorder.ends]
+    steps = [int((search.cv_results_["max_order"] == order).sum()) for order in (0, 1)]
+    assert names == [
+        *["step"] * steps[0],
+        "order 0",
+        *["step"] * steps[1],
+        "order 1",
+        "refit with best parameters",
+        "fit",
+    ]
+    assert (recorder.calls[0], recorder.calls[-1]) == ("setup", "teardown")
+    search.set_callbacks().set_params(refit=False).set_callbacks(recorder).fit(X, Y)
+    assert [context.task_name for context in recorder.ends][-2:] == ["order 1", "fit"]
+
+
+@new
+@pytest.mark.parametrize(("stops", "orders"), [(always, [0]), (lambda context: context.task_name == "step", [0, 1])])
+def test_searches_for_penalties_are_stopped(stops, orders):
+    search = search_for_penalties().set_callbacks(Recorder(stops)).fit(X, Y)
+    assert search.cv_results_["max_order"].tolist() == orders
+    assert search.score(X, Y) > 0.5
+    nothing = PenaltySearchCV(HighOrderCRF(fit_intercept=False, max_order=0), cv=2, refit=False)  # X has no features
+    nothing.set_callbacks(Recorder(always)).fit([np.zeros((len(x), 1)) for x in X], Y)
+    assert len(nothing.cv_results_["params"]) == 1
+
+
+@new
+def test_callbacks_inside_a_search_for_penalties():
+    stopping = EarlyStopping(X_DEV, Y_DEV, patience=1)
+    search = search_for_penalties()
+    search.estimator.set_callbacks(stopping)
+    search.fit(X, Y)
+    assert len(stopping.scores_) >= search.best_estimator_.n_iter_ > 0
+    assert_same_model(
+        search.best_estimator_, clone(search.estimator).set_params(**search.best_params_).fit(X, Y), *NUMBERS
+    )
+
+
+@new
+def test_progress_bar_of_a_search_for_penalties(capsys):
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    search_for_penalties().set_callbacks(ProgressBar()).fit(X, Y)
+    out = capsys.readouterr().out
+    assert "PenaltySearchCV - fit" in out
+    assert "order 1" in out
+    assert "HighOrderCRF - fit" in out
+
+
+# --- other versions of scikit-learn -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not IS_OLD, reason="scikit-learn >= 1.9 has callbacks")
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_old_versions_have_no_callbacks(estimator):
+    with pytest.raises(ImportError, match=r"set_callbacks needs scikit-learn >= 1\.9, but this is scikit-learn 1\.\d"):
+        estimator().set_callbacks()
+    assert estimator().fit(X, Y).predict(X)
+    EarlyStopping(X_DEV, Y_DEV), Checkpoint("model")
+
+
+def test_the_message_for_old_versions(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.callback", None)
+    monkeypatch.setattr(sklearn, "__version__", "1.8.0")
+    spec = importlib.util.spec_from_file_location("sklearn_hocrf._estimator.old_callbacks", callbacks.__file__)
+    old = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(old)
+    assert old.CallbacksMixin.__mro__[1:] == (object,)
+    with pytest.raises(
+        ImportError, match=r"^set_callbacks needs scikit-learn >= 1\.9, but this is scikit-learn 1\.8\.0$"
+    ):
+        old.CallbacksMixin().set_callbacks(Recorder())
+
+
+# --- the number of parameters -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+@pytest.mark.parametrize("options", [{}, {"l1_reg": 0.7}, {"fit_intercept": False, "max_order": 0}])
+def test_number_of_parameters(estimator, options):
+    crf = estimator(**options)
+    with pytest.raises(AttributeError, match="has no n_parameters_: it is not fitted"):
+        crf.n_parameters_  # noqa: B018
+    crf.fit(X, Y)
+    assert crf.n_parameters_ == crf.coef_.nnz + np.count_nonzero(crf.pattern_coef_)
+    assert pickle.loads(pickle.dumps(crf)).n_parameters_ == crf.n_parameters_
