@@ -5,10 +5,13 @@ local copies, plain or gzipped, of public data sets; nothing is downloaded. Obse
 lists of strings or of dicts if tokens are text, arrays of shape (T, n_features) if they are numbers. Labels come as a
 list of lists of strings, as a list of integer arrays of shape (T,), or, for segments, as a list of lists of (start,
 stop, label).
+``dump_*`` write files.
 :func:`sequences_from_frame` reads data frames, :func:`frame_from_predictions` puts predictions beside their rows.
 """
 
 from ._chinese import load_ud_chinese
+from ._columns import dump_conll
+from ._doccano import dump_doccano, load_doccano
 from ._files import load_conll, load_cora_references, load_ocr_letters
 from ._frames import frame_from_predictions, sequences_from_frame
 from ._generators import make_digit_words, make_markov_sequences
@@ -18,10 +21,13 @@ from ._punctuation import decode_punctuation, encode_punctuation, load_punctuati
 
 __all__ = [
     "decode_punctuation",
+    "dump_conll",
+    "dump_doccano",
     "encode_punctuation",
     "frame_from_predictions",
     "load_conll",
     "load_cora_references",
+    "load_doccano",
     "load_jmlr_example",
     "load_ocr_letters",
     "load_punctuation",

@@ -49,7 +49,7 @@ def read_columns(
             continue
         if comment is not None and line.startswith(comment):
             continue
-        fields = BLANKS.split(line.strip(" \t")) if separator is None else line.split(separator)
+        fields = split_fields(line, separator)
         if n_columns is None:
             n_columns = len(fields)
         if len(fields) != n_columns:
@@ -62,6 +62,11 @@ def read_columns(
     if not sequences:
         raise ValueError(f"{path} holds no sequence")
     return sequences
+
+
+def split_fields(line: str, separator: str | None) -> list[str]:
+    """Return the columns of a line; None separates them by any run of spaces and tabs."""
+    return BLANKS.split(line.strip(" \t")) if separator is None else line.split(separator)
 
 
 def load_conll(

@@ -36,7 +36,7 @@ def read_lines(
     before the lines become Python objects, which may take a hundred times their memory.
     """
     path = Path(path)
-    _new_decoder(encoding)  # an unknown encoding comes before an absent file
+    check_encoding(encoding)  # before the file, which may be absent
     with path.open("rb") as raw:
         zipped = raw.read(2) == b"\x1f\x8b"
     size = path.stat().st_size
@@ -106,6 +106,11 @@ def _read_text(
             yield decoder.decode(chunk[: max(0, len(chunk) - len(error.object) + error.start)])
             raise
         yield text
+
+
+def check_encoding(encoding: str) -> None:
+    """Raise a ValueError unless Python knows the text encoding."""
+    _new_decoder(encoding)
 
 
 def _new_decoder(encoding: str) -> codecs.IncrementalDecoder:

@@ -1,0 +1,170 @@
+"""Writing of files with one token a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from .._validation._messages import short
+from ._files import split_fields
+from ._lines import LINE_END, MAX_LINE, check_encoding
+
+ABSENT = "_"
+
+
+def dump_conll(
+    path: str | PathLike[str],
+    X: Iterable[Sequence[Any]],
+    y: Iterable[Sequence[str]],
+    columns: Sequence[str | None] | None = None,
+    *,
+    target: str | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+) -> None:
+    r"""Write tokens and labels in columns, one token a line, with an empty line after each sequence.
+
+    The way back from :func:`load_conll`, which reads the same tokens and labels from the file. conlleval and other
+    programs read such files, too.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, which is replaced. It is written when everything has been checked.
+    X : list of sequences of tokens
+        A token is a str, a tuple or list of str, or a dict {column name: str}. No sequence is empty.
+    y : list of sequences of str
+        The labels.
+    columns : sequence of (str or None), default=None
+        Names of the columns, as in :func:`load_conll`; None stands for a column of "_". By default the columns are
+        those of the first token, and the label is the last one. Where tokens are no dicts, their columns get the names
+        in order, and only the place of the label counts.
+    target : str, default=None
+        Name of the column of the labels. By default the last one that has a name.
+    separator : str, default=None
+        Text between two columns, such as a tab, as in :func:`load_conll`. By default a space.
+    encoding : str, default="utf-8"
+        Text encoding of the file.
+
+    Raises
+    ------
+    TypeError
+        If a token, a column of it or a label is no text.
+    ValueError
+        If X and y do not go together, if a token lacks a column, if a sequence is empty, or if a line would not be read
+        as its columns: if one of them has a line end or the separator in it, or, by default, a space or nothing. The
+        message names sequence and position.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn_hocrf.datasets import dump_conll, load_conll
+    >>> X, y = [[{"word": "Ann", "pos": "NNP"}, {"word": "left", "pos": "VBD"}]], [["B-PER", "O"]]
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "train.txt")
+    ...     dump_conll(path, X, y)
+    ...     path.read_text()
+    ...     load_conll(path, columns=["word", "pos", "ner"], return_X_y=True) == (X, y)
+    'Ann NNP B-PER\nleft VBD O\n\n'
+    True
+    """
+    if separator == "":
+        raise ValueError("separator must be a text, or None for a space")
+    check_encoding(encoding)
+    X, y = list(X), list(y)
+    if len(X) != len(y) or not X:
+        raise ValueError(f"X has {len(X)} sequences and y has {len(y)}: both must have the same number, at least one")
+    _check_lengths(X, y)
+    order = _Columns.of(columns, target, X[0][0])
+    lines: list[str] = []
+    for n, (tokens, labels) in enumerate(zip(X, y, strict=True)):
+        for t, (token, label) in enumerate(zip(tokens, labels, strict=True)):
+            try:
+                lines.append(_line(order.fields(token, label), separator, is_first=not lines, encoding=encoding))
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError  # encoding errors take no text
+                raise kind(f"sequence {n}, position {t}: {error}") from None
+        lines.append("")
+    Path(path).write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
+
+
+def _check_lengths(X: list[Any], y: list[Any]) -> None:
+    for n, (tokens, labels) in enumerate(zip(X, y, strict=True)):
+        for name, sequence in ("X", tokens), ("y", labels):
+            if isinstance(sequence, (str, bytes)) or not hasattr(sequence, "__len__"):
+                raise TypeError(f"sequence {n} of {name} must be a list, got {short(sequence)}")
+        if len(tokens) != len(labels):
+            raise ValueError(f"sequence {n} has {len(tokens)} tokens and {len(labels)} labels")
+        if not len(tokens):
+            raise ValueError(f"sequence {n} is empty, which such a file cannot hold")
+
+
+class _Columns:
+    """Which column of a file comes from where."""
+
+    def __init__(self, names: list[str | None], label: int) -> None:
+        self.names, self.label = names, label
+
+    @classmethod
+    def of(cls, columns: Sequence[str | None] | None, target: str | None, token: Any) -> _Columns:
+        if isinstance(columns, (str, bytes)):
+            raise ValueError(f"columns must be a sequence of names, not {short(columns)}")
+        if columns is None:
+            width = len(token) if isinstance(token, (tuple, list)) else 1
+            own = list(token) if isinstance(token, dict) else [str(number) for number in range(width)]
+            if target in own:
+                raise ValueError(f"target={short(target)} is a column of the tokens: say columns")
+            return cls([*own, target], len(own))
+        names = list(columns)
+        named = [name for name in names if name is not None]
+        if len(set(named)) < len(named):
+            raise ValueError(f"two columns have one name: {short(named)}")
+        target = named[-1] if target is None and named else target
+        if target is None or target not in named:
+            raise ValueError(f"target={short(target)} is not among the columns {short(named)}")
+        return cls(names, names.index(target))
+
+    def fields(self, token: Any, label: Any) -> list[str]:
+        """Return what stands in the columns of a token's line."""
+        given = [name for place, name in enumerate(self.names) if name is not None and place != self.label]
+        if isinstance(token, dict):
+            lacking = [name for name in given if name not in token]
+            if lacking:
+                raise ValueError(f"the token {short(token)} has no column {short(lacking[0])}")
+            values = [token[name] for name in given]
+        else:
+            values = _values(token)
+            if len(values) != len(given):
+                raise ValueError(f"the token {short(token)} has {len(values)} columns where {len(given)} belong")
+        for value in [*values, label]:
+            if not isinstance(value, str):
+                raise TypeError(f"{short(value)} ({type(value).__name__}) is no text")
+        rest = iter(values)
+        places = enumerate(self.names)
+        return [label if p == self.label else ABSENT if name is None else next(rest) for p, name in places]
+
+
+def _values(token: Any) -> list[Any]:
+    """Return the columns of a token that is no dict."""
+    if isinstance(token, str):
+        return [token]
+    if isinstance(token, (tuple, list)):
+        return list(token)
+    raise TypeError(f"the token {short(token)} ({type(token).__name__}) is no str, tuple, list or dict")
+
+
+def _line(fields: list[str], separator: str | None, *, is_first: bool, encoding: str) -> str:
+    """Return the line of a token, or raise a ValueError if it would not be read as these columns."""
+    line = (" " if separator is None else separator).join(fields)
+    line.encode(encoding)
+    is_one_line = not LINE_END.search(line) and "\0" not in line and bool(line.strip(" \t"))
+    if not is_one_line or split_fields(line, separator) != fields:
+        raise ValueError(f"the columns {short(fields)} cannot be told from each other, or from other lines, in a file")
+    if is_first and line.startswith("\ufeff"):
+        raise ValueError("the mark of the byte order, U+FEFF, would be lost at the beginning of the file")
+    if len(line) > MAX_LINE:
+        raise ValueError(f"a line of {len(line)} characters, of which {MAX_LINE} are read")
+    return line
