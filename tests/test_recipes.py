@@ -1,10 +1,13 @@
 """The recipes of the docstring of sklearn_hocrf.text, run with the libraries that they name, where there are some."""
 
+import json
 import re
 
 import pytest
 
-from sklearn_hocrf import text
+from sklearn_hocrf import HighOrderCRF, text
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
 
 TEXT = "Ann Lee lives in Oslo."
@@ -38,7 +41,7 @@ def test_spacy():
     spacy = pytest.importorskip("spacy", reason="spaCy is absent")
     doc = spacy.blank("en")(TEXT)
     doc.ents = [doc.char_span(*span) for span in SPANS]
-    names = run("spaCy", docs=[doc])
+    names = run("spaCy;", docs=[doc])
     assert names["X"] == [TokenizedText(TEXT, tokenize([TEXT])[0].offsets)]
     assert names["y"] == tags_from_spans(names["X"], [SPANS])
     doc.ents = []
@@ -72,10 +75,48 @@ def test_nervaluate():
     assert (overall["strict"].correct, overall["partial"].partial) == (1, 1)
 
 
+def test_files_of_spacy(tmp_path):
+    spacy = pytest.importorskip("spacy", reason="spaCy is absent")
+    nlp, path = spacy.blank("en"), tmp_path / "train.spacy"
+    doc = nlp(TEXT)
+    doc.ents = [doc.char_span(*span) for span in SPANS]
+    spacy.tokens.DocBin(docs=[doc]).to_disk(path)
+    docs = run("Files of spaCy", nlp=nlp, path=path)["docs"]
+    names = run("spaCy;", docs=docs)
+    assert names["y"] == tags_from_spans(names["X"], [SPANS])
+
+
+def test_spans_of_spacy_with_probabilities(tmp_path):
+    spacy = pytest.importorskip("spacy", reason="spaCy is absent")
+    doc = spacy.blank("en")(TEXT)
+    (spans,) = spans_from_tags(tokenize([TEXT]), [TAGS], probability=[[0.5, 0.25]])
+    run("Spans of spaCy", docs=[doc], spans=[[*spans, (4, 7, "PER", 0.125)]])
+    group = doc.spans["sc"]
+    assert [(span.start_char, span.end_char, span.label_) for span in group] == [*SPANS, (4, 7, "PER")]
+    assert group.attrs["scores"] == [0.5, 0.25, 0.125]
+    binary = spacy.tokens.DocBin(docs=[doc], store_user_data=True).to_bytes()
+    (again,) = spacy.tokens.DocBin().from_bytes(binary).get_docs(doc.vocab)
+    assert again.spans["sc"].attrs["scores"] == [0.5, 0.25, 0.125]
+
+
+def test_labels_to_be_ignored():
+    rows = {"tokens": [["Ann", "left"], ["Bob", "left"]], "labels": [[1, 0], [-100, 0]]}
+    names = {"HighOrderCRF": HighOrderCRF, "make_pipeline": make_pipeline}
+    names["SequenceFeatureExtractor"] = SequenceFeatureExtractor
+    model = run("Labels of which some are -100", rows=rows, **names)["model"]
+    assert model.predict(rows["tokens"][:1]) == [[1, 0]]
+    datasets = pytest.importorskip("datasets", reason="datasets is absent")
+    names = run("Labels of which some are -100", rows=datasets.Dataset.from_dict(rows), **names)
+    assert names["model"].predict(rows["tokens"]) == model.predict(rows["tokens"])
+
+
 def test_label_studio():
     spans = spans_from_tags(tokenize([TEXT]), [TAGS], probability=[[0.5, 0.25]])
-    names = run("Label Studio", spans=spans)
-    assert names["predictions"][0][1] == {
-        "value": {"start": 17, "end": 21, "labels": ["LOC"]},
-        "score": 0.25,
-    }
+    (task,) = run("Label Studio, spans with", texts=[TEXT], spans=spans)["predictions"]
+    results = task["predictions"][0]["result"]
+    assert [result["score"] for result in results] == [0.5, 0.25]
+    assert results[1]["value"] == {"start": 17, "end": 21, "labels": ["LOC"]}
+    relation = {"type": "relation", "from_id": "a", "to_id": "b"}
+    export = [{"id": 1, "data": task["data"], "annotations": [{"result": [*results, relation]}]}]
+    names = run("Label Studio, its export", source=json.dumps(export))
+    assert (names["texts"], names["spans"]) == ([TEXT], [SPANS])

@@ -4,7 +4,10 @@
 tokens, :func:`spans_from_tags` turns predicted labels into spans. Positions count the characters of a Python string,
 which are code points, as in spaCy; JavaScript and Java count UTF-16 units, of which an emoji has two.
 
-Other libraries read and write the formats of annotations; the alignment joins them to the estimators.
+Other libraries read and write the formats of annotations; the alignment joins them to the estimators. This package has
+:func:`~sklearn_hocrf.datasets.load_conll` and :func:`~sklearn_hocrf.datasets.dump_conll` for columns, and
+:func:`~sklearn_hocrf.datasets.load_doccano` and :func:`~sklearn_hocrf.datasets.dump_doccano`. The standoff files of
+BRAT are left to others: their spans may have gaps, which no sequence of labels has.
 
 CoNLL-U, by the package conllu; ``source`` is the content of a file::
 
@@ -23,6 +26,19 @@ Entities of spaCy from predicted tags of these tokens::
     for doc, spans in zip(docs, spans_from_tags(X, y_pred)):
         doc.ents = [doc.char_span(*span) for span in spans]
 
+Files of spaCy, which hold such documents; ``nlp`` is a pipeline, and ``path`` a file of its ``convert``::
+
+    from spacy.tokens import DocBin
+    docs = list(DocBin().from_disk(path).get_docs(nlp.vocab))
+
+Spans of spaCy with their probabilities; ``spans`` are (start, stop, label, probability), and they may overlap::
+
+    from spacy.tokens import SpanGroup
+    for doc, of_text in zip(docs, spans):
+        found = [doc.char_span(start, stop, label) for start, stop, label, _ in of_text]
+        scores = [probability for *_, probability in of_text]
+        doc.spans["sc"] = SpanGroup(doc, name="sc", spans=found, attrs={"scores": scores})
+
 displaCy, spans in coloured text::
 
     from spacy import displacy
@@ -38,16 +54,34 @@ Hugging Face; ``data`` is a dataset with the columns "tokens" and "ner_tags"::
     X = list(data["tokens"])
     y = [[names[tag] for tag in tags] for tags in data["ner_tags"]]
 
+Labels of which some are -100, as Hugging Face's trainers ignore them; ``rows`` has the columns "tokens", "labels"::
+
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(missing_label=-100))
+    model.fit(list(rows["tokens"]), list(rows["labels"]))
+
 nervaluate, scores of partial matches::
 
     from nervaluate import Evaluator
     result = Evaluator(y_true, y_pred, tags=labels, loader="list").evaluate()
 
-Label Studio; spans with probabilities as the results of its predictions::
+Label Studio, its export; ``source`` is the content of a JSON file, in the format that is not "min"::
 
-    predictions = [
-        [{"value": {"start": s, "end": e, "labels": [label]}, "score": p} for s, e, label, p in of_text]
+    import json
+    tasks = json.loads(source)
+    texts = [task["data"]["text"] for task in tasks]
+    results = [task["annotations"][0]["result"] for task in tasks]
+    values = [[result["value"] for result in of_text if result["type"] == "labels"] for of_text in results]
+    spans = [[(value["start"], value["end"], value["labels"][0]) for value in of_text] for of_text in values]
+
+Label Studio, spans with probabilities as predictions to import; the names are those of the project's configuration::
+
+    names = {"from_name": "label", "to_name": "text", "type": "labels"}
+    results = [
+        [{**names, "value": {"start": s, "end": e, "labels": [label]}, "score": p} for s, e, label, p in of_text]
         for of_text in spans
+    ]
+    predictions = [
+        {"data": {"text": text}, "predictions": [{"result": result}]} for text, result in zip(texts, results)
     ]
 
 Examples
