@@ -150,7 +150,7 @@ class Model(metaclass=ABCMeta):
         first, stop = batch.offsets[sequence : sequence + 2]
         plan = self.plan(batch[[sequence]], mask and mask.part(np.arange(first, stop)))
         position = token - int(first)
-        moves = Moves(np.arange(plan.n_tokens), self._label_moves(plan, position, label))
+        moves = Moves(freeze(np.arange(plan.n_tokens), np.int64), self._label_moves(plan, position, label))
         options = {"direction": self.at_rest(), "moves": moves}
         sums = self._run_all(plan, None, lambda: ExpectedCounts(self), np.zeros(1), np.ones(1), **options)
         return self.counts(plan, sums) / SMALL_STEP
