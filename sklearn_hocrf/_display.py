@@ -6,12 +6,26 @@ colour of plain text to the notebook, and on coloured ground it writes in black.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
-__all__ = ["COLORS", "EDGES", "NEGATIVE", "POSITIVE", "Table", "chip", "color_map", "escaped", "token_text", "visible"]
+from ._data.batch import SequenceBatch, TokenColumn
+from ._data.texts import escaped, visible
+
+__all__ = [
+    "COLORS",
+    "EDGES",
+    "NEGATIVE",
+    "POSITIVE",
+    "Table",
+    "bar",
+    "chip",
+    "color_map",
+    "html_table",
+    "number",
+    "texts_of",
+]
 
 # Paul Tol's "light" scheme (https://personal.sron.nl/~pault): grounds for black text that are told apart with any
 # kind of colour vision
@@ -22,35 +36,6 @@ EDGES = {  # line style, and colours that are seen on black and on white: a chip
     "wrong": ("dashed", "#D55E00"),
     "missed": ("dotted", "#808080"),
 }
-_JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoji depend on them
-
-
-def visible(text: Any) -> str:
-    r"""Return a text in which nothing is hidden: control characters, such as those that turn text round, as escapes.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf._display import visible
-    >>> print(visible("a\n\u202eb"))
-    a\n\u202eb
-    """
-    text = str(text)
-    if text.isprintable():
-        return text
-    kept = (c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode("ascii") for c in text)
-    return "".join(kept)
-
-
-def escaped(text: Any) -> str:
-    """Return a text for HTML.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf._display import escaped
-    >>> escaped("<script>")
-    '&lt;script&gt;'
-    """
-    return html.escape(visible(text))
 
 
 def color_map(labels: Iterable) -> dict:
@@ -69,6 +54,29 @@ def chip(text: str, caption: str, color: str, edge: str = "") -> str:
         f'<span style="{style}"><span style="unicode-bidi:plaintext">{escaped(text)}</span> '
         f'<bdi style="font-size:.75em;font-weight:600;white-space:nowrap">{escaped(caption)}</bdi></span>'
     )
+
+
+def bar(value: float, largest: float, *, signed: bool = False) -> str:
+    """Return a bar as HTML: of numbers from 0 to ``largest``, or to both sides of the middle."""
+    share = 100 * min(abs(value) / largest, 1.0) if largest > 0 else 0.0
+    first, last = 0.0, share
+    if signed:
+        first, last = (50, 50 + share / 2) if value >= 0 else (50 - share / 2, 50)
+    color = POSITIVE if value >= 0 else NEGATIVE
+    steps = f"transparent {first:.1f}%,{color} {first:.1f}%,{color} {last:.1f}%,transparent {last:.1f}%"
+    width = "min-width:3em" if signed else "width:3em;margin:auto"
+    return f'<div style="height:.7em;{width};background:linear-gradient(to right,{steps})"></div>'
+
+
+def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: Iterable[str]) -> str:
+    """Return a table as HTML; the cells are HTML, their alignments "start", "right" or "center"."""
+    styles = [f"padding:.15em .6em;text-align:{alignment};vertical-align:top" for alignment in alignments]
+    header = "".join(f'<th style="{style}">{cell}</th>' for style, cell in zip(styles, head, strict=True))
+    body = ""
+    for row in rows:
+        cells = (f'<td dir="auto" style="{style}">{cell}</td>' for style, cell in zip(styles, row, strict=True))
+        body += f"<tr>{''.join(cells)}</tr>"
+    return f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>'
 
 
 class Table(list):
@@ -133,19 +141,9 @@ class Table(list):
         return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
-        is_number = self._numeric()
-        style = "padding:.15em .6em;text-align:{};vertical-align:top"
-        styles = [style.format("right" if right else "start") for right in is_number]
-        head = "".join(f'<th style="{s}">{escaped(c)}</th>' for s, c in zip(styles, self.columns, strict=True))
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f'<td dir="auto" style="{s}">{escaped(_cell(value))}</td>' for s, value in zip(styles, row, strict=True)
-            )
-            + "</tr>"
-            for row in self
-        )
-        return f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        rows = ([escaped(_cell(value)) for value in row] for row in self)
+        alignments = ["right" if is_number else "start" for is_number in self._numeric()]
+        return html_table(map(escaped, self.columns), rows, alignments)
 
     def _numeric(self) -> list[bool]:
         """Tell which columns have numbers only."""
@@ -153,15 +151,20 @@ class Table(list):
         return [bool(column) and all(isinstance(value, Real) for value in column) for column in columns]
 
 
+def number(value: float) -> str:
+    """Return a number with three decimals, none of them for what rounds to 0 but is not."""
+    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.3f}"
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, Real) and not isinstance(value, int):
-        return f"{float(value):.3f}"
+        return number(float(value))
     if isinstance(value, tuple):
         return " ".join(map(visible, value))
     return "" if value is None else visible(value)
 
 
-def token_text(token: Any, position: int, field: Any = None) -> str:
+def _token_text(token: Any, position: int, field: Any = None) -> str:
     """Return what a token is shown as.
 
     Parameters
@@ -185,3 +188,21 @@ def token_text(token: Any, position: int, field: Any = None) -> str:
             return str(token[field])
         return next((value for value in token if isinstance(value, str)), str(position))
     return str(position)
+
+
+def texts_of(X: Any, field: Any = None) -> list[list[str]]:
+    """Return the texts of the tokens of each sequence; ``field`` as in ``SegmentsDisplay.from_estimator``."""
+    if isinstance(X, SequenceBatch):
+        return _texts_of_batch(X, field)
+    return [[_token_text(token, t, field) for t, token in enumerate(sequence)] for sequence in X]
+
+
+def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
+    texts = [str(t) for length in batch.lengths.tolist() for t in range(length)]
+    texts_columns = [name for name, column in batch.columns.items() if isinstance(column, TokenColumn)]
+    if field is not None or texts_columns:
+        column = batch.columns[texts_columns[0] if field is None else field]
+        values = column.values[column.codes] if isinstance(column, TokenColumn) else column
+        texts = [str(value) for value in values]
+    cuts = batch.offsets.tolist()
+    return [texts[first:stop] for first, stop in zip(cuts[:-1], cuts[1:], strict=True)]

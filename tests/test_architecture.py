@@ -36,12 +36,12 @@ MAY_IMPORT = {
     "_persistence": {"_version"},
     "_settings": set(),
     "_docstrings": set(),
-    "_display": set(),
+    "_display": {"_kernels", "_data"},
     "_penalties": {"_settings"},
     "_solvers": {"_kernels", "_settings"},  # convex combinations of vectors, which are no more of a CRF than BLAS
     "_validation": CORE,
     "feature_extraction": CORE | {"_validation", "_persistence"},  # some extractors learn from y, too
-    "metrics": CORE | {"_validation", "_docstrings"},
+    "metrics": CORE | {"_validation", "_docstrings", "_display"},
     "datasets": CORE | {"_validation"},
     "text": {"_kernels", "_data", "metrics"},
     "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings", "_display", "metrics"},

@@ -8,7 +8,13 @@ import pytest
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.inspection import SegmentsDisplay
+from sklearn_hocrf.inspection import (
+    ExplanationDisplay,
+    MarginalsDisplay,
+    PatternWeightsDisplay,
+    SegmentsDisplay,
+    explain,
+)
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.text import tokenize
@@ -209,3 +215,140 @@ def test_plot(pyplot):
     figure, ax = pyplot.subplots(figsize=(4, 3))
     assert display.plot(ax).figure_ is figure
     SegmentsDisplay.from_predictions([], []).plot()
+
+
+# --- marginals --------------------------------------------------------------------------------------------------------
+
+
+def drawn(display):
+    """Draw a display and return all its texts."""
+    display.plot().figure_.canvas.draw()
+    return [text.get_text() for text in display.figure_.findobj(lambda artist: hasattr(artist, "get_text"))]
+
+
+def test_marginals_of_tokens(tagger, pyplot):
+    display = MarginalsDisplay.from_estimator(tagger, X, 1)
+    np.testing.assert_array_equal(display.probabilities, tagger.predict_marginals(X[1:2])[0])
+    assert display.tokens == X[1]
+    text = safe(display).text
+    assert all(f"{p:.2f}" in text for p in display.probabilities.ravel() if p >= 0.02)
+    assert set(drawn(display)) >= {*X[1], "B-PER", "O"}
+    known = MarginalsDisplay.from_estimator(tagger, X, 1, known=[None, ["O", None, None], *[None] * 4])
+    assert known.probabilities[0].tolist() == [0, 0, 1]
+    assert repr(display) == "MarginalsDisplay(3 tokens, 3 classes)"
+
+
+def test_marginals_of_segments(tagger, pyplot):
+    display = MarginalsDisplay.from_estimator(tagger, X, 0, of="segments", threshold=0.01, encoding="bio")
+    assert display.segments == tagger.segment_marginals(X[:1], 0.01)[0].tolist()
+    rows = display._packed()
+    assert sorted(segment for row in rows for segment in row) == sorted(display.segments)
+    for row in rows:
+        assert all(before[1] <= after[0] for before, after in zip(row[:-1], row[1:], strict=True))
+    reader = safe(display)
+    spans = [int(attributes["colspan"]) for attributes in reader.attributes if "colspan" in attributes]
+    assert sorted(spans) == sorted(stop - start for start, stop, *_ in display.segments)
+    assert all(f"PER {p:.2f}" in drawn(display) for *_, p in display.segments)
+
+
+def test_odd_marginals(pyplot):
+    rows = np.full((len(ODD), 2), 0.5)
+    display = MarginalsDisplay.from_predictions(ODD, rows, ["<b>", "$_$"])
+    assert "<script>alert(1)</script>" in safe(display).text
+    assert "$x_$" in drawn(display)
+    segments = MarginalsDisplay.from_predictions(ODD, [(0, 3, "<i>", 0.5), (2, 3, "$_$", 0.1)])
+    assert "<i> 0.50" in safe(segments).text
+    assert "$_$ 0.10" in drawn(segments)
+    safe(MarginalsDisplay.from_predictions([], np.empty((0, 2)), ["a", "b"]).plot())
+    long = MarginalsDisplay.from_predictions(np.zeros((500, 1)), np.ones((500, 1)), ["a"])
+    assert safe(long).text.endswith("... and 300 more tokens")
+    assert "token" in drawn(long)
+    long.max_tokens = 1000
+    assert "499" in safe(long).text
+
+
+@pytest.mark.parametrize(
+    ("marginals", "classes", "message"),
+    [
+        (np.ones((2, 2)), ["a"], "shape"),
+        (np.ones((1, 2)), ["a", "b"], "shape"),
+        ([(0, 3, "a", 1.0)], None, "beyond the 2 tokens"),
+        ([(0, 3, "a")], None, "start, stop, label, probability"),
+    ],
+)
+def test_wrong_marginals(marginals, classes, message):
+    with pytest.raises(ValueError, match=message):
+        MarginalsDisplay.from_predictions(["a", "b"], marginals, classes)
+
+
+def test_marginals_of_models_without_probabilities():
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(objective="hinge")).fit(X, Y)
+    with pytest.raises(AttributeError, match="predict_marginals"):
+        MarginalsDisplay.from_estimator(model, X)
+    with pytest.raises(ValueError, match="of must be"):
+        MarginalsDisplay.from_estimator(model, X, of="words")
+
+
+# --- weights of patterns, explanations --------------------------------------------------------------------------------
+
+
+def test_pattern_weights(tagger, pyplot):
+    crf = tagger[-1]
+    display = PatternWeightsDisplay.from_estimator(tagger)
+    matrix, labels = display.matrix(), crf.classes_.tolist()
+    for pattern, weight in zip(crf.patterns_, crf.pattern_coef_.tolist(), strict=True):
+        if len(pattern) == 2:
+            assert matrix[tuple(map(labels.index, pattern))] == weight
+    assert np.isfinite(matrix).sum() == len(display.patterns)
+    assert safe(display).text.count(f"{display.weights[0]:.3f}") >= 1
+    assert set(drawn(display)) >= set(labels)
+    bars = PatternWeightsDisplay.from_estimator(tagger, order=None, top=2)
+    assert bars.patterns == display.patterns[:2]
+    assert " ".join(bars.patterns[0]) in drawn(bars)
+    assert " ".join(bars.patterns[0]) in safe(bars).text
+    with pytest.raises(ValueError, match="not all pairs"):
+        bars.matrix()
+    with pytest.raises(ValueError, match="order=2"):
+        PatternWeightsDisplay.from_estimator(tagger, order=2)
+
+
+@pytest.mark.parametrize("top", [2, 15])
+def test_explanation(tagger, pyplot, top):
+    display = ExplanationDisplay.from_estimator(tagger, X, 0, 1, top=top)
+    explanation = explain(tagger, X, 0, 1)
+    reasons, count, rest = display._reasons()
+    assert sum(reason.contribution for reason in reasons) + rest == pytest.approx(explanation.log_odds_paths)
+    assert len(reasons) == top
+    text = safe(display).text
+    assert explanation.title in text
+    assert f"{explanation.log_odds_paths:.3f}" in text
+    assert f"{count} others" in text
+    assert f"{count} others" in repr(display)
+    assert {explanation.title, f"{count} others"} <= set(drawn(display))
+    figure, ax = pyplot.subplots()
+    assert display.plot(ax).figure_ is figure
+    safe(explanation)
+
+
+def test_odd_explanation(pyplot):
+    words, labels = [[token] for token in ODD], ["<i>", "$y_$"] * 6
+    crf = HighOrderCRF().fit([words], [labels])
+    display = ExplanationDisplay.from_estimator(crf, [words], 0, 0, top=30)
+    text = safe(display).text
+    assert "<script>alert(1)</script>: <i> rather than $y_$" in text
+    assert "<i> $y_$" in text
+    assert any("<script>" in text for text in drawn(display))
+    segments = HighOrderSemiCRF(max_segment_length=3).fit([words], [labels])
+    safe(ExplanationDisplay.from_estimator(segments, [words], 0, 0)).text.index("<i> of [")
+
+
+def test_batch_in_a_notebook():
+    batch = SequenceFeatureExtractor([("w", 0)]).fit_transform([["<b>", "b"], ["c"]])
+    reader = safe(batch)
+    assert "2 sequences, 3 tokens, 3 features" in reader.text
+    assert "w[0]=<b>" in reader.text
+    odd = SequenceFeatureExtractor([("w", 0)]).fit_transform([ODD])
+    assert "\u202e" not in safe(odd).text
+    safe(odd[:0])
+    crf = HighOrderCRF().fit([[[0.5, 0.0], [0.0, 2.0]]], [["a", "b"]])
+    assert repr(crf.automaton_) == "PatternAutomaton(2 labels, 3 patterns, 3 states, 3 arcs)"

@@ -1,6 +1,7 @@
 """What models have learned, and why they predict: against sums over all labellings, in plain Python."""
 
 import math
+import re
 from collections import Counter
 
 import numpy as np
@@ -8,8 +9,11 @@ import pytest
 from test_known import Enumeration, random_chain, random_segments, random_words, tags_of, with_random_weights
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.inspection import explain
+from sklearn_hocrf.inspection import explain, template_importance, weights
+from sklearn_hocrf.inspection._names import template_of
+from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.training import Constraints
 
@@ -216,3 +220,142 @@ def test_where_there_is_no_choice():
     for position in (None, 0):
         with pytest.raises(ValueError, match="nothing to explain"):
             explain(crf, [[["a"], ["b"]]], 0, position)
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+def all_weights(crf):
+    """Return all weights, as coefficients have them."""
+    coef, names = crf.coef_.tocoo(), crf.feature_names_in_.tolist()
+    pairs = zip(coef.row.tolist(), coef.col.tolist(), coef.data.tolist(), strict=True)
+    found = {(crf.patterns_[z], names[f]): w for z, f, w in pairs if w}
+    own = zip(crf.patterns_, crf.pattern_coef_.tolist(), strict=True)
+    return found | {(pattern, None): w for pattern, w in own if w}
+
+
+@pytest.mark.parametrize("kind", ["chain", "segments"])
+def test_weights_are_those_of_the_model(kind):
+    rng = np.random.default_rng(0)
+    crf = random_chain(rng, 3) if kind == "chain" else random_segments(rng, "runs", 2)
+    expected = all_weights(crf)
+    table = weights(crf, top=None)
+    assert {(row.pattern, row.feature): row.weight for row in table} == expected
+    assert [abs(row.weight) for row in table] == sorted(map(abs, expected.values()), reverse=True)
+    assert all(row.order == len(row.pattern) - 1 for row in table)
+    assert weights(crf) == table[:20]
+    for sign, of_sign in (("positive", lambda w: w > 0), ("negative", lambda w: w < 0)):
+        assert weights(crf, top=None, sign=sign) == [row for row in table if of_sign(row.weight)]
+    assert weights(crf, top=None, label="x") == [row for row in table if row.pattern[-1] == "x"]
+    assert weights(crf, top=None, order=[0, 2]) == [row for row in table if row.order in (0, 2)]
+    for feature, chosen in [("a", ["a"]), (re.compile("[ab]"), ["a", "b"]), (1, ["b"]), (False, [None])]:
+        assert weights(crf, top=None, feature=feature) == [row for row in table if row.feature in chosen]
+    assert weights(crf, top=None, feature=True) == [row for row in table if row.feature is not None]
+    combined = weights(crf, top=3, feature="a", order=0, label="y", sign="negative")
+    assert all(row[:3] == (("y",), 0, "a") and row.weight < 0 for row in combined)
+
+
+def test_names_of_a_pipeline():
+    X, y = [["the", "w=x", "man"], ["the", "man"]], [["A", "B", "A"], ["A", "B"]]
+    pipe = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X, y)
+    assert {row.template for row in weights(pipe, feature="w[0]", top=None)} == {"w[0]"}
+    assert "w[0]=w=x" in {row.feature for row in weights(pipe, top=None)}
+    with pytest.warns(UserWarning, match="temperature lies at a bound"):
+        calibrated = CalibratedSequenceLabeler(pipe, cv=2).fit(X * 2, [*y, *y])
+    scaled = {row[:3]: row.weight * calibrated.temperature_ for row in weights(calibrated, top=None)}
+    fitted = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X * 2, [*y, *y])
+    assert scaled == pytest.approx({row[:3]: row.weight for row in weights(fitted, top=None)})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"label": "w"}, ValueError, "label='w' is none of the labels"),
+        ({"feature": "w"}, ValueError, "feature='w' is none of the 4 features"),
+        ({"feature": 9}, ValueError, "feature=9"),
+        ({"feature": 0.5}, TypeError, "feature must be a name"),
+        ({"order": 3}, ValueError, "orders 0 to 2"),
+        ({"order": []}, ValueError, "orders 0 to 2"),
+        ({"top": 0}, ValueError, "top must be"),
+        ({"sign": "-"}, ValueError, "sign must be one of 'both'"),
+    ],
+)
+def test_wrong_choices_of_weights(options, error, message):
+    with pytest.raises(error, match=message):
+        weights(random_chain(np.random.default_rng(0)), **options)
+
+
+def test_templates_of_names():
+    X = [[{"w": "a=b", "n": 2.0, "in": {"x": "y"}, "all": ["p:q"]}, {"w": "10:30", "n": 1.0}]] * 2
+    crf = HighOrderCRF().fit(X, [["A", "B"], ["A", "B"]])
+    found = {row.feature: row.template for row in weights(crf, top=None, feature=True)}
+    assert found == {"w:a=b": "w", "w:10:30": "w", "n": "n", "in:x:y": "in:x", "all:p:q": "all:p"}
+    assert template_of("a\\=b[0]=c=d") == "a\\=b[0]"
+    assert template_of("=x") == "=x"
+
+
+# --- importance of templates ------------------------------------------------------------------------------------------
+
+
+def noisy_data(rng, n=30):
+    """Return sequences whose labels depend on the first field alone."""
+    X = [[(str(rng.integers(3)), str(rng.integers(3))) for _ in range(5)] for _ in range(n)]
+    return X, [[first for first, _ in sequence] for sequence in X]
+
+
+def test_importance():
+    X, y = noisy_data(np.random.default_rng(0))
+    pipe = make_pipeline(SequenceFeatureExtractor([(0, 0), (1, 0)], bias=True), HighOrderCRF()).fit(X, y)
+    result = template_importance(pipe, X, y, random_state=0, n_repeats=3)
+    assert result.groups[0] == "0[0]"
+    assert set(result.groups) == {"0[0]", "1[0]", "bias"}
+    assert result.importances_mean[0] == pytest.approx(2 / 3, abs=0.1)  # what is left is right by chance
+    np.testing.assert_allclose(result.importances_mean[1:], 0, atol=0.02)
+    assert result.importances[result.groups.index("bias")].tolist() == [0, 0, 0]  # all tokens have it
+    np.testing.assert_array_equal(result.importances_std, result.importances.std(axis=1))
+    again = template_importance(pipe, X, y, random_state=0, n_repeats=3)
+    np.testing.assert_array_equal(result.importances, again.importances)
+
+
+def test_importance_by_hand():
+    """Permuting all features of all tokens together permutes tokens."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6, 4, 2)), [[str(label) for label in row] for row in rng.choice(list("ab"), (6, 4))]
+    crf = HighOrderCRF().fit(X, y)
+    order = np.random.RandomState(0).permutation(24)
+    moved = np.empty((24, 2))
+    moved[order] = X.reshape(24, 2)
+    for scoring in (None, log_likelihood_scorer):
+        result = template_importance(crf, X, y, groups=lambda _: "all", n_repeats=1, random_state=0, scoring=scoring)
+        score = crf.score if scoring is None else lambda *data: log_likelihood_scorer(crf, *data)
+        assert result.importances[0, 0] == pytest.approx(score(X, y) - score(moved.reshape(6, 4, 2), y), abs=1e-12)
+    assert template_importance(crf, X, y).groups in ([0, 1], [1, 0])
+
+
+def test_importance_of_tokens_of_segments():
+    X, y = noisy_data(np.random.default_rng(1))
+    extractor = SegmentFeatureExtractor(bag=(), begin=True, end=True, length="log")
+    crf = HighOrderSemiCRF(max_segment_length=4)
+    pipe = make_pipeline(SequenceFeatureExtractor([(0, 0), (1, 0)]), extractor, crf).fit(X, y)
+    result = template_importance(pipe, X, y, random_state=0)
+    assert result.groups == ["0[0]", "1[0]"]
+    assert result.importances_mean[0] > 0.4
+
+
+def test_importance_of_rows_of_a_table():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.where(X[:, 0] > 0, "a", "b")
+    result = template_importance(HighOrderCRF().fit(X, y), X, y, random_state=0)
+    assert result.groups == [0, 1]
+    assert result.importances_mean[0] > 0.3
+
+
+def test_wrong_groups():
+    X, y = noisy_data(np.random.default_rng(0), 3)
+    pipe = make_pipeline(SequenceFeatureExtractor([(0, 0)]), HighOrderCRF()).fit(X, y)
+    with pytest.raises(ValueError, match="into any group"):
+        template_importance(pipe, X, y, groups=lambda _: None)
+    with pytest.raises(ValueError, match="groups must be"):
+        template_importance(pipe, X, y, groups="features")
+    with pytest.raises(ValueError, match="n_repeats"):
+        template_importance(pipe, X, y, n_repeats=0)

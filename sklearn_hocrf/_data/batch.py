@@ -17,8 +17,11 @@ import numpy as np
 from scipy import sparse
 
 from .arrays import freeze, freeze_indices, joined_ranges, offsets_of
+from .texts import escaped
 
 __all__ = ["SequenceBatch", "TokenColumn", "TokenFeatures"]
+
+_FEW_TOKENS, _FEW_FEATURES = 5, 8  # that notebooks show of a batch
 
 
 class TokenColumn(NamedTuple):
@@ -260,6 +263,20 @@ class SequenceBatch:
 
     def __repr__(self) -> str:
         return f"SequenceBatch({len(self)} sequences, {self.n_tokens} tokens, {self.n_features} features)"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the sizes, and the features of the first tokens."""
+        rows = []
+        for t in range(min(self.n_tokens, _FEW_TOKENS)):
+            numbers = self.indices[self.indptr[t] : self.indptr[t + 1]]
+            few = [str(n if self.attribute_names is None else self.attribute_names[n]) for n in numbers[:_FEW_FEATURES]]
+            text = ", ".join(few) + (f", ... {len(numbers) - len(few)} more" if len(numbers) > len(few) else "")
+            sequence = int(np.searchsorted(self.offsets, t, side="right")) - 1
+            place = f"{sequence}, {t - int(self.offsets[sequence])}"
+            rows.append(f'<tr><td>{place}</td><td style="text-align:start">{escaped(text)}</td></tr>')
+        head = '<thead><tr><th>sequence, token</th><th style="text-align:start">features</th></tr></thead>'
+        table = f"<table>{head}<tbody>{''.join(rows)}</tbody></table>" if rows else ""
+        return f"<div>{escaped(repr(self))}{table}</div>"
 
     def __reduce__(self):
         # through the constructor, so that arrays are read-only again on the other side

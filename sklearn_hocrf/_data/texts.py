@@ -1,10 +1,18 @@
-"""Texts as two arrays, for files: skops writes about 200 bytes of JSON for each str, and reads them in Python."""
+"""Texts as two arrays, for files; texts for readers, and for HTML.
+
+skops writes about 200 bytes of JSON for each str, and reads them in Python.
+"""
 
 from __future__ import annotations
 
+import html
+from typing import Any
+
 import numpy as np
 
-__all__ = ["pack_texts", "unpack_texts"]
+__all__ = ["escaped", "pack_texts", "unpack_texts", "visible"]
+
+_JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoji depend on them
 
 
 def pack_texts(texts) -> tuple | list:
@@ -39,3 +47,31 @@ def unpack_texts(packed) -> list:
     if (lengths < 0).any() or (stops[-1] if len(stops) else 0) != len(joined):
         raise ValueError(f"the lengths of packed texts do not add up to {len(joined)} characters")
     return [joined[start:stop] for start, stop in zip((stops - lengths).tolist(), stops.tolist(), strict=True)]
+
+
+def visible(text: Any) -> str:
+    r"""Return a text in which nothing is hidden: control characters, such as those that turn text round, as escapes.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.texts import visible
+    >>> print(visible("a\n\u202eb"))
+    a\n\u202eb
+    """
+    text = str(text)
+    if text.isprintable():
+        return text
+    kept = (c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(kept)
+
+
+def escaped(text: Any) -> str:
+    """Return a text for HTML.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.texts import escaped
+    >>> escaped("<script>")
+    '&lt;script&gt;'
+    """
+    return html.escape(visible(text))

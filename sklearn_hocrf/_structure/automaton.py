@@ -41,6 +41,10 @@ class PatternAutomaton(NamedTuple):
     outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs in source_arcs
     source_arcs: np.ndarray  # (A,) int32   arcs by source
 
+    def __repr__(self) -> str:
+        sizes = f"{self.n_labels} labels, {len(self.pattern_arc)} patterns, {self.n_states} states, {self.n_arcs} arcs"
+        return f"PatternAutomaton({sizes})"
+
     @property
     def n_states(self) -> int:
         return len(self.fail)

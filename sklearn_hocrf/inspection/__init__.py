@@ -8,16 +8,26 @@ Gaussian, whose precision is the Hessian of the training objective plus that of 
 
 from .._display import Table
 from ._explanation import Contribution, Explanation, SegmentContribution, explain
+from ._explanation_display import ExplanationDisplay, PatternWeightsDisplay
+from ._importance import template_importance
+from ._marginals_display import MarginalsDisplay
 from ._segments_display import SegmentsDisplay
 from ._standard_errors import log_odds_standard_errors, weight_standard_errors
+from ._weights import Weight, weights
 
 __all__ = [
     "Contribution",
     "Explanation",
+    "ExplanationDisplay",
+    "MarginalsDisplay",
+    "PatternWeightsDisplay",
     "SegmentContribution",
     "SegmentsDisplay",
     "Table",
+    "Weight",
     "explain",
     "log_odds_standard_errors",
+    "template_importance",
     "weight_standard_errors",
+    "weights",
 ]

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.segments import segment_features
-from .._display import Table
+from .._display import Table, texts_of
 from .._structure.pairs import values_at
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
 from .._validation import read_sequences
@@ -18,7 +18,6 @@ from .._validation._delegation import model_and_input
 from .._validation._sklearn import safe_indexing
 from ._names import feature_names
 from ._paths import Contest, Units, read_position
-from ._texts import texts_of
 
 __all__ = ["Contribution", "Explanation", "SegmentContribution", "explain"]
 
@@ -110,7 +109,7 @@ class Explanation:
     def title(self) -> str:
         """What is explained, in a line."""
         if self.position is None:
-            return f"the best labelling: log-odds {self.log_odds_paths:.2f}"
+            return f"the best labelling against another: log-odds {self.log_odds_paths:.2f}"
         return (
             f"{self.tokens[self.position]}: {_said(self.label)} rather than {_said(self.against)}: log-odds "
             f"{self.log_odds_paths:.2f}"
@@ -119,6 +118,11 @@ class Explanation:
     def __repr__(self) -> str:
         rest = len(self.table) - 20
         return f"{self.title}\n{self.table[:20]!r}" + (f"\n... {rest} more" if rest > 0 else "")
+
+    def _repr_html_(self) -> str:
+        from ._explanation_display import ExplanationDisplay  # which explains, too
+
+        return ExplanationDisplay(self)._repr_html_()
 
 
 def explain(
@@ -185,7 +189,7 @@ def explain(
            1  NOUN                1.000   0.105         0.105
     >>> explanation = explain(crf, X, 1, 1)
     >>> explanation.against, round(explanation.log_odds_marginal, 2)
-    ('ADJ', 0.97)
+    ('ADJ', 1.09)
 
     What speaks for the prediction and against the truth:
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from .._data.encodings import OUTSIDE, PREFIXES
-from .._display import EDGES, chip, color_map, escaped, visible
+from .._data.texts import escaped, visible
+from .._display import EDGES, chip, color_map, texts_of
 from .._validation._delegation import method_of_model, model_inside
-from ._texts import check_encoding, checked_segments, gaps_of, guessed_encoding, read_any_segments, texts_of
+from ._texts import check_encoding, checked_segments, gaps_of, guessed_encoding, read_any_segments
 from ._typesetting import CAPTION, COLUMNS, Box, Piece, Typesetter
 
 __all__ = ["SegmentsDisplay"]
@@ -38,6 +39,8 @@ class SegmentsDisplay:
         below their sequence.
     gaps : list of lists of str or None, default=None
         What is after each token; None stands for spaces.
+    names : list of str or None, default=None
+        What stands before the sequences in HTML; None stands for their numbers.
 
     Attributes
     ----------
@@ -71,8 +74,9 @@ class SegmentsDisplay:
         segments: list[list[tuple]],
         true_segments: list[list[tuple]] | None = None,
         gaps: list[list[str]] | None = None,
+        names: list[str] | None = None,
     ) -> None:
-        self.texts, self.gaps = texts, gaps
+        self.texts, self.gaps, self.names = texts, gaps, names
         self.segments = checked_segments(segments, texts, "segments")
         self.true_segments = None if true_segments is None else checked_segments(true_segments, texts, "true_segments")
         labels = {segment[2] for of_one in [*self.segments, *(self.true_segments or [])] for segment in of_one}
@@ -257,12 +261,13 @@ class SegmentsDisplay:
         return f'<div style="max-width:60em;line-height:2.1;overflow-wrap:anywhere">{sequences}{rest}</div>'
 
     def _sequence_html(self, n: int) -> str:
-        number = f'<bdi style="opacity:.6;font-size:.75em">{n}</bdi> ' if len(self.texts) > 1 else ""
+        name = n if self.names is None else self.names[n]
+        before = f'<bdi style="opacity:.6;font-size:.75em">{escaped(name)}</bdi> ' if len(self.texts) > 1 else ""
         body = "".join(self._piece_html(n, piece) + escaped(self._gap(n, piece)) for piece in self._pieces(n))
         if missed := self._missed(n):
             chips = " ".join(chip(self._text(n, m), m.caption, self.colors[m.label], m.edge) for m in missed)
             body += f'<div style="font-size:.85em"><bdi>not found:</bdi> {chips}</div>'
-        return f'<div dir="auto" style="margin:0 0 .5em">{number}{body}</div>'
+        return f'<div dir="auto" style="margin:0 0 .5em">{before}{body}</div>'
 
     def _piece_html(self, n: int, piece: Piece) -> str:
         text = self._text(n, piece)

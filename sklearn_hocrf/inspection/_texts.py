@@ -6,31 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .._data.batch import SequenceBatch, TokenColumn
+from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.encodings import ENCODINGS, OUTSIDE, PREFIXES, looks_like_segments, read_segment, split_tag
-from .._display import token_text
 from ..metrics import extract_segments
 
-__all__ = ["check_encoding", "checked_segments", "gaps_of", "guessed_encoding", "read_any_segments", "texts_of"]
-
-
-def texts_of(X: Any, field: Any = None) -> list[list[str]]:
-    """Return the texts of the tokens of each sequence; ``field`` as in :meth:`SegmentsDisplay.from_estimator`."""
-    if isinstance(X, SequenceBatch):
-        return _texts_of_batch(X, field)
-    return [[token_text(token, t, field) for t, token in enumerate(sequence)] for sequence in X]
-
-
-def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
-    texts = [str(t) for length in batch.lengths.tolist() for t in range(length)]
-    texts_columns = [name for name, column in batch.columns.items() if isinstance(column, TokenColumn)]
-    if field is not None or texts_columns:
-        column = batch.columns[texts_columns[0] if field is None else field]
-        values = column.values[column.codes] if isinstance(column, TokenColumn) else column
-        texts = [str(value) for value in values]
-    cuts = batch.offsets.tolist()
-    return [texts[first:stop] for first, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+__all__ = ["check_encoding", "checked_segments", "gaps_of", "guessed_encoding", "read_any_segments"]
 
 
 def gaps_of(sequence: Any, separator: str) -> list[str]:

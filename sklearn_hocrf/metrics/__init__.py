@@ -9,6 +9,9 @@ The probabilities of segments, as ``segment_marginals`` returns them, have :func
 :func:`expected_calibration_error` and :func:`segment_brier_score`; :func:`segment_outcomes` returns what scikit-learn's
 tools for probabilities take.
 
+:func:`segment_confusion` counts which segments are taken for which, and :func:`error_table` lists all errors with their
+texts.
+
 The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
 
 * ``token_accuracy_scorer``, ``token_f1_scorer`` (macro average), ``sequence_accuracy_scorer``;
@@ -48,6 +51,7 @@ from ._calibration import (
     segment_brier_score,
     segment_outcomes,
 )
+from ._errors import SegmentConfusion, SegmentError, error_table, segment_confusion
 from ._likelihood import LogLikelihoodScorer
 from ._randomization import RandomizationTest, randomization_test
 from ._reports import segment_classification_report, token_classification_report
@@ -72,16 +76,20 @@ __all__ = [
     "LogLikelihoodScorer",
     "PrecisionRecallF1",
     "RandomizationTest",
+    "SegmentConfusion",
+    "SegmentError",
     "SegmentOutcomes",
     "bio_f1_scorer",
     "bioes_f1_scorer",
     "calibration_table",
+    "error_table",
     "expected_calibration_error",
     "extract_segments",
     "log_likelihood_scorer",
     "randomization_test",
     "segment_brier_score",
     "segment_classification_report",
+    "segment_confusion",
     "segment_f1_score",
     "segment_f1_scorer",
     "segment_outcomes",

@@ -1,0 +1,175 @@
+"""The weights of a fitted model as a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.checks import short
+from .._display import Table
+from .._validation._delegation import model_inside
+from ._names import feature_names, template_of
+
+__all__ = ["Weight", "fitted_model", "weights"]
+
+SIGNS = ("both", "positive", "negative")
+
+
+class Weight(NamedTuple):
+    """One weight of a model.
+
+    Attributes
+    ----------
+    pattern : tuple of labels
+    order : int
+        That of the pattern, its number of labels minus 1.
+    feature : str, int or None
+        Name of the feature, or its number if it has none; None for the weight of the pattern itself.
+    template : str, int or None
+        What the feature was made from, as its name tells: ``"w[0]"`` for ``"w[0]=the"``.
+    weight : float
+    """
+
+    pattern: tuple
+    order: int
+    feature: Any
+    template: Any
+    weight: float
+
+
+def weights(
+    estimator: Any,
+    *,
+    label: Any = None,
+    feature: Any = None,
+    order: int | Iterable[int] | None = None,
+    top: int | None = 20,
+    sign: str = "both",
+) -> Table:
+    """Return weights of a fitted model, the largest first.
+
+    Weights say what a model has learned, not why it predicts what it does: see :func:`explain`. A weight is a log-odds
+    for features of value 1; features of other scales have other weights.
+
+    Parameters
+    ----------
+    estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
+        A fitted model; features have the names that the pipeline's other steps gave them.
+    label : label, default=None
+        Only weights of patterns that end with this label.
+    feature : str, compiled regular expression, int or bool, default=None
+        Only weights of the feature of this name; if there is none, of all whose names begin so; of those in whose
+        names the regular expression finds something; of the feature of this number. True: all weights of features.
+        False: all weights of patterns themselves. None: all.
+    order : int, iterable of int or None, default=None
+        Only weights of patterns of these orders: 0 for single labels, 1 for pairs of neighbours.
+    top : int or None, default=20
+        How many weights; None stands for all that are not 0.
+    sign : {"both", "positive", "negative"}, default="both"
+        "both" sorts by absolute values.
+
+    Returns
+    -------
+    weights : Table
+        Named tuples (pattern, order, feature, template, weight); a notebook shows a table, and ``pandas.DataFrame``
+        takes it.
+
+    Raises
+    ------
+    ValueError
+        If the model has no such label, feature or order, or if a setting has another value.
+
+    See Also
+    --------
+    weight_standard_errors : How certain weights are.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+    >>> from sklearn_hocrf.inspection import weights
+    >>> from sklearn_hocrf.pipeline import make_pipeline
+    >>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> pipe = make_pipeline(SequenceFeatureExtractor([("w", -1), ("w", 0)]), HighOrderCRF()).fit(X, y)
+    >>> weights(pipe, label="NOUN", top=3)
+    pattern   order  feature    template  weight
+    NOUN          0  w[0]=man   w[0]       0.726
+    ADJ NOUN      1                        0.472
+    NOUN          0  w[-1]=old  w[-1]      0.314
+    >>> weights(pipe, order=1, top=1)[0].pattern  # neighbouring labels
+    ('ADJ', 'NOUN')
+    """
+    if sign not in SIGNS:
+        raise ValueError(f"sign must be one of {', '.join(map(repr, SIGNS))}, got {sign!r:.80}")
+    if top is not None and (not isinstance(top, Integral) or isinstance(top, bool) or top < 1):
+        raise ValueError(f"top must be a positive integer or None, got {top!r:.80}")
+    fitted = fitted_model(estimator)
+    layout, names = fitted._layout, feature_names(fitted)
+    pattern = np.concatenate([layout.pair_pattern, layout.bias_pattern])
+    number = np.concatenate([layout.pair_feature, np.full(len(layout.bias_pattern), len(names))])
+    values = fitted._weights
+    chosen = values != 0 if sign == "both" else (values > 0 if sign == "positive" else values < 0)
+    chosen &= _of_label(fitted, label)[pattern] & _of_feature(names, feature)[number]
+    chosen &= _of_order(layout.order_of_weight, order)
+    chosen = np.flatnonzero(chosen)
+    chosen = chosen[np.argsort(-np.abs(values[chosen]), kind="stable")][:top]
+    vocabulary = fitted._features.vocabulary
+    keys = () if vocabulary is None else vocabulary.complete
+    names.append(None)
+    rows = []
+    for z, f, weight in zip(pattern[chosen].tolist(), number[chosen].tolist(), values[chosen].tolist(), strict=True):
+        labels, name = fitted.patterns_[z], names[f]
+        rows.append(Weight(labels, len(labels) - 1, name, template_of(name, keys, vocabulary is not None), weight))
+    return Table(Weight, rows)
+
+
+def fitted_model(estimator: Any) -> Any:
+    """Return the model at the end of a fitted estimator, in its current state, which a later fit does not change."""
+    check_is_fitted(estimator)
+    return model_inside(estimator)._as_fitted()
+
+
+def _of_label(fitted: Any, label: Any) -> np.ndarray:
+    """Tell which patterns end with a label."""
+    if label is None:
+        return np.ones(len(fitted.patterns_), bool)
+    chosen = np.array([pattern[-1] == label for pattern in fitted.patterns_], dtype=bool)
+    if not chosen.any():
+        raise ValueError(f"label={short(label)} is none of the labels, which are {short(fitted._labels.tolist())}")
+    return chosen
+
+
+def _of_feature(names: list, feature: Any) -> np.ndarray:
+    """Tell which features are chosen, and whether the weights of patterns themselves are, which come last."""
+    if feature is None or isinstance(feature, bool):
+        chosen = np.full(len(names) + 1, feature is not False)
+        chosen[-1] = feature is not True
+        return chosen
+    if isinstance(feature, re.Pattern):
+        found = [feature.search(str(name)) is not None for name in names]
+    elif isinstance(feature, Integral):
+        found = [number == feature for number in range(len(names))]
+    elif isinstance(feature, str):
+        found = [name == feature for name in names]
+        if not any(found):
+            found = [str(name).startswith(feature) for name in names]
+    else:
+        raise TypeError(f"feature must be a name, a regular expression, a number or a bool, got {short(feature)}")
+    if not any(found):
+        raise ValueError(f"feature={short(feature)} is none of the {len(names)} features, nor the beginning of a name")
+    return np.array([*found, False])
+
+
+def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
+    """Tell which weights belong to patterns of given orders."""
+    if order is None:
+        return np.ones(len(orders), bool)
+    wanted: Any = [order] if isinstance(order, Integral) else list(order)
+    if not wanted or not np.isin(wanted, orders).all():
+        raise ValueError(f"order={short(order)}, but the weights are of orders 0 to {orders.max(initial=0)}")
+    return np.isin(orders, wanted)
