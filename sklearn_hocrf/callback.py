@@ -46,9 +46,22 @@ its own iterations: returning True from an iteration ends its stage, from the en
 work is done. Solvers written by users take part if they have a ``callback``, which they call with a
 :class:`~sklearn_hocrf.training.Progress`.
 
-Clones have the callbacks of the original, so that they work in searches: set :class:`EarlyStopping` and
-:class:`Checkpoint` on the estimator itself, with X as the estimator gets it, and scikit-learn's progress bar on the
-outermost pipeline or search. Pickles of an estimator hold its callbacks; ``set_callbacks()`` removes them.
+Pipelines and searches have ``set_callbacks``, too, as have our transformers and
+:class:`~sklearn_hocrf.model_selection.PenaltySearchCV`: set a progress bar on the outermost of them. The callbacks of
+this module are set on the estimator itself. Clones have the callbacks of the original, so they work in searches.
+Held-out data have the form in which the estimator gets X:
+
+>>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+>>> from sklearn_hocrf.pipeline import make_pipeline
+>>> X = [["the", "old", "man"], ["the", "man"], ["old", "men"]]
+>>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["ADJ", "NOUN"]]
+>>> features = SequenceFeatureExtractor().fit(X[:2])
+>>> stopping = EarlyStopping(features.transform(X[2:]), y[2:])
+>>> pipe = make_pipeline(features, HighOrderCRF().set_callbacks(stopping)).fit(X[:2], y[:2])
+>>> pipe.predict([["the", "man"]])
+[['DET', 'NOUN']]
+
+Pickles of an estimator hold its callbacks; ``set_callbacks()`` removes them.
 """
 
 from __future__ import annotations

@@ -20,12 +20,20 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._estimator import callbacks
+from sklearn_hocrf._validation import _callbacks
 from sklearn_hocrf.callback import Checkpoint, EarlyStopping
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import (
+    AttributeVectorizer,
+    LogOddsSegments,
+    SegmentFeatureExtractor,
+    SequenceFeatureExtractor,
+    Tokenwise,
+)
 from sklearn_hocrf.metrics import bio_f1_scorer, log_likelihood_scorer, token_accuracy_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
@@ -631,6 +639,26 @@ def test_scoring_monitor_in_a_search_over_pipelines():
 
 
 @new
+def test_transformers_have_one_task():
+    segments, batch = [[(0, len(labels), "S")] for labels in Y], SequenceFeatureExtractor().fit_transform(WORDS)
+    numbers = [np.arange(2.0 * len(words)).reshape(-1, 2) for words in WORDS]
+    for transformer, data, y in (
+        (SequenceFeatureExtractor(), WORDS, None),
+        (AttributeVectorizer(), X, None),
+        (SegmentFeatureExtractor(begin=True, encoding="segments"), batch, segments),
+        (LogOddsSegments(encoding="segments"), batch, segments),
+        (Tokenwise(StandardScaler()), numbers, Y),
+    ):
+        for method in ("fit", "fit_transform"):
+            recorder = Recorder()
+            getattr(clone(transformer).set_callbacks(recorder), method)(data, y)
+            assert [context.task_name for context in recorder.ends] == ["fit"]
+            assert recorder.calls[0::2] == ["setup", "teardown"]
+            recorder.calls[1][-1].transform(data)
+
+
+@new
+@pytest.mark.filterwarnings("error")
 def test_progress_bar(capsys):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
@@ -724,7 +752,7 @@ def test_old_versions_have_no_callbacks(estimator):
 def test_the_message_for_old_versions(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
     monkeypatch.setattr(sklearn, "__version__", "1.8.0")
-    spec = importlib.util.spec_from_file_location("sklearn_hocrf._estimator.old_callbacks", callbacks.__file__)
+    spec = importlib.util.spec_from_file_location("sklearn_hocrf._validation.old_callbacks", _callbacks.__file__)
     old = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(old)
     assert old.CallbacksMixin.__mro__[1:] == (object,)

@@ -8,23 +8,18 @@ and ends then.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
-import sklearn
 
 from .._settings import is_integer
 from .._solvers import STOPPED, Progress, SolverReport
+from .._validation._callbacks import CallbacksMixin, without_tasks
 from .fitted import Fitted
 from .fitting import Watch, with_callback
-
-try:
-    from sklearn.callback import CallbackSupportMixin
-except ImportError:  # scikit-learn < 1.9
-    CallbackSupportMixin = None
 
 __all__ = [
     "FIT",
@@ -45,45 +40,6 @@ STARTING = "training of the weights to start from"
 SEARCH = "round of the search for label patterns"
 STEP = "step"  # of a search for parameters
 REFIT = "refit with best parameters"
-
-_OF_TASKS = ("_callback_fit_ctx", "_parent_callback_ctx", "_skl_callbacks_to_teardown")  # scikit-learn sets them in fit
-
-
-class CallbacksMixin(CallbackSupportMixin or object):
-    """``set_callbacks`` of the estimators."""
-
-    def set_callbacks(self, *callbacks: Any) -> Any:
-        """Set the callbacks of :meth:`fit`; without any, remove them.
-
-        Needs scikit-learn 1.9 or later. :mod:`sklearn_hocrf.callback` says what there is.
-
-        Parameters
-        ----------
-        *callbacks : objects with the methods of :class:`sklearn.callback.FitCallback`
-            They are called at the end of each iteration of the solver. If one returns True, training stops. They
-            change no result as long as none does.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ImportError
-            If scikit-learn is older than 1.9.
-        TypeError
-            For what is no callback.
-        """
-        if CallbackSupportMixin is None:
-            raise ImportError(
-                f"set_callbacks needs scikit-learn >= 1.9, but this is scikit-learn {sklearn.__version__}"
-            )
-        return super().set_callbacks(*callbacks)
-
-
-def without_tasks(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of an estimator without what scikit-learn sets for the time of a fit."""
-    return {name: value for name, value in state.items() if name not in _OF_TASKS}
 
 
 class _Tasks:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,9 +17,9 @@ from .._data.batch import SequenceBatch, TokenColumn
 from .._data.checks import short
 from .._data.labels import position_name
 from .._data.segments import BAG, TokenBlock
-from .._persistence import VersionMixin
 from .._validation._messages import refuse_infinite_values
 from .._validation._sklearn import Interval, StrOptions, fit_context
+from ._base import SequenceTransformer, fit_task
 from ._columns import TokenTable, apply_function, check_complete, complete_fields, is_text, read_tokens
 from ._hashing import HashedNames, hash_names
 from ._names import ConstantNames, FeatureNames, InputFeatures
@@ -31,7 +31,7 @@ __all__ = ["SequenceFeatureExtractor"]
 DEFAULT_TOKEN_FEATURES = ("lower", "prefix2", "prefix3", "suffix2", "suffix3", "shape")
 
 
-class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
@@ -261,6 +261,7 @@ class SequenceFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, au
         return tags
 
     @fit_context(prefer_skip_nested_validation=True)
+    @fit_task
     def _learn(self, X):
         """Set the fitted attributes; return the columns of the tokens and their attributes."""
         if isinstance(self.n_features, bool):

@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,9 +13,9 @@ from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.encodings import ENCODINGS
 from .._data.segments import RowBlock
-from .._persistence import VersionMixin
 from .._validation import read_segment_targets
 from .._validation._sklearn import Interval, StrOptions, fit_context
+from ._base import SequenceTransformer, fit_task
 from ._input_space import InputSpace, kept_blocks, text_field
 from ._log_odds_rows import KINDS, LogOddsRows, StringCounts
 from ._names import names_of_blocks
@@ -25,7 +24,7 @@ from ._tries import TokenCodes
 __all__ = ["LogOddsSegments"]
 
 
-class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class LogOddsSegments(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Measure how often the text of a candidate segment was a segment in training, as log-odds.
 
     For a string of tokens let w be the number of training segments with this text, and n the number of its other
@@ -214,6 +213,7 @@ class LogOddsSegments(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         return tags
 
     @fit_context(prefer_skip_nested_validation=True)
+    @fit_task
     def _learn(self, X, y):
         """Set the fitted attributes; return X as a batch, the codes of its tokens, and its segments by first token."""
         kinds = _check_kinds(self.kind)

@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,9 +14,9 @@ from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.encodings import ENCODINGS
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, Segments, TokenBlock
-from .._persistence import VersionMixin
 from .._validation import read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
+from ._base import SequenceTransformer, fit_task
 from ._identity import IdentityRows
 from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, kept_blocks, text_field, token_form
 from ._names import names_of_blocks
@@ -30,7 +29,7 @@ __all__ = ["SegmentFeatureExtractor"]
 LENGTH_KINDS = ("indicator", "capped", "log")
 
 
-class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SegmentFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Make features of segments from token features, lengths, texts and functions.
 
     The features of a segment [start, stop) are its length, its text, the values of your own functions, and token
@@ -266,6 +265,7 @@ class SegmentFeatureExtractor(VersionMixin, TransformerMixin, BaseEstimator, aut
         return tags
 
     @fit_context(prefer_skip_nested_validation=True)
+    @fit_task
     def _learn(self, X, y) -> SequenceBatch:
         """Set the fitted attributes; return X as a batch."""
         kinds = _check_lengths(self.length)

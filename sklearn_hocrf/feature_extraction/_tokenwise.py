@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,9 +17,9 @@ from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
 from .._data.labels import position_name
-from .._persistence import VersionMixin
 from .._validation._messages import refuse_broken, refuse_masked
 from .._validation._sklearn import HasMethods, fit_context
+from ._base import SequenceTransformer, fit_task
 from ._names import FeatureNames
 
 __all__ = ["Tokenwise"]
@@ -27,7 +27,7 @@ __all__ = ["Tokenwise"]
 DENSE_SHARE = 0.5  # a batch that stores at least this share of its entries takes no more memory as a dense array
 
 
-class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Apply a scikit-learn transformer to the tokens of numeric sequences, stacked to one table.
 
     Parameters
@@ -162,6 +162,7 @@ class Tokenwise(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_
         return tags
 
     @fit_context(prefer_skip_nested_validation=False)
+    @fit_task
     def _fit(self, X, y, method):
         """Fit a clone by the given method; return the offsets of the sequences and what the method returned."""
         table, offsets = _stack(X)

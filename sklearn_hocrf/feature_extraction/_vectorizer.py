@@ -8,14 +8,12 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.labels import position_name
-from .._persistence import VersionMixin
 from .._validation._attributes import (
     Vocabulary,
     looks_like_rows,
@@ -25,6 +23,7 @@ from .._validation._attributes import (
 )
 from .._validation._inputs import input_form, without_series
 from .._validation._sklearn import Interval, fit_context
+from ._base import SequenceTransformer, fit_task
 from ._columns import check_complete, column_of, complete_fields, is_text
 from ._names import FeatureNames
 from ._templates import check_kind
@@ -32,7 +31,7 @@ from ._templates import check_kind
 __all__ = ["AttributeVectorizer"]
 
 
-class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class AttributeVectorizer(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of feature dicts or attribute-name lists into a batch that other transformers can extend.
 
     These are the forms of python-crfsuite, and the estimators read them directly. This transformer is for users who
@@ -189,6 +188,7 @@ class AttributeVectorizer(VersionMixin, TransformerMixin, BaseEstimator, auto_wr
         return tags
 
     @fit_context(prefer_skip_nested_validation=True)
+    @fit_task
     def _learn(self, X) -> SequenceBatch:
         """Set the fitted attributes; return the training batch."""
         X = _check_sequences(X)

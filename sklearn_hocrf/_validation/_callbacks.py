@@ -1,0 +1,72 @@
+"""Callbacks of scikit-learn, which has them from 1.9 on: what all estimators and transformers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import sklearn
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:  # scikit-learn < 1.9
+    CallbackSupportMixin = object
+
+__all__ = ["CallbacksMixin", "fit_task", "without_tasks"]
+
+_OF_TASKS = ("_callback_fit_ctx", "_parent_callback_ctx", "_skl_callbacks_to_teardown")  # scikit-learn sets them in fit
+
+
+class CallbacksMixin(CallbackSupportMixin):
+    """``set_callbacks`` of the estimators."""
+
+    def set_callbacks(self, *callbacks: Any) -> Any:
+        """Set the callbacks of :meth:`fit`; without any, remove them.
+
+        Needs scikit-learn 1.9 or later. :mod:`sklearn_hocrf.callback` says what there is.
+
+        Parameters
+        ----------
+        *callbacks : objects with the methods of :class:`sklearn.callback.FitCallback`
+            They are called when fit begins and ends, and after each iteration. If one returns True there, training
+            stops. They change no result as long as none does.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ImportError
+            If scikit-learn is older than 1.9.
+        TypeError
+            For what is no callback.
+        """
+        if CallbackSupportMixin is object:
+            raise ImportError(
+                f"set_callbacks needs scikit-learn >= 1.9, but this is scikit-learn {sklearn.__version__}"
+            )
+        return super().set_callbacks(*callbacks)
+
+
+def without_tasks(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of an estimator without what scikit-learn sets for the time of a fit."""
+    return {name: value for name, value in state.items() if name not in _OF_TASKS}
+
+
+def fit_task(fit: Callable) -> Callable:
+    """Decorate the method that fits a transformer: callbacks have one task for it, without subtasks."""
+
+    @wraps(fit)
+    def fit_with_task(self, X, *y):
+        if not getattr(self, "_skl_callbacks", None):
+            return fit(self, X, *y)
+        arguments = {"estimator": self, "X": X, "y": y[0] if y else None}
+        task = self._init_callback_context()
+        task.call_on_fit_task_begin(**arguments)
+        result = fit(self, X, *y)
+        task.call_on_fit_task_end(**arguments, reconstruction_attributes={})
+        return result
+
+    return fit_with_task
