@@ -201,7 +201,7 @@ class MarginalsDisplay:
         table = self.probabilities[first:stop]
         rows = []
         for label, column in zip(self.classes, table.T.tolist(), strict=True):
-            if max(column) >= _SEEN:
+            if max(column, default=0.0) >= _SEEN:
                 rows.append([escaped(label), *(f"{p:.2f}{bar(p, 1.0)}" if p >= _SEEN else "" for p in column)])
         head = ["", *map(escaped, self.tokens[first:stop])]
         return html_table(head, rows, ["start"] + ["center"] * (stop - first))
