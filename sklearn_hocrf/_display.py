@@ -25,6 +25,7 @@ __all__ = [
     "html_table",
     "number",
     "texts_of",
+    "tokens_of",
 ]
 
 # Paul Tol's "light" scheme (https://personal.sron.nl/~pault): grounds for black text that are told apart with any
@@ -195,6 +196,15 @@ def texts_of(X: Any, field: Any = None) -> list[list[str]]:
     if isinstance(X, SequenceBatch):
         return _texts_of_batch(X, field)
     return [[_token_text(token, t, field) for t, token in enumerate(sequence)] for sequence in X]
+
+
+def tokens_of(one: Any, name: int, field: Any = None) -> list[str]:
+    """Return the texts of the tokens of one sequence, given X with this sequence alone.
+
+    ``name`` is its number in X: that is the text of a row of a table, which has no other.
+    """
+    is_table = getattr(one, "ndim", 3) == 2  # whose rows are sequences of one token
+    return [str(name)] if is_table else texts_of(one, field)[0]
 
 
 def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:

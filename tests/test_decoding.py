@@ -32,7 +32,7 @@ def random_data(seed, labels, n=12, longest=4):
 
 
 def random_crf(seed, encoding="bio", **options):
-    X, y = random_data(seed, TAGS[encoding])
+    X, y = random_data(seed, TAGS.get(encoding, ["a", "b", "c"]))
     crf = HighOrderCRF(max_order=seed % 3, sigma_reg=3.0, tol=1e-2, **options).fit(X, y)
     return crf, X[:4]
 
@@ -48,7 +48,7 @@ def segments_of(labelling, encoding):
     return extract_segments([list(labelling)], encoding=encoding)[0]
 
 
-@pytest.mark.parametrize("encoding", TAGS)
+@pytest.mark.parametrize("encoding", [*TAGS, "runs"])
 @pytest.mark.parametrize("seed", range(6))
 def test_probabilities_of_segments(seed, encoding):
     crf, X = random_crf(seed, encoding)

@@ -15,6 +15,7 @@ from sklearn_hocrf.inspection import (
     SegmentsDisplay,
     explain,
 )
+from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.text import tokenize
@@ -249,6 +250,27 @@ def test_marginals_of_segments(tagger, pyplot):
     spans = [int(attributes["colspan"]) for attributes in reader.attributes if "colspan" in attributes]
     assert sorted(spans) == sorted(stop - start for start, stop, *_ in display.segments)
     assert all(f"PER {p:.2f}" in drawn(display) for *_, p in display.segments)
+
+
+def test_sequences_of_other_forms(tagger):
+    batch = tagger[:-1].transform(X)
+    assert MarginalsDisplay.from_estimator(tagger[-1], batch, 1).tokens == X[1]
+    assert explain(tagger[-1], batch, 1).tokens == X[1]
+    rows, labels = np.random.default_rng(0).normal(size=(6, 2)), list("ababab")
+    table, grid = HighOrderCRF().fit(rows, labels), HighOrderCRF().fit(rows.reshape(2, 3, 2), [labels[:3], labels[3:]])
+    display = MarginalsDisplay.from_estimator(table, rows, 4)
+    assert display.tokens == ["4"]
+    np.testing.assert_allclose(display.probabilities, table.predict_marginals(rows)[4:5])
+    assert explain(table, rows, 4, 0).tokens == ["4"]
+    assert MarginalsDisplay.from_estimator(grid, rows.reshape(2, 3, 2), 1).tokens == ["0", "1", "2"]
+
+
+def test_runs_have_probabilities():
+    X, y = [[["a"], ["b"], ["c"]], [["b"], ["b"]]], [["x", "x", "y"], ["y", "y"]]
+    crf = HighOrderCRF().fit(X, y)
+    display = SegmentsDisplay.from_estimator(crf, X)
+    assert [[segment[:3] for segment in of_one] for of_one in display.segments] == extract_segments(crf.predict(X))
+    assert all(0 < segment[3] < 1 for of_one in display.segments for segment in of_one)
 
 
 def test_odd_marginals(pyplot):

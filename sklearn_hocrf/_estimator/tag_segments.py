@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from .._data.arrays import offsets_of
-from .._data.encodings import PREFIXES, segment_lists, segments_of_tags
+from .._data.encodings import PREFIXES, segment_lists, segments_of_labels, segments_of_tags
 from .._settings import check, is_number
 from .._validation import read_sequences
 from .decoding import best_cover, best_writing
-from .tags import SegmentTags, read_segment_tags, segment_tables
+from .tags import SegmentTags, each_its_own, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold"]
 
@@ -41,8 +41,8 @@ class TagSegmentsMixin:
         X, known : as in :meth:`predict`
         threshold : float, default=1e-6
             Lowest probability of a segment.
-        encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}, default="bio"
-            How ``classes_`` encode segments.
+        encoding : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="bio"
+            How ``classes_`` encode segments; "runs" of equal labels, of any kind.
 
         Returns
         -------
@@ -90,8 +90,8 @@ class TagSegmentsMixin:
         Parameters
         ----------
         X, known : as in :meth:`predict`
-        encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}, default="bio"
-            How ``classes_`` encode segments.
+        encoding : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="bio"
+            How ``classes_`` encode segments; "runs" of equal labels, of any kind.
         with_probability : bool, default=False
             Whether the result has the probabilities of the segments, those of :meth:`segment_marginals`.
 
@@ -119,7 +119,10 @@ class TagSegmentsMixin:
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         codes = fitted._decode(batch, mask)
-        segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
+        if encoding == "runs":
+            segments = segments_of_labels(codes, batch.offsets)
+        else:
+            segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
         if not with_probability:
             return segment_lists(segments, batch.offsets, tags.names.tolist())
         probability = fitted._ask("segment_probabilities", batch, segments, tags.tags, mask=mask)
@@ -188,8 +191,10 @@ _RARE = 1e-9  # least probability of the segments among which those are found th
 
 
 def _tags_of(fitted, encoding) -> SegmentTags:
+    if encoding == "runs":
+        return each_its_own(fitted.classes_)
     if encoding not in PREFIXES:
-        raise ValueError(f"encoding must be one of {', '.join(map(repr, PREFIXES))}, got {encoding!r:.80}")
+        raise ValueError(f"encoding must be one of {', '.join(map(repr, (*PREFIXES, 'runs')))}, got {encoding!r:.80}")
     return read_segment_tags(fitted.classes_, encoding, "encoding")
 
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.checks import short
-from .._data.encodings import OUTSIDE, PREFIXES, O, TagTable, goes_on, split_tag, tag_roles
+from .._data.encodings import OUTSIDE, PREFIXES, I, O, TagTable, goes_on, split_tag, tag_roles
 from .._data.segments import Segments
 from .._kernels.tag_segments import Tags
 
-__all__ = ["SegmentTags", "read_segment_tags", "read_tags", "segment_tables"]
+__all__ = ["SegmentTags", "each_its_own", "read_segment_tags", "read_tags", "segment_tables"]
 
 
 def read_tags(labels: np.ndarray, encoding: str, what: str) -> tuple[TagTable, list[str]]:
@@ -67,6 +67,14 @@ def read_segment_tags(labels: np.ndarray, encoding: str, what: str) -> SegmentTa
     outside = np.flatnonzero(table.prefix == O)
     tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
     return SegmentTags(table, np.array(names), tags, roles, int(outside[0]) if len(outside) else -1)
+
+
+def each_its_own(labels: np.ndarray) -> SegmentTags:
+    """Return what labels say about segments that are runs of equal labels."""
+    codes = np.arange(len(labels), dtype=np.int32)
+    table = TagTable(np.full(len(labels), I, np.int8), codes)
+    roles = np.repeat(codes[:, None], 4, axis=1)
+    return SegmentTags(table, labels, Tags(np.eye(len(labels), dtype=bool), codes), roles, -1)
 
 
 def segment_tables(batch, segments: Segments, probability: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.segments import segment_features
-from .._display import Table, texts_of
+from .._display import Table, tokens_of
 from .._structure.pairs import values_at
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
 from .._validation import read_sequences
@@ -217,7 +217,7 @@ def explain(
         log_odds_paths=contest.score(contest.best) - contest.score(other),
         log_odds_marginal=_marginal(contest, other, position) if asks_marginal else None,
         table=_table(contest, other),
-        tokens=texts_of(one, field)[0],
+        tokens=tokens_of(one, number, field),
     )
 
 

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
 from .._data.texts import escaped, visible
-from .._display import bar, color_map, html_table, texts_of
+from .._display import bar, color_map, html_table, texts_of, tokens_of
 from .._validation._delegation import method_of_model, model_inside
 from .._validation._sklearn import safe_indexing
 from ._paths import read_position
@@ -119,11 +119,12 @@ class MarginalsDisplay:
         one = safe_indexing(X, [number])
         if known is not None:
             options["known"] = safe_indexing(known, [number])
+        tokens = tokens_of(one, number, field)
         if of == "segments":
             marginals = method_of_model(estimator, "segment_marginals")(one, threshold, **options)[0]
-            return cls.from_predictions(one[0], marginals, field=field)
+            return cls.from_predictions(tokens, marginals)
         marginals = method_of_model(estimator, "predict_marginals")(one, **options)[0]
-        return cls.from_predictions(one[0], marginals, model_inside(estimator).classes_.tolist(), field=field)
+        return cls.from_predictions(tokens, marginals, model_inside(estimator).classes_.tolist())
 
     @classmethod
     def from_predictions(cls, x: Any, marginals: Any, classes: Any = None, *, field: Any = None) -> Self:
@@ -151,7 +152,7 @@ class MarginalsDisplay:
             If there is not one row for each token and one column for each class, or a segment ends after the last
             token.
         """
-        [tokens] = texts_of([x], field) if not hasattr(x, "offsets") or hasattr(x, "text") else texts_of(x, field)
+        [tokens] = texts_of([x], field)
         if classes is None:
             rows = marginals.tolist() if isinstance(marginals, np.ndarray) else list(map(tuple, marginals))
             if any(len(row) != 4 for row in rows):

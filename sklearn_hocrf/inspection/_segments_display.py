@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
-from .._data.encodings import OUTSIDE, PREFIXES
+from .._data.encodings import OUTSIDE
 from .._data.texts import escaped, visible
 from .._display import EDGES, chip, color_map, texts_of
 from .._validation._delegation import method_of_model, model_inside
@@ -140,12 +140,9 @@ class SegmentsDisplay:
         if encoding == "auto":
             encoding = model._encoding if labels_segments else guessed_encoding(model.classes_.tolist())
         options = {} if known is None else {"known": known}
-        question = "predict"
-        if labels_segments or encoding in PREFIXES:
-            question = "predict_segments"
-            options |= {} if labels_segments else {"encoding": encoding}
-            options |= {"with_probability": True} if hasattr(model, "segment_marginals") else {}
-        predicted = method_of_model(estimator, question)(X, **options)
+        options |= {} if labels_segments else {"encoding": encoding}
+        options |= {"with_probability": True} if hasattr(model, "segment_marginals") else {}
+        predicted = method_of_model(estimator, "predict_segments")(X, **options)
         return cls.from_predictions(X, predicted, y_true, encoding=encoding, field=field, separator=separator)
 
     @classmethod
