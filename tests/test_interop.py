@@ -331,6 +331,15 @@ def test_an_estimator_that_is_pickled():
     assert same_answers(from_crfsuite(theirs), theirs.tagger_, X)
 
 
+def test_frequencies_of_crfsuite_are_sums_of_values(tmp_path):
+    X = [[{"negative": -1.0, "one": 1.0, "zero": 0.0}, {"half": 0.5, "negative": -2.0}]] * 2
+    found = []
+    for least in 0, 2:
+        train(tmp_path / "model", X, [["A", "B"]] * 2, **{"feature.minfreq": least})
+        found.append(from_crfsuite(tmp_path / "model").feature_names_in_.tolist())
+    assert found == [["half", "one"], ["one"]]
+
+
 def test_rows_of_the_table_on_answers():
     X = [[{"w": name, "n": 2.0} for name in "abcabd"[n % 3 :]] for n in range(8)]
     y = [[LABELS[(n + t) % 4] for t in range(len(tokens))] for n, tokens in enumerate(X)]
@@ -407,6 +416,19 @@ def test_damaged_files_give_a_model_or_a_value_error(tmp_path, content):
             messages.append(str(error))
     assert len(messages) > 10
     assert max(map(len, messages)) < 400 + len(str(path))
+
+
+def test_overlapping_names_do_not_fill_the_memory(tmp_path, content):
+    """The records of all attributes become as long as the file allows; each still has its number."""
+    damaged = bytearray(content) + bytes(10_000)
+    start, count = struct.unpack_from("<I", content, 36)[0], struct.unpack_from("<I", content, 24)[0]
+    places = start + struct.unpack_from("<I", content, start + 20)[0]
+    for number in range(count):
+        record = start + struct.unpack_from("<I", content, places + 4 * number)[0]
+        struct.pack_into("<I", damaged, record + 4, len(damaged) - record - 8)
+    (tmp_path / "model").write_bytes(damaged)
+    with pytest.raises(ValueError, match="names of attributes overlap"):
+        from_crfsuite(tmp_path / "model", encoding="latin-1")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ labels and probabilities, and answers more. Text models of CRF++ and Wapiti, and
 them again. :func:`~sklearn_hocrf.datasets.load_conll` reads training files of CRF++ and Wapiti, and feature dicts are
 those of CRFsuite.
 
-From sklearn-crfsuite and CRFsuite; these rows are tested, by training both::
+From sklearn-crfsuite and CRFsuite; these rows are tested, by training both, but for those of "ap", "pa" and "arow"::
 
     c2                                  sigma_reg = (2 c2)^-0.5; of c2 = 0: inf
     c1                                  l1_reg

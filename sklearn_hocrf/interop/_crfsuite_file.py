@@ -29,7 +29,7 @@ NAMES = np.dtype(
     [("magic", "S4"), ("size", "<u4"), ("flag", "<u4"), ("order", "<u4"), ("count", "<u4"), ("places", "<u4")]
 )
 RECORD = np.dtype([("number", "<u4"), ("size", "<u4")])
-OFFSET = np.dtype("<u4")
+OFFSET, BYTE = np.dtype("<u4"), np.dtype("u1")
 VERSION = 100
 OF_ATTRIBUTE, OF_LABEL = 0, 1  # kinds of features: (attribute, label) and (label, next label)
 
@@ -105,17 +105,28 @@ class _File(NamedTuple):
         if head["magic"] != b"CQDB" or head["count"] < count:
             self.refuse(f"there are no {count} names of {what}")
         places = self.read(OFFSET, start + int(head["places"]), count, what)
-        return [self._name(start + place, number, what, encoding) for number, place in enumerate(places.tolist())]
+        found, n_bytes = [], 0
+        for number, place in enumerate(places.tolist()):
+            raw = self._record(start + place, number, what)
+            n_bytes += len(raw)
+            if n_bytes > len(self.content):  # so that a small file does not fill the memory
+                self.refuse(f"names of {what} overlap")
+            found.append(self._decode(raw, number, what, encoding))
+        return found
 
-    def _name(self, start: int, number: int, what: str, encoding: str) -> str:
+    def _record(self, start: int, number: int, what: str) -> bytes:
+        """Return the name of a number."""
         record = self.read(RECORD, start, 1, what)[0]
-        raw = self.read(np.dtype("u1"), start + RECORD.itemsize, int(record["size"]), what).tobytes()
+        raw = self.read(BYTE, start + RECORD.itemsize, int(record["size"]), what).tobytes()
         if record["number"] != number or raw[-1:] != b"\0":
             self.refuse(f"number {number} of the {what} has no name")
+        return raw[:-1]
+
+    def _decode(self, raw: bytes, number: int, what: str, encoding: str) -> str:
         try:
-            return raw[:-1].decode(encoding)
+            return raw.decode(encoding)
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{self.path}: number {number} of the {what}, {short(raw[:-1])}, is no text in {encoding} "
+                f"{self.path}: number {number} of the {what}, {short(raw)}, is no text in {encoding} "
                 f"({error.reason}): what is its encoding?"
             ) from None
