@@ -242,6 +242,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     See Also
     --------
     HighOrderSemiCRF : Labels segments of several tokens, with features of whole segments.
+    sklearn_hocrf.callback : Progress, early stopping and checkpoints of long fits.
 
     Notes
     -----

@@ -270,6 +270,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     HighOrderCRF : Labels tokens.
     sklearn_hocrf.feature_extraction.SegmentFeatureExtractor : Features of segments.
     sklearn_hocrf.metrics : Scores of segments.
+    sklearn_hocrf.callback : Progress, early stopping and checkpoints of long fits.
 
     Notes
     -----
