@@ -1,4 +1,4 @@
-"""Base class of the sequence labellers: parameters, the course of ``fit``, predictions in the shape of X.
+"""Base class of the sequence labellers: parameters and the course of ``fit``.
 
 A subclass says which family its models belong to, what its targets are and how they look per token, and how its
 structure is built (``_build_layout``). Everything is computed in local names; the estimator changes only at the end of
@@ -7,9 +7,8 @@ a successful fit.
 
 from __future__ import annotations
 
-import copy
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Self
 
@@ -18,24 +17,17 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import ClassifierTags
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from .._data.arrays import offsets_of
 from .._data.checks import refuse_infinite_sum
-from .._data.labels import decode_labels
-from .._data.masks import Mask, both
+from .._data.masks import both
 from .._inference.families import SEGMENTS, Family
-from .._objectives import Objective, Problem
+from .._objectives import Problem
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._settings import capability
 from .._structure.patterns import PatternTable, given_patterns
 from .._validation import (
     Known,
     TrainingData,
     check_class_weight,
-    check_sequence_weight,
-    read_sequences,
     read_training_sequences,
     warn_user,
 )
@@ -43,7 +35,6 @@ from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
 from .callbacks import SEARCH, STARTING, CallbacksMixin, FitTasks, without_tasks
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
-from .decoding import check_decoding, choose_decoding
 from .fitted import Fitted
 from .fitting import (
     check_holes,
@@ -55,11 +46,11 @@ from .fitting import (
     without_zeros,
 )
 from .known import naming_the_impossible
-from .labelled import LabelledBatch
 from .parameters import BY_GROUP, PARAMETER_CONSTRAINTS, check_parameters
 from .partial_fit import PartialFitMixin
 from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
 from .patterns import pattern_codes, pattern_labels, select_patterns
+from .predictions import PredictionsMixin, border_mask
 
 __all__ = ["BaseSequenceLabeler"]
 
@@ -68,7 +59,7 @@ _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # 
 
 
 class BaseSequenceLabeler(
-    VersionMixin, AnswersMixin, PartialFitMixin, CallbacksMixin, BaseEstimator, metaclass=ABCMeta
+    VersionMixin, PredictionsMixin, AnswersMixin, PartialFitMixin, CallbacksMixin, BaseEstimator, metaclass=ABCMeta
 ):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
@@ -642,50 +633,6 @@ class BaseSequenceLabeler(
         """Return the fitted model that decodes batches and gives their marginals."""
         return self._family.model(self._layout, self._weights)
 
-    def _mask(self, batch, form, known=None) -> Mask | None:
-        """Return which labellings of a batch are possible, None for all: by the constraints, and by what is known."""
-        known = None if known is None else self._read_known(known, batch, form).mask
-        return both(border_mask(batch, self._fitted.borders), known)
-
-    def _decode(self, batch, mask):
-        """Return the labelling that ``decoding`` asks for, given a mask."""
-        check_decoding(self.decoding)
-        decoding = choose_decoding(self.decoding)
-        if decoding is None:
-            return self._ask("decode", batch, mask=mask)
-        try:
-            self._has_probabilities()
-        except AttributeError as error:
-            raise ValueError(f"decoding={self.decoding!r} needs probabilities: {error}") from None
-        return decoding.decode(self, batch, mask)
-
-    def _ask(self, question, batch, *args, mask):
-        """Ask the model about a batch, given a mask; raise where no labelling agrees with it."""
-        model = self._build_model()
-        with self._naming_the_impossible(model, batch, mask):
-            return getattr(model, question)(batch, *args, n_jobs=self.n_jobs, mask=mask)
-
-    def _naming_the_impossible(self, model, batch, mask):
-        """Return a context in which an error names the sequence and position where no labelling agrees with a mask."""
-        return naming_the_impossible(model, batch, mask, border_mask(batch, self._fitted.borders))
-
-    def _as_fitted(self):
-        """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
-        fitted = copy.copy(self)
-        check_is_fitted(fitted)
-        return fitted
-
-    def _has_probabilities(self):
-        """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
-        learned = getattr(self, "_fitted", None)
-        given = self.objective if learned is None else learned.trained_with["objective"]
-        if not capability(choose_objective(given), Objective, "gives_probabilities"):
-            raise AttributeError(
-                f"objective={given!r} trains scores that are not logarithms of probabilities, unlike "
-                "objective='likelihood'"
-            )
-        return True
-
     @property
     def pattern_search_history_(self):
         """The rounds of the search for label patterns; there only if ``patterns="auto"`` asked for it."""
@@ -731,309 +678,6 @@ class BaseSequenceLabeler(
             raise AttributeError(f"{type(self).__name__} has no feature_names_in_: X had no feature names in fit")
         return np.asarray(features.names, dtype=object)
 
-    # --- predictions --------------------------------------------------------------------------------------------------
-
-    def predict(self, X: Any, *, known: Any = None) -> Any:
-        """Return the most probable label sequence of each sequence.
-
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Sequences may be empty.
-        known : list of label sequences, or array-like, default=None
-            What is known of the labels, in the form of y in :meth:`fit`, with holes: None, or ``missing_label``, stands
-            for any label, and a set for one of its members; None in the place of a whole sequence says nothing about
-            it. The prediction is the best labelling among those that agree.
-
-        Returns
-        -------
-        labels : list of lists, list of arrays, or array
-            In the shape of X, and of the type of y in fit: lists of labels if y consisted of lists, else arrays of
-            shape (n_tokens,). For a 3-D X an array of shape (n_sequences, n_tokens), for a plain 2-D X one of shape
-            (n_samples,).
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError, TypeError
-            If X is invalid or does not match the X of fit, and if no labelling agrees with ``known``.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> crf = HighOrderCRF().fit(X, y)
-        >>> crf.predict([[["the"], ["old"]], []])
-        [['DET', 'ADJ'], []]
-
-        Some labels are known:
-
-        >>> crf.predict([[["the"], ["old"], ["house"]]], known=[[None, "NOUN", {"ADJ", "DET"}]])
-        [['DET', 'NOUN', 'DET']]
-        """
-        fitted = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        codes = fitted._token_codes(fitted._decode(batch, fitted._mask(batch, form, known)))
-        if form != "sequences":
-            return fitted._reshape(fitted.classes_[codes], batch, form)
-        as_lists = fitted._fitted.targets.as_lists
-        return decode_labels(codes, fitted.classes_, batch.offsets, as_lists=as_lists)
-
-    @available_if(_has_probabilities)
-    def predict_marginals(self, X: Any, *, known: Any = None) -> Any:
-        """Return the probability of each class at each token, given the whole sequence.
-
-        Parameters
-        ----------
-        X : as in :meth:`predict`
-        known : as in :meth:`predict`
-            The probabilities are those given that the labelling agrees with it.
-
-        Returns
-        -------
-        marginals : list of arrays of shape (n_tokens, n_classes), or array
-            Columns as in ``classes_``; rows sum to 1. For a 3-D X an array of shape (n_sequences, n_tokens, n_classes),
-            for a plain 2-D X one of shape (n_samples, n_classes). For :class:`~sklearn_hocrf.HighOrderSemiCRF`, the
-            probability that the token lies in a segment with this label ("runs", "segments"), or that it has this tag
-            ("bio", "bioes").
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> HighOrderCRF(max_order=2).fit(X, y).predict_marginals(X)[1].round(2)
-        array([[0.2 , 0.59, 0.21],
-               [0.2 , 0.21, 0.59]])
-
-        Tags of segments:
-
-        >>> from sklearn_hocrf import HighOrderSemiCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
-        >>> crf.classes_
-        array(['B-PER', 'I-PER', 'O'], dtype='<U5')
-        >>> crf.predict_marginals(X)[1].round(2)
-        array([[0.36, 0.  , 0.64],
-               [0.64, 0.15, 0.21]])
-        """
-        fitted = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        return fitted._reshape(fitted._class_marginals(batch, fitted._mask(batch, form, known)), batch, form)
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any, *, known: Any = None) -> Any:
-        """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators expect.
-
-        Parameters
-        ----------
-        X, known : as in :meth:`predict_marginals`
-
-        Returns
-        -------
-        marginals : list of arrays of shape (n_tokens, n_classes), or array
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> HighOrderCRF().fit(X, y).predict_proba(X)[0].shape
-        (3, 3)
-        """
-        return self.predict_marginals(X, known=known)
-
-    @available_if(_has_probabilities)
-    def pattern_marginals(self, X: Any, patterns: Iterable[tuple], *, known: Any = None) -> Any:
-        """Return the probability that an occurrence of a label pattern ends at a token.
-
-        Parameters
-        ----------
-        X : as in :meth:`predict`
-        patterns : iterable of tuples of labels
-            Patterns of any length, with or without a weight in the model. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments.
-        known : as in :meth:`predict_marginals`
-
-        Returns
-        -------
-        marginals : list of arrays of shape (n_tokens, n_patterns), or array
-            In the shape of X, as in :meth:`predict_marginals`; columns as in ``patterns``.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For an empty pattern and for labels that are unknown to the model.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> HighOrderCRF(max_order=2).fit(X, y).pattern_marginals(X, [("DET", "NOUN")])[1].round(2)
-        array([[0.  ],
-               [0.35]])
-
-        Patterns of segments:
-
-        >>> from sklearn_hocrf import HighOrderSemiCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
-        >>> crf.pattern_marginals(X, [("PER",), ("O", "PER")])[1].round(2)
-        array([[0.21, 0.  ],
-               [0.79, 0.51]])
-        """
-        fitted = self._as_fitted()
-        codes = pattern_codes(list(patterns), fitted._labels)
-        batch, form = read_sequences(fitted, X)
-        marginals = fitted._ask("pattern_marginals", batch, codes, mask=fitted._mask(batch, form, known))
-        return fitted._reshape(marginals, batch, form)
-
-    def _as_predicted(self, labelling, batch) -> list:
-        """Return a labelling by sequence, as :meth:`predict` gives it for lists of sequences."""
-        as_lists = self._fitted.targets.as_lists
-        return decode_labels(self._token_codes(labelling), self.classes_, batch.offsets, as_lists=as_lists)
-
-    def _reshape(self, rows, batch, form):
-        """Give one row per token the shape of X."""
-        if form == "table":
-            return rows
-        if form == "grid":
-            length = int(batch.lengths[0]) if len(batch) else 0
-            return rows.reshape(len(batch), length, *rows.shape[1:])
-        return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
-
-    # --- quality ------------------------------------------------------------------------------------------------------
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the token accuracy: the fraction of tokens that are predicted correctly.
-
-        The prediction for a token is correct if its label is. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its tag
-        ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For scores of
-        whole segments, see :mod:`sklearn_hocrf.metrics`.
-
-        Parameters
-        ----------
-        X : as in :meth:`predict`
-        y : as in :meth:`fit`
-            A label that did not occur in fit counts as an error of the model. Tags that violate the encoding are
-            interpreted as in fit.
-        sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, which applies to all of its tokens.
-
-        Returns
-        -------
-        accuracy : float
-
-        Raises
-        ------
-        ValueError
-            If X has no tokens of positive weight, or if y does not match X.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> HighOrderCRF().fit(X, y).score(X, [["DET", "ADJ", "ADJ"], ["DET", "NOUN"]])
-        0.8
-
-        Tags of segments:
-
-        >>> from sklearn_hocrf import HighOrderSemiCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
-        0.75
-        """
-        fitted = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        if fitted._has_holes(y, batch, form):
-            raise ValueError(
-                "y has holes, but the accuracy needs the label of each token; log_likelihood takes holes, and so does "
-                "metrics.log_likelihood_scorer"
-            )
-        truth = fitted._read_truth(y, batch, form, unknown="ignore")
-        weight = check_sequence_weight(sample_weight, len(batch))
-        token_weight = None if weight is None else np.repeat(weight, batch.lengths)
-        if batch.n_tokens == 0 or (weight is not None and not token_weight.any()):
-            raise ValueError("X has no tokens of positive weight, so the accuracy is undefined")
-        decoded = fitted._decode(batch, fitted._mask(batch, form))
-        return float(np.average(fitted._are_right(decoded, truth), weights=token_weight))
-
-    @available_if(_has_probabilities)
-    def log_likelihood(self, X: Any, y: Any, *, unknown: str = "raise") -> np.ndarray:
-        """Return log P(y given x) of each sequence, without the penalty.
-
-        Parameters
-        ----------
-        X : as in :meth:`predict`
-        y : as in :meth:`fit`
-            It may have holes, as ``known`` in :meth:`predict`. The result is then the probability that the labelling
-            agrees with it: with holes y can be any event that concerns labels at given positions.
-        unknown : {"raise", "impossible"}, default="raise"
-            What a label is that did not occur in fit: an error, or a label of probability 0.
-
-        Returns
-        -------
-        log_likelihood : ndarray of shape (n_sequences,)
-            In nats; 0 for empty sequences, -inf where the model rules out y, as it does for what breaks a constraint
-            and for segments longer than ``max_segment_length_``, and for unknown labels with ``unknown="impossible"``.
-
-        Raises
-        ------
-        ValueError
-            For a label that did not occur in fit, with ``unknown="raise"``.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> crf = HighOrderCRF(max_order=2).fit(X, y)
-        >>> crf.log_likelihood(X, y).round(2)
-        array([-1.18, -1.05])
-
-        The probability that the second token is no noun, and that both of the last two are:
-
-        >>> np.exp(crf.log_likelihood(X[:1] * 2, [[None, {"ADJ", "DET"}, None], [None, "NOUN", "NOUN"]])).round(2)
-        array([0.76, 0.13])
-
-        A segment that is too long:
-
-        >>> from sklearn_hocrf import HighOrderSemiCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
-        >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
-        array([-2.15,  -inf])
-        """
-        fitted = self._as_fitted()
-        if unknown not in ("raise", "impossible"):
-            raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
-        labelled = fitted._read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
-        return labelled.log_likelihood(fitted._build_model(), fitted.n_jobs)
-
-    def _read_labelled(self, X, y, unknown) -> LabelledBatch:
-        """Return sequences with their labels, which may have holes."""
-        batch, form = read_sequences(self, X)
-        model, mask = self._build_model(), self._mask(batch, form)
-        plan = model.plan(batch, mask)
-        if self._has_holes(y, batch, form):
-            known = self._read_known(y, batch, form, "y", unknown)
-            event = plan.masked(both(mask, known.mask), may_be_impossible=True)
-            return LabelledBatch(batch, plan, None, event, known.is_impossible)
-        truth = self._read_truth(y, batch, form, unknown=unknown)
-        is_impossible = np.zeros(len(batch), dtype=bool)
-        if mask is not None:
-            is_impossible = ~_are_possible(mask, batch.offsets, model.label_codes(truth))
-        return LabelledBatch(batch, plan, truth, None, is_impossible)
-
     def __sklearn_tags__(self):
         # not a ClassifierMixin: with it GridSearchCV(cv=5) would want one label per sequence (type_of_target)
         tags = super().__sklearn_tags__()
@@ -1042,18 +686,6 @@ class BaseSequenceLabeler(
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
-
-
-def border_mask(batch, borders) -> Mask | None:
-    """Return the mask of the labels with which sequences may begin and end; None stands for all."""
-    return None if borders is None else Mask.of_borders(batch.offsets, borders)
-
-
-def _are_possible(mask, offsets, codes) -> np.ndarray:
-    """Tell which sequences have labels that a mask allows at each token; -1 is none of the labels."""
-    is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
-    n_forbidden = offsets_of(~is_allowed)
-    return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]
 
 
 def _means(groups, values, n_groups) -> np.ndarray:

@@ -147,16 +147,16 @@ def make_references(
     return [words for words, _ in references], [labels for _, labels in references]
 
 
-def _person(rng) -> list[str]:
+def _person(rng: np.random.RandomState) -> list[str]:
     given = [str(rng.choice(GIVEN))] * (rng.uniform() < 0.7)
     return [*given, str(rng.choice(FAMILY))]
 
 
-def _place(rng) -> list[str]:
+def _place(rng: np.random.RandomState) -> list[str]:
     return ["New"] * (rng.uniform() < 0.1) + [str(rng.choice(CITIES))]
 
 
-def _organisation(rng) -> list[str]:
+def _organisation(rng: np.random.RandomState) -> list[str]:
     family, city = str(rng.choice(FAMILY)), str(rng.choice(CITIES))
     forms = [["University", "of", city], [city, "Herald"], [family, "&", "Co"], [family, "Motors"], [city, "United"]]
     return forms[rng.randint(len(forms))]
@@ -165,7 +165,7 @@ def _organisation(rng) -> list[str]:
 NAMES: dict[str, Callable] = {"PER": _person, "LOC": _place, "ORG": _organisation}
 
 
-def _name_sentence(rng) -> tuple[list[str], list[str]]:
+def _name_sentence(rng: np.random.RandomState) -> tuple[list[str], list[str]]:
     """Return the words and the tags of one sentence."""
     words: list[str] = []
     tags: list[str] = []
@@ -176,7 +176,7 @@ def _name_sentence(rng) -> tuple[list[str], list[str]]:
     return words, tags
 
 
-def _people(rng, most: int) -> list[str]:
+def _people(rng: np.random.RandomState, most: int) -> list[str]:
     names = []
     for _ in range(rng.randint(1, most + 1)):
         initials = [f"{given[0]} ." for given in rng.choice(GIVEN, size=rng.randint(3))]
@@ -184,11 +184,11 @@ def _people(rng, most: int) -> list[str]:
     return " , ".join(names).split()
 
 
-def _subject(rng, least: int, most: int) -> list[str]:
+def _subject(rng: np.random.RandomState, least: int, most: int) -> list[str]:
     return [str(word) for word in rng.choice(SUBJECTS, size=rng.randint(least, most + 1))]
 
 
-def _reference(rng) -> tuple[list[str], list[str]]:
+def _reference(rng: np.random.RandomState) -> tuple[list[str], list[str]]:
     """Return the words of one reference and their fields."""
     publisher = str(rng.choice(PUBLISHERS)).split() * (rng.uniform() < 0.7)
     fields = [("author", [*_people(rng, 3), "."]), ("title", [*_subject(rng, 3, 7), "."])]
