@@ -3,9 +3,10 @@
 :class:`HighOrderCRF` gives each token of a sequence a label, :class:`HighOrderSemiCRF` cuts sequences into labelled
 segments. ``feature_extraction`` turns tokens into features, ``pipeline`` has pipelines with all methods of the
 estimators, ``model_selection`` learns penalties, ``callback`` stops training early and writes checkpoints,
-``calibration`` makes probabilities honest, ``metrics`` evaluates predictions, ``inspection`` computes standard errors,
-``datasets`` reads and generates data, ``text`` turns texts and annotated spans of characters into tokens and tags, and
-back, ``interop`` reads models of CRFsuite and says what the settings of other programs are called here.
+``calibration`` makes probabilities honest, ``metrics`` evaluates predictions and lists their errors, ``inspection``
+shows predictions, their reasons and the weights, in tables and pictures, ``datasets`` reads and generates data,
+``text`` turns texts and annotated spans of characters into tokens and tags, and back, ``interop`` reads models of
+CRFsuite and says what the settings of other programs are called here.
 
 Fitted estimators, transformers and pipelines can be pickled. That is for yourself: loading a pickle can run any code.
 For others, skops writes files that run none: ``skops.io.dump(pipe, path, compression=zipfile.ZIP_DEFLATED)``, and

@@ -51,10 +51,10 @@ def chip(text: str, caption: str, color: str, edge: str = "") -> str:
         f"background:{color};color:#000;border:2px {line} {line_color};border-radius:.4em;padding:.1em .3em;"
         "-webkit-box-decoration-break:clone;box-decoration-break:clone"
     )
-    return (
-        f'<span style="{style}"><span style="unicode-bidi:plaintext">{escaped(text)}</span> '
-        f'<bdi style="font-size:.75em;font-weight:600;white-space:nowrap">{escaped(caption)}</bdi></span>'
+    after = (
+        f' <bdi style="font-size:.75em;font-weight:600;white-space:nowrap">{escaped(caption)}</bdi>' if caption else ""
     )
+    return f'<span style="{style}"><span style="unicode-bidi:plaintext">{escaped(text)}</span>{after}</span>'
 
 
 def bar(value: float, largest: float, *, signed: bool = False) -> str:

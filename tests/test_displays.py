@@ -119,6 +119,12 @@ def test_characters_between_tokens():
     assert repr(SegmentsDisplay.from_predictions(["abc"], [[(0, 2, "x")]], separator="")) == "[ab | x]c"
 
 
+def test_tags_without_labels():
+    display = SegmentsDisplay([list("abc")], [[(0, 2, "_"), (2, 3, "_", 0.5)]], gaps=[[""] * 3])
+    assert repr(display) == "[ab][c | 0.50]"
+    assert safe(display).tags.count("bdi") == 1
+
+
 def test_texts_of_tokens():
     rows = [{"n": 1, "w": "Ann"}, {"n": 2, "w": "met"}]
     fields = [rows, [("Ann", "P"), ("met", "V")], [["w=Ann"], ["w=met"]], np.zeros((2, 3)), [{"n": 1}, {"n": 2}]]

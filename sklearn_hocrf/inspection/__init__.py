@@ -1,9 +1,42 @@
 """What a fitted model has learned, why it predicts what it predicts, and how uncertain both are.
 
-:class:`SegmentsDisplay` shows segments as coloured text, in notebooks and with matplotlib.
+* :class:`SegmentsDisplay`: predicted segments in coloured text, with probabilities and errors;
+* :class:`MarginalsDisplay`: probabilities of labels along a sequence, or of segments that compete;
+* :func:`explain`: why the best labelling is better than another one, exactly; :class:`ExplanationDisplay` shows it;
+* :func:`weights`: the weights by label, feature and order, as a table; :class:`PatternWeightsDisplay` shows those of
+  label patterns;
+* :func:`template_importance`: how much worse predictions become when the features of a template are those of others;
+* :func:`weight_standard_errors` and :func:`log_odds_standard_errors`, by the Laplace approximation: near the optimum
+  the posterior of the weights is about a Gaussian, whose precision is the Hessian of the training objective plus that
+  of the penalty.
 
-Standard errors are those of the Laplace approximation: near the optimum the posterior of the weights is about a
-Gaussian, whose precision is the Hessian of the training objective plus that of the penalty.
+Notebooks show displays, explanations and tables as HTML without scripts, on light and dark ground; in terminals they
+are texts. ``plot()`` of a display draws it with matplotlib (the extra "plot"); unlike those of scikit-learn, displays
+are not plotted when they are made. :func:`sklearn_hocrf.metrics.error_table` lists errors, and
+:func:`sklearn_hocrf.metrics.segment_confusion` counts them.
+
+Examples
+--------
+From all errors to the reasons of one of them:
+
+>>> from sklearn_hocrf import HighOrderCRF
+>>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+>>> from sklearn_hocrf.inspection import explain
+>>> from sklearn_hocrf.metrics import error_table
+>>> from sklearn_hocrf.pipeline import make_pipeline
+>>> X = [["Ann", "met", "Bob"], ["Bob", "saw", "Oslo"], ["Ann", "saw", "Bob"]]
+>>> y = [["B-PER", "O", "B-PER"], ["B-PER", "O", "B-LOC"], ["B-PER", "O", "B-PER"]]
+>>> features = SequenceFeatureExtractor([("w", 0), ("w", -1)])
+>>> tagger = make_pipeline(features, HighOrderCRF(constraints="bio")).fit(X, y)
+>>> X_test, y_test = [["Ann", "met", "Bob"], ["Bob", "saw", "Rome"]], [["B-PER", "O", "B-PER"], ["B-PER", "O", "B-LOC"]]
+>>> errors = error_table(X_test, y_test, tagger.predict_segments(X_test, with_probability=True), encoding="bio")
+>>> errors
+sequence  error  true     predicted  true_text  predicted_text  probability
+       1  label  2 3 LOC  2 3 PER    Rome       Rome                  0.430
+>>> explain(tagger, X_test, 1, 2, against="B-LOC").table[:2]
+position  pattern  feature   value  weight  contribution
+       2  O B-PER            1.000   0.535         0.535
+       2  O B-LOC           -1.000   0.374        -0.374
 """
 
 from .._display import Table

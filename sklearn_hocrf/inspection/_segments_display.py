@@ -33,7 +33,7 @@ class SegmentsDisplay:
         The texts of the tokens of each sequence.
     segments : list of lists of (start, stop, label) or (start, stop, label, probability)
         The segments of each sequence, which do not overlap. Those of the label "O" are shown as what is between
-        segments.
+        segments, and the label "_", that of tags without one, is not written.
     true_segments : list of lists of (start, stop, label) or None, default=None
         The true segments. Segments that are none of them are marked as wrong, and those that are not found are listed
         below their sequence.
@@ -248,7 +248,9 @@ class SegmentsDisplay:
 
     def _bracketed(self, n: int, piece: Piece) -> str:
         text = visible(self._text(n, piece))
-        return text if piece.label is None else f"[{text} | {piece.caption}]"
+        if piece.label is None:
+            return text
+        return f"[{text} | {piece.caption}]" if piece.caption else f"[{text}]"
 
     # --- HTML ---------------------------------------------------------------------------------------------------------
 

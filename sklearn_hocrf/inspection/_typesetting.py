@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Any, NamedTuple
 
+from .._data.encodings import NO_LABEL
 from .._data.texts import visible
 
 __all__ = ["CAPTION", "COLUMNS", "Box", "Piece", "Typesetter"]
@@ -25,7 +26,8 @@ class Piece(NamedTuple):
     @property
     def caption(self) -> str:
         """Label and probability, for readers."""
-        caption = visible(self.label) if self.probability is None else f"{visible(self.label)} {self.probability:.2f}"
+        label = "" if self.label == NO_LABEL else visible(self.label)
+        caption = label if self.probability is None else f"{label} {self.probability:.2f}".strip()
         return f"✗ {caption}" if self.edge == "wrong" else caption
 
 
