@@ -15,6 +15,7 @@ from sklearn_hocrf.inspection import (
     SegmentsDisplay,
     explain,
 )
+from sklearn_hocrf.inspection._reasons import reasons_of
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
@@ -344,7 +345,7 @@ def test_pattern_weights(tagger, pyplot):
 def test_explanation(tagger, pyplot, top):
     display = ExplanationDisplay.from_estimator(tagger, X, 0, 1, top=top)
     explanation = explain(tagger, X, 0, 1)
-    reasons, count, rest = display._reasons()
+    reasons, count, rest = reasons_of(explanation, top)
     assert sum(reason.contribution for reason in reasons) + rest == pytest.approx(explanation.log_odds_paths)
     assert len(reasons) == top
     text = safe(display).text

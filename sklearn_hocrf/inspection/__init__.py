@@ -41,9 +41,10 @@ position  pattern  feature   value  weight  contribution
 
 from .._display import Table
 from ._explanation import Contribution, Explanation, SegmentContribution, explain
-from ._explanation_display import ExplanationDisplay, PatternWeightsDisplay
+from ._explanation_display import ExplanationDisplay
 from ._importance import template_importance
 from ._marginals_display import MarginalsDisplay
+from ._pattern_weights_display import PatternWeightsDisplay
 from ._segments_display import SegmentsDisplay
 from ._standard_errors import log_odds_standard_errors, weight_standard_errors
 from ._weights import Weight, weights

@@ -18,6 +18,7 @@ from .._validation._delegation import model_and_input
 from .._validation._sklearn import safe_indexing
 from ._names import feature_names
 from ._paths import Contest, Units, read_position
+from ._reasons import explanation_html
 
 __all__ = ["Contribution", "Explanation", "SegmentContribution", "explain"]
 
@@ -120,9 +121,7 @@ class Explanation:
         return f"{self.title}\n{self.table[:20]!r}" + (f"\n... {rest} more" if rest > 0 else "")
 
     def _repr_html_(self) -> str:
-        from ._explanation_display import ExplanationDisplay  # which explains, too
-
-        return ExplanationDisplay(self)._repr_html_()
+        return explanation_html(self, top=15)
 
 
 def explain(
