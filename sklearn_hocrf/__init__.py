@@ -8,6 +8,9 @@ shows predictions, their reasons and the weights, in tables and pictures, ``data
 ``text`` turns texts and annotated spans of characters into tokens and tags, and back, ``interop`` reads models of
 CRFsuite and says what the settings of other programs are called here.
 
+Kernels are compiled at their first use, and kept on disk. ``python -m sklearn_hocrf warm-up`` compiles them all, for
+images of containers and read-only installations: see :mod:`sklearn_hocrf.__main__`.
+
 Fitted estimators, transformers and pipelines can be pickled. That is for yourself: loading a pickle can run any code.
 For others, skops writes files that run none: ``skops.io.dump(pipe, path, compression=zipfile.ZIP_DEFLATED)``, and
 ``skops.io.load(path, trusted=TRUSTED_TYPES)``. ``TRUSTED_TYPES`` names the types of this package in such files.

@@ -1,20 +1,41 @@
-"""Show the gain of high-order label patterns on an embedded example: ``python -m sklearn_hocrf``.
+"""The command line: ``python -m sklearn_hocrf`` and ``python -m sklearn_hocrf warm-up``.
 
-Train on words of noisy handwritten digits that follow a Markov chain of order 3, once for each order of label patterns.
+Alone, it shows the gain of high-order label patterns on an embedded example: it trains on words of noisy handwritten
+digits that follow a Markov chain of order 3, once for each order of label patterns.
+
+``warm-up`` compiles all kernels and keeps them on disk, which otherwise happens as models first need them. What it has
+done is one line of output. Messages go to stderr; the exit code is 0, 1 where nothing can be kept, or 2 for wrong
+arguments.
+
+Compiled kernels are kept in the folder of the environment variable NUMBA_CACHE_DIR, by default beside the package, and
+where this cannot be written in the user's cache. Folders that cannot be written are read all the same. So an image of a
+container that is read-only, or is used by somebody else, needs two lines::
+
+    ENV NUMBA_CACHE_DIR=/opt/kernels
+    RUN python -m sklearn_hocrf warm-up
+
+They come after the installation of the package, as kernels are those of its files. The variable stays set in the image.
+Kernels are also those of the processor: if the image runs on other types of processors than the one that builds it,
+then ``ENV NUMBA_CPU_NAME=generic`` above these lines makes kernels for all, which are slower.
+
+Without any folder that can be read or written the package works, too: each process then compiles what it needs, and
+says once, in a warning, to set NUMBA_CACHE_DIR.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._warm_up import warm_up
 from sklearn_hocrf.datasets import make_digit_words
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse the command line, train, and print one line of the table for each order."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, do what it says, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m sklearn_hocrf",
         description="Train HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, "
@@ -25,8 +46,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--words", type=positive, default=500, help="training words, and as many test words (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the data (default: %(default)s)")
+    commands = parser.add_subparsers(dest="command", title="commands")
+    what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for images of containers"
+    commands.add_parser("warm-up", help=what, description=what[0].upper() + what[1:] + ".")
     options = parser.parse_args(arguments)
+    if options.command == "warm-up":
+        return prepare()
+    show(options)
+    return 0
 
+
+def prepare() -> int:
+    """Compile all kernels, print a line, and return the exit code."""
+    try:
+        done = warm_up()
+    except (OSError, RuntimeError) as error:
+        print(f"python -m sklearn_hocrf warm-up: {error}", file=sys.stderr)
+        return 1
+    print(
+        f"{done.n_compiled} kernels compiled, {done.n_versions - done.n_compiled} were there: {done.folder} "
+        f"({done.seconds:.0f} s)"
+    )
+    return 0
+
+
+def show(options: argparse.Namespace) -> None:
+    """Train, and print one line of the table for each order."""
     X_train, X_test, y_train, y_test = make_digit_words(options.words, options.words, random_state=options.seed)
     n_train, n_test = (sum(len(labels) for labels in y) for y in (y_train, y_test))
     words = f"{len(y_train)} training words ({n_train} digits), {len(y_test)} test words ({n_test} digits)"
@@ -50,4 +95,4 @@ def positive(text: str) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

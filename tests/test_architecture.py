@@ -67,7 +67,8 @@ MAY_IMPORT = {
         "text",
         "interop",
     },
-    "__main__": TOOLS | ESTIMATORS | {"__init__"},
+    "_warm_up": TOOLS | ESTIMATORS | {"_kernels"},
+    "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up"},
 }
 
 # module -> the only units that may import it

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from sklearn_hocrf.__main__ import main
+from sklearn_hocrf._warm_up import WarmUp
 
 
 def table_of(output):
@@ -15,7 +16,7 @@ def table_of(output):
 
 
 def test_table(capsys):
-    main(["--max-order", "2", "--words", "12", "--seed", "3"])
+    assert main(["--max-order", "2", "--words", "12", "--seed", "3"]) == 0
     output = capsys.readouterr().out
     assert output.startswith("12 training words")
     first, second = table_of(output)
@@ -35,12 +36,34 @@ def test_order_3_beats_order_1_by_five_points(capsys, seed):
     assert rows[2]["accuracy"] >= rows[0]["accuracy"] + 0.05
 
 
-@pytest.mark.parametrize("arguments", [["--max-order", "0"], ["--words", "none"], ["--what"]])
+@pytest.mark.parametrize("arguments", [["--max-order", "0"], ["--words", "none"], ["--what"], ["warm"]])
 def test_bad_arguments_end_with_a_message(capsys, arguments):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2
     assert arguments[0] in capsys.readouterr().err
+
+
+def test_warm_up_says_what_it_has_done(capsys, monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf.__main__.warm_up", lambda: WarmUp(7, 5, "folder", 1.2))
+    assert main(["warm-up"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("5 kernels compiled, 2 were there: folder (1 s)\n", "")
+
+
+@pytest.mark.needs_jit
+def test_warm_up_that_can_keep_nothing(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "other"))  # which numba has not taken
+    assert main(["warm-up"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"NUMBA_CACHE_DIR={tmp_path / 'other'} cannot be written" in err
+
+
+def test_warm_up_without_a_compiler(capsys, monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf._warm_up.kernels", dict)
+    assert main(["warm-up"]) == 1
+    assert "NUMBA_DISABLE_JIT" in capsys.readouterr().err
 
 
 def test_help_from_the_command_line():

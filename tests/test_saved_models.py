@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from all_kernels import compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -19,6 +18,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 import sklearn_hocrf
 from sklearn_hocrf import TRUSTED_TYPES
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
+from sklearn_hocrf._warm_up import compiled
 from sklearn_hocrf.feature_extraction import (
     AttributeVectorizer,
     LogOddsSegments,

@@ -1,12 +1,15 @@
 """The decorator of all kernels: numba's ``njit`` with a disk cache that may fail.
 
 A cache saves time and nothing else. Numba's own raises where no folder is writable, where the disk is full and where a
-file of it is damaged; here the kernel is compiled again instead, and one warning says how to set a folder.
+file of it is damaged; here the kernel is compiled again instead, and one warning says how to set a folder. Numba's
+reads folders only that can be written; here those are read as well that cannot, such as the ones in an image of a
+container, which somebody else has filled.
 
 The options stay with the kernels, as numba keys the disk cache of a kernel on the kernel's own file: options changed
 here would leave users with the code of the old ones.
 """
 
+import functools
 import os
 import warnings
 from contextlib import suppress
@@ -31,14 +34,45 @@ def _open_cache(function):
     try:
         return _Cache(function)
     except (RuntimeError, OSError) as error:  # no folder can be written, or the source cannot be read
-        return _NoCache(error)
+        return _NoCache(function, error)
+
+
+def _load_from_readable(function, writable, sig, target_context):
+    """Return a compiled kernel from a folder that comes before the writable one in numba's order, or None."""
+    for cache_class in _reading_caches():
+        with suppress(Exception):  # no such folder, no right to read it, or a damaged file
+            cache = cache_class(function)
+            if cache.cache_path == writable:
+                return None
+            kernel = cache.load_overload(sig, target_context)
+            if kernel is not None:
+                return kernel
+    return None
+
+
+@functools.cache
+def _reading_caches():
+    """Return classes of caches, one for each of numba's places, that ask of a folder only that it is there."""
+    impl, classes = FunctionCache._impl_class, []
+    for locator in impl._locator_classes:
+        reader = type("Reader", (locator,), {"ensure_cache_path": _check_folder})
+        reading_impl = type("ReadingImpl", (impl,), {"_locator_classes": [reader]})
+        classes.append(type("ReadingCache", (FunctionCache,), {"_impl_class": reading_impl}))
+    return classes
+
+
+def _check_folder(locator):
+    os.listdir(locator.get_cache_path())
 
 
 class _NoCache(NullCache):
-    """What stands in for a cache where there is no place for one."""
+    """What stands in for a cache where no folder can be written."""
 
-    def __init__(self, reason):
-        self._reason = reason
+    def __init__(self, function, reason):
+        self._function, self._reason = function, reason
+
+    def load_overload(self, sig, target_context):
+        return _load_from_readable(self._function, None, sig, target_context)
 
     def save_overload(self, sig, data):
         _warn(self._reason)
@@ -49,10 +83,13 @@ class _Cache(FunctionCache):
 
     def load_overload(self, sig, target_context):
         try:
-            return super().load_overload(sig, target_context)
+            kernel = super().load_overload(sig, target_context)
         except Exception:  # whatever reading a damaged pickle raises
             self._forget()
-            return None
+            kernel = None
+        if kernel is None:
+            kernel = _load_from_readable(self._py_func, self.cache_path, sig, target_context)
+        return kernel
 
     def save_overload(self, sig, data):
         try:

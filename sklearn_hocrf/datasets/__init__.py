@@ -4,9 +4,9 @@ Generators (``make_*``) need only a random state; those of names and of referenc
 local copies, plain or gzipped, of public data sets; nothing is downloaded. Observations come as a list of sequences:
 lists of strings or of dicts if tokens are text, arrays of shape (T, n_features) if they are numbers. Labels come as a
 list of lists of strings, as a list of integer arrays of shape (T,), or, for segments, as a list of lists of (start,
-stop, label).
-``dump_*`` write files.
-:func:`sequences_from_frame` reads data frames, :func:`frame_from_predictions` puts predictions beside their rows.
+stop, label). ``load_conll`` and ``load_doccano`` read files of one's own, which ``dump_conll`` and ``dump_doccano``
+write. :func:`sequences_from_frame` reads data frames, :func:`frame_from_predictions` puts predictions beside their
+rows.
 """
 
 from ._chinese import load_ud_chinese

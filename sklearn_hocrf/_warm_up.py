@@ -1,0 +1,191 @@
+"""Compile all kernels, by models of every kind on toys: for images of containers, and for tests.
+
+There is no list of types of arguments, which would be a second place that says them: what a kernel is compiled for is
+what models call it with. A test compares the kernels that are compiled here with all that there are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import time
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from . import _kernels
+from .crf import HighOrderCRF
+from .feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from .semicrf import HighOrderSemiCRF
+
+__all__ = ["EXTREME", "SIZES", "WarmUp", "compiled", "kernels", "toy", "use_everything", "use_extremes", "warm_up"]
+
+SOLVERS = [("likelihood", solver) for solver in ("lbfgs", "newton-cg", "sgd", "adagrad", "owlqn")]
+SOLVERS += [("local_feature_matching", "lbfgs"), ("hinge", "bcfw"), ("perceptron", "perceptron")]
+# lengths of sequences, number of features, orders, and orders with which features are paired
+SIZES = ([3, 5, 1, 4], 3, (0, 1, 2, 3), (0, 1)), ([7, 2, *[9] * 20], 6, (2,), (1,))
+
+EXTREME = [600, 3, 4], 3  # lengths of sequences, one long enough to be alone, and number of features
+
+
+class WarmUp(NamedTuple):
+    """What a warm-up has done."""
+
+    n_versions: int  # of kernels that Python calls, which are compiled with all that they call
+    n_compiled: int  # of these; the others were in the folder already
+    folder: str
+    seconds: float
+
+
+def warm_up() -> WarmUp:
+    """Compile all kernels into the disk cache.
+
+    Raises
+    ------
+    OSError
+        If there is no folder to keep them in, or if it is not the one that NUMBA_CACHE_DIR names.
+    RuntimeError
+        If numba compiles nothing, because of NUMBA_DISABLE_JIT.
+    """
+    start, folder = time.perf_counter(), _folder()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # not converged
+        warnings.filterwarnings("error", "Compiled kernels cannot be kept")
+        try:
+            use_everything(*SIZES[0])
+            use_extremes(*toy(*EXTREME))
+        except UserWarning as warning:
+            raise OSError(str(warning)) from None
+    stats = [kernel.stats for kernel in kernels().values()]
+    n_compiled = sum(sum(one.cache_misses.values()) for one in stats)
+    n_loaded = sum(sum(one.cache_hits.values()) for one in stats)
+    return WarmUp(n_compiled + n_loaded, n_compiled, folder, time.perf_counter() - start)
+
+
+def _folder() -> str:
+    """Return the folder of the disk cache, or raise if there is none that will serve later."""
+    folders = [kernel.stats.cache_path for kernel in kernels().values()]
+    if not folders:
+        raise RuntimeError("numba compiles nothing: the environment variable NUMBA_DISABLE_JIT is set")
+    folder, wanted = folders[0], os.environ.get("NUMBA_CACHE_DIR")
+    if wanted and (folder is None or os.path.realpath(os.path.dirname(folder)) != os.path.realpath(wanted)):
+        raise OSError(f"NUMBA_CACHE_DIR={wanted} cannot be written")
+    if folder is None:
+        raise OSError(
+            "neither the package's folder nor the user's cache can be written: set the environment variable "
+            "NUMBA_CACHE_DIR to a folder that can"
+        )
+    return folder
+
+
+def kernels() -> dict[str, Any]:
+    """Return the kernels that Python may call, by file and name; none where numba compiles nothing."""
+    found = {}
+    for info in pkgutil.iter_modules(_kernels.__path__):
+        module = importlib.import_module(f"{_kernels.__name__}.{info.name}")
+        for name, kernel in vars(module).items():
+            own = getattr(getattr(kernel, "py_func", None), "__module__", None) == module.__name__
+            if own and not (info.name.startswith("_") or name.startswith("_")):
+                found[f"{info.name}.{name}"] = kernel
+    return found
+
+
+def compiled() -> dict[str, int]:
+    """Return the number of versions of each kernel that is compiled."""
+    return {name: len(kernel.signatures) for name, kernel in kernels().items() if kernel.signatures}
+
+
+def use_everything(lengths, n_features, orders, feature_orders):
+    """Use models of every kind on toys of a size."""
+    for use_all in use_chains, use_segments, use_answers:
+        use_all(*toy(lengths, n_features), orders, feature_orders)
+
+
+def use(model, X, y):
+    """Fit a model and ask it everything."""
+    model.fit(X, y).predict(X)
+    model.score(X, y)
+    if hasattr(model, "predict_marginals"):
+        model.predict_marginals(X)
+    if isinstance(model, HighOrderSemiCRF) and hasattr(model, "segment_marginals"):  # labels of chains are no tags here
+        model.segment_marginals(X)
+    if hasattr(model, "log_likelihood"):
+        model.log_likelihood(X, y)
+        model.pattern_marginals(X, [y[0][:2]])
+
+
+def toy(lengths, n_features):
+    """Return numbers and labels of tokens; two neighbours have different labels."""
+    rng = np.random.default_rng(0)
+    X = [rng.integers(0, 2, size=(length, n_features)).astype(float) for length in lengths]
+    return X, [["abc"[label % 3] for label in rng.integers(1, 3, size=length).cumsum()] for length in lengths]
+
+
+def settings(max_order, **params):
+    """Yield models of all objectives and solvers."""
+    for objective, solver in SOLVERS:
+        l1_reg = 0.1 if solver in ("adagrad", "owlqn") else 0.0
+        yield params | {
+            "max_order": max_order,
+            "objective": objective,
+            "solver": solver,
+            "l1_reg": l1_reg,
+            "max_iter": 2,
+        }
+
+
+def use_chains(X, y, orders, feature_orders):
+    """Use chains of all kinds: features of value 1 and others; arrays, sparse matrices, dicts and batches."""
+    doubled = [2.0 * rows for rows in X]
+    dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
+    forms = [X, doubled, [sparse.csr_array(rows) for rows in X], dicts, SequenceFeatureExtractor().fit_transform(dicts)]
+    for max_order in orders:
+        for form in forms:
+            use(HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    for feature_order in feature_orders:
+        for params in settings(2, feature_order=feature_order, n_jobs=2):
+            for form in X, doubled:
+                use(HighOrderCRF(**params), form, y)
+
+
+def use_segments(X, y, orders, feature_orders):
+    """Use semi-CRFs of all kinds: features of tokens alone and of segments, of value 1 and others."""
+    names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
+    tokens = SequenceFeatureExtractor([(("w", 0),)]).fit_transform(names)
+    extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
+    forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
+    for max_order in orders:
+        for form in forms:
+            use(HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    for feature_order in feature_orders:
+        for params in settings(2, feature_order=feature_order, n_jobs=2):
+            for form in forms[1:]:
+                use(HighOrderSemiCRF(**params), form, y)
+
+
+def use_answers(X, _, orders, *__):
+    """Ask chains and segments of tags for answers beyond the best labelling, given some labels and not."""
+    tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
+    known = [["B", *[None] * (len(rows) - 1)] for rows in X]
+    for model in HighOrderCRF(orders[-1], max_iter=2), HighOrderSemiCRF(orders[-1], encoding="bio", max_iter=2):
+        model.fit(X, tags).predict(X, known=known)
+        model.predict_nbest(X, 2)
+        model.sample(X, 2, known=known)
+        model.entropy(X)
+        model.entropy(X, known=tags)  # so low that it is computed from choices
+        model.segment_marginals(X)
+        model.predict_segments(X, with_probability=True)
+        for decoding in "token", "segment":
+            model.set_params(decoding=decoding).predict(X)
+
+
+def use_extremes(X, y):
+    """Use a sequence that is long enough to be alone, and features so large that only log space can hold them."""
+    for model in HighOrderCRF, HighOrderSemiCRF:
+        for solver in "lbfgs", "newton-cg":
+            fitted = model(2, feature_order=1, solver=solver, max_iter=2).fit(X, y)
+            fitted.predict(X)
+            fitted.predict_marginals([1e5 * rows for rows in X[1:]])

@@ -1,0 +1,165 @@
+"""Kernels that are compiled beforehand: that none is forgotten, and that folders are read that cannot be written."""
+
+import ast
+import ctypes
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+from test_architecture import KERNELS, jitted_functions
+from test_kernel_cache import TOY, import_anew
+
+import sklearn_hocrf
+from sklearn_hocrf._warm_up import kernels
+
+pytestmark = pytest.mark.needs_jit
+
+PACKAGE = Path(sklearn_hocrf.__file__).parent
+FIT = """
+import warnings
+warnings.simplefilter("error")
+import sklearn_hocrf
+from sklearn_hocrf._warm_up import kernels
+X, y = [[["a"], ["b"], ["b"]], [["b"]]], [["X", "Y", "Y"], ["Y"]]
+model = sklearn_hocrf.HighOrderCRF(max_order=2).fit(X, y)
+print(model.predict(X), sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels().values()))
+"""
+WARM_UP = """
+import json, sys
+from sklearn_hocrf import _warm_up
+done = _warm_up.warm_up()
+json.dump([done.n_versions, done.n_compiled, _warm_up.compiled()], sys.stdout)
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A file of kernels, with a function that makes a folder one that cannot be written."""
+    monkeypatch.syspath_prepend(PACKAGE / "_kernels")
+    monkeypatch.delitem(sys.modules, "_jit", raising=False)  # which warns once
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+    path, locked, write = tmp_path / "toy.py", [], tempfile.TemporaryFile
+    path.write_text(TOY)
+
+    def refuse(*args, dir, **options):  # which is how numba finds out
+        if any(Path(dir).is_relative_to(folder) for folder in locked):
+            raise PermissionError(dir)
+        return write(*args, dir=dir, **options)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    return path, locked.append
+
+
+def use(path, names=("second",)):
+    """Call kernels of a file that is imported anew; return how many of these come from a disk cache."""
+    module = import_anew(path)
+    found = [getattr(module, name) for name in names]
+    assert [kernel(1) for kernel in found] == [{"first": 2, "second": 4}[name] for name in names]
+    return [sum(kernel.stats.cache_hits.values()) for kernel in found]
+
+
+@pytest.mark.parametrize("place", ["beside", "variable"])
+def test_a_folder_that_cannot_be_written_is_read(toy, tmp_path, monkeypatch, place):
+    path, lock = toy
+    if place == "variable":
+        monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kernels"))
+    assert use(path) == [0]
+    lock(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert use(path) == [1]
+    for file in tmp_path.rglob("*.nbc"):
+        file.write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match="NUMBA_CACHE_DIR"):
+        assert use(path) == [0]
+
+
+def test_what_a_read_only_folder_lacks_goes_to_the_next(toy, tmp_path):
+    path, lock = toy
+    assert use(path, ["first"]) == [0]
+    lock(tmp_path / "__pycache__")
+    both = ["first", "second"]
+    assert use(path, both) == [1, 0]
+    assert use(path, both) == [1, 1]
+    assert len(list((tmp_path / "home").rglob("*.nbc"))) == 1
+
+
+def test_a_folder_that_can_be_written_gets_all(toy, tmp_path, monkeypatch):
+    """What is beside the package, too, so that an image has all kernels in the one folder."""
+    path, lock = toy
+    assert use(path) == [0]
+    lock(tmp_path / "__pycache__")
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kernels"))
+    assert use(path) == [0]
+    assert len(list((tmp_path / "kernels").rglob("*.nbc"))) == 2
+
+
+def forget_that_one_is_root():
+    """Take from a process that is about to start what lets root write to folders that are read-only."""
+    drop_from_bounding_set, override = 24, 1
+    if os.getuid() == 0 and ctypes.CDLL(None).prctl(drop_from_bounding_set, override, 0, 0, 0):
+        os._exit(3)
+
+
+def set_mode(folder, mode):
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_dir():
+            path.chmod(mode)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="modes of folders, and what root may, are those of Linux")
+def test_fit_and_predict_from_a_read_only_folder_compile_nothing(tmp_path):
+    """A copy of the package, and a copy of the kernels that have been compiled for it elsewhere; all else is closed."""
+    exec(FIT, {})  # so that they have been
+    site, folder, closed = tmp_path / "site", tmp_path / "kernels", tmp_path / "closed"
+    package = site / "sklearn_hocrf"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    name = "_kernels_" + hashlib.sha1(str(package / "_kernels").encode()).hexdigest()  # as numba makes it
+    source = next(iter(kernels().values())).stats.cache_path
+    shutil.copytree(source, folder / name, ignore=lambda _, names: [n for n in names if ".nb" not in n])
+    closed.touch()
+    homes = dict.fromkeys(("HOME", "XDG_CACHE_HOME"), str(closed))
+    set_mode(tmp_path, 0o555)
+    try:
+        process = subprocess.run(
+            [sys.executable, "-c", FIT],
+            env=os.environ | homes | {"PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(folder)},
+            cwd=site,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            preexec_fn=forget_that_one_is_root,
+        )
+    finally:
+        set_mode(tmp_path, 0o755)
+    if process.returncode == 3:
+        pytest.skip("root cannot give up its right to write everywhere")
+    assert (process.stdout, process.stderr) == ("[['X', 'Y', 'Y'], ['Y']] 0\n", "")
+
+
+def test_no_kernel_is_forgotten():
+    """Each one is compiled by a warm-up, but for those that only other kernels call."""
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    options = {"capture_output": True, "text": True, "check": True, "env": environment}
+    n_versions, n_compiled, compiled = json.loads(subprocess.run([sys.executable, "-c", WARM_UP], **options).stdout)
+    named, called = set(), set()
+    for file, source in KERNELS.items():
+        stem = Path(file).stem
+        functions = jitted_functions(ast.parse(source))
+        if not stem.startswith("_"):
+            named |= {f"{stem}.{name}" for name in functions if not name.startswith("_")}
+        for function in functions.values():
+            inner = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+            called |= inner - {function.name}
+    assert named == kernels().keys()
+    assert {name for name in named - compiled.keys() if name.split(".")[1] not in called} == set()
+    assert n_versions >= sum(compiled.values()) > 60
+    assert n_compiled >= 0
