@@ -37,6 +37,7 @@ EDGES = {  # line style, and colours that are seen on black and on white: a chip
     "wrong": ("dashed", "#D55E00"),
     "missed": ("dotted", "#808080"),
 }
+_MOST_ROWS = 60  # of a table that are shown
 
 
 def color_map(labels: Iterable) -> dict:
@@ -129,7 +130,7 @@ class Table(list):
         return Table, (self.row_type, list(self))
 
     def __repr__(self) -> str:
-        cells = [self.columns, *(tuple(map(_cell, row)) for row in self)]
+        cells = [self.columns, *(tuple(map(_cell, row)) for row in self[:_MOST_ROWS])]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         is_number = self._numeric()
         lines = (
@@ -139,12 +140,18 @@ class Table(list):
             )
             for row in cells
         )
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join([*(line.rstrip() for line in lines), *self._rest()])
 
     def _repr_html_(self) -> str:
-        rows = ([escaped(_cell(value)) for value in row] for row in self)
+        rows = ([escaped(_cell(value)) for value in row] for row in self[:_MOST_ROWS])
         alignments = ["right" if is_number else "start" for is_number in self._numeric()]
-        return html_table(map(escaped, self.columns), rows, alignments)
+        rest = "".join(f"<div>{text}</div>" for text in self._rest())
+        return html_table(map(escaped, self.columns), rows, alignments) + rest
+
+    def _rest(self) -> list[str]:
+        """Return a line on the rows that are not shown, if there are any."""
+        count = len(self) - _MOST_ROWS
+        return [f"... and {count} more row{'s' if count > 1 else ''}"] if count > 0 else []
 
     def _numeric(self) -> list[bool]:
         """Tell which columns have numbers only."""

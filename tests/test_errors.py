@@ -163,3 +163,12 @@ def test_tables_are_lists():
     assert pickle.loads(pickle.dumps(errors)) == errors
     assert "&lt;i&gt;" in errors._repr_html_()
     assert repr(errors[:0]).startswith("sequence")
+
+
+def test_long_tables_are_cut_where_they_are_shown():
+    errors = error_table([["a"]] * 62, [["A"]] * 62, [["B"]] * 62)
+    assert len(errors) == 62
+    assert repr(errors).splitlines()[61:] == ["... and 2 more rows"]
+    assert errors._repr_html_().endswith("<div>... and 2 more rows</div>")
+    assert errors[:61]._repr_html_().endswith("<div>... and 1 more row</div>")
+    assert "more" not in repr(errors[:60])
