@@ -22,9 +22,9 @@ True
 >>> log_likelihood_scorer(stopped, X_dev, y_dev) > -1, stopped.n_iter_ < weak.n_iter_
 (True, True)
 
-Callbacks change no result, as long as none stops the fit. One stops it by returning True from ``on_fit_task_end``: the
-fitted attributes are then those of the iteration where it ended, with a true ``optimality_gap_``, and there is no
-warning about convergence. So a limit of time is a class of one line, and some methods that do nothing:
+Callbacks change no result, unless one stops the fit or brings back its best model. One stops it by returning True from
+``on_fit_task_end``: the fitted attributes are then those of the iteration where it ended, with a true
+``optimality_gap_``, and there is no warning about convergence. So a limit of time takes ten lines:
 
 >>> import time
 >>> class MaxTime:
@@ -273,7 +273,7 @@ class Checkpoint(_ModelCallback):
     ValueError
         If ``every`` is out of range.
     TypeError
-        If the path is none.
+        If ``path`` is neither a str nor path-like.
     FileNotFoundError, IsADirectoryError
         In fit, before any work: if there is no such folder, or if the path is a folder itself.
     ImportError
