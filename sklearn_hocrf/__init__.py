@@ -1,20 +1,45 @@
 """High-order conditional random fields for scikit-learn users.
 
 :class:`HighOrderCRF` gives each token of a sequence a label, :class:`HighOrderSemiCRF` cuts sequences into labelled
-segments. ``feature_extraction`` turns tokens into features, ``pipeline`` has pipelines with all methods of the
-estimators, ``model_selection`` learns penalties, ``callback`` stops training early and writes checkpoints,
-``calibration`` makes probabilities honest, ``metrics`` evaluates predictions and lists their errors, ``inspection``
-shows predictions, their reasons and the weights, in tables and pictures, ``datasets`` reads and generates data,
-``text`` turns texts and annotated spans of characters into tokens and tags, and back, ``interop`` reads models of
-CRFsuite and says what the settings of other programs are called here.
+segments. Both give weights not only to pairs of neighbouring labels but to label patterns of any length. Training is
+exact, and they are scikit-learn estimators.
+
+Each public module is a page that explains itself by examples; ``help(sklearn_hocrf.crf)`` shows one.
+
+=======================================  ===============================================================================
+:mod:`sklearn_hocrf.crf`                 labels of tokens: why order helps, questions to a model, constraints, known
+                                         and missing labels
+:mod:`sklearn_hocrf.semicrf`             labels of segments: encodings, lengths, features of segments, hybrid models
+:mod:`sklearn_hocrf.feature_extraction`  forms of input, and the transformers that make features
+:mod:`sklearn_hocrf.pipeline`            pipelines with all methods of the estimators
+:mod:`sklearn_hocrf.training`            objectives, solvers, learned label patterns; their settings, and your own ones
+:mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
+:mod:`sklearn_hocrf.model_selection`     learned penalties, groups and weights, predictions by cross-validation
+:mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
+:mod:`sklearn_hocrf.inspection`          weights, explanations, importances, standard errors, and pictures
+:mod:`sklearn_hocrf.calibration`         probabilities that say how often predictions are right
+:mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back; formats of other libraries
+:mod:`sklearn_hocrf.datasets`            readers of files and data frames, generated data
+:mod:`sklearn_hocrf.interop`             models of CRFsuite; its options, and those of other tools, side by side
+=======================================  ===============================================================================
 
 Kernels are compiled at their first use, and kept on disk. ``python -m sklearn_hocrf warm-up`` compiles them all, for
 images of containers and read-only installations: see :mod:`sklearn_hocrf.__main__`.
 
+Saving models
+-------------
 Fitted estimators, transformers and pipelines can be pickled. That is for yourself: loading a pickle can run any code.
-For others, skops writes files that run none: ``skops.io.dump(pipe, path, compression=zipfile.ZIP_DEFLATED)``, and
+For others, skops writes files that run none: ``skops.io.dump(pipe, path, compression=zipfile.ZIP_DEFLATED)`` and
 ``skops.io.load(path, trusted=TRUSTED_TYPES)``. ``TRUSTED_TYPES`` names the types of this package in such files.
 Functions of your own, such as token features, are yours to trust. Of scikit-learn's searches, save ``best_estimator_``.
+
+>>> import skops.io
+>>> from sklearn_hocrf import HighOrderCRF, TRUSTED_TYPES
+>>> X, y = [[["Ada"], ["Lovelace"]], [["Alan"], ["Turing"]]], [["given", "family"], ["given", "family"]]
+>>> crf = HighOrderCRF().fit(X, y)
+>>> content = skops.io.dumps(crf)
+>>> skops.io.loads(content, trusted=TRUSTED_TYPES).predict(X) == crf.predict(X)
+True
 """
 
 from importlib import import_module

@@ -1,10 +1,17 @@
 """What CONTRIBUTING.md, the notebook on theory and the code say of each other."""
 
+import importlib
+import inspect
 import json
+import pkgutil
+import pydoc
 import re
 from pathlib import Path
 
+import pytest
 from test_architecture import MAY_IMPORT
+
+import sklearn_hocrf
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PAGE = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -34,3 +41,31 @@ def test_page_names_all_rooms():
     table = PAGE.split("| room |")[1].split("\n\n")[0]
     first_column = " ".join(row.split("|")[1] for row in table.splitlines()[2:])
     assert set(re.findall(r"`(\w+)`", first_column)) == set(MAY_IMPORT)
+
+
+def test_table_of_contents_names_all_public_modules():
+    """Every public module is in the docstring of the package and in its ``__all__`` or its estimators' modules."""
+    public = {name for _, name, _ in pkgutil.iter_modules(sklearn_hocrf.__path__) if not name.startswith("_")}
+    named = set(re.findall(r"^:mod:`sklearn_hocrf\.(\w+)`", sklearn_hocrf.__doc__, re.MULTILINE))
+    assert named == public
+    assert public - {"crf", "semicrf"} <= set(sklearn_hocrf.__all__)
+
+
+@pytest.mark.parametrize("name", [m for _, m, _ in pkgutil.iter_modules(sklearn_hocrf.__path__) if m[0] != "_"])
+def test_public_names_have_a_page(name):
+    """pydoc shows each public name of each public module with a text of its own; the module has an example or points
+    to one."""
+    module = importlib.import_module(f"sklearn_hocrf.{name}")
+    page = pydoc.plain(pydoc.render_doc(module))
+    for public in module.__all__:
+        assert public in page
+        value = getattr(module, public)
+        if callable(value) and hasattr(value, "__name__"):
+            assert (inspect.getdoc(value) or "").count(" ") >= 2, f"{name}.{public} has no docstring"
+
+
+def test_readme_is_short():
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 160
+    for link in re.findall(r"\]\((?!http|#)([^)#]+)", readme):
+        assert (CHECKOUT / link).exists(), link
