@@ -22,8 +22,8 @@ From sklearn-crfsuite and CRFsuite; these rows are tested, by training both, but
     crf.predict(X)                      crf.predict(X)
     crf.predict_marginals_single(x)     [dict(zip(crf.classes_, row)) for row in crf.predict_marginals([x])[0]]
     tagger.probability(labels)          numpy.exp(crf.log_likelihood([x], [labels]))
-    crf.state_features_                 crf.coef_, of shape (patterns, attributes), with patterns_, feature_names_in_
-    crf.transition_features_            dict(zip(crf.patterns_, crf.pattern_coef_)), of the pairs among them
+    crf.state_features_                 inspection.weights(crf, order=0), or crf.coef_ as a matrix
+    crf.transition_features_            inspection.weights(crf, order=1), or pattern_coef_ beside patterns_
     flat_f1_score(y, y_pred, labels=l, average=a)   metrics.token_f1_score(y, y_pred, labels=l, average=a)
     seqeval's f1_score                  metrics.segment_f1_score(y, y_pred, encoding="bio"); see its docstring
 
@@ -61,6 +61,44 @@ From MALLET's SimpleTagger; from the tool's documentation::
     --orders 1,2                        max_order=2
     --fully-connected true, false       patterns="all", "observed"
     --n-best N                          predict_nbest(X, N)
+
+What users of other tools ask for, by the threads of these tools, and the lines that answer it here::
+
+    the n best, with probabilities      for c in crf.predict_nbest([x], 10)[0]: c.labels, c.log_probability
+      (crfsuite#84, NCRFpp#40,          those that keep a rule: predict_nbest(X, 10, accept=each_field_once);
+      mindmeld#421)                     different segmentations: predict_nbest of a HighOrderSemiCRF
+    some labels are known beforehand    crf.predict(X, known=[[None, "B-PER", None]])
+      (crfsuite#96)
+    labels are missing in training      crf.fit(X, y), where y has None, or sets such as {"B-LOC", "B-ORG"}
+      (hmmlearn#173, #568,
+      pytorch-partial-crf#13)
+    segments that are too short         HighOrderSemiCRF(min_segment_length={"exon": 3})
+      (Helixer#138, hmmlearn#173)
+    labels that may not follow          HighOrderCRF(constraints=training.Constraints(forbid=[("REM", "W", "REM")]));
+      (U-Time#49)                       for tags: constraints="bio"
+    recall before precision             HighOrderCRF(decoding=training.TokenDecoding(cost={("B-PER", "O"): 5}))
+      (flair#642)
+    argmax differs from Viterbi         HighOrderCRF(decoding="token")
+      (pytorch-crf#36, flair#3070,
+      flair#3469)
+    a threshold for entities            HighOrderCRF(decoding=training.SegmentDecoding(threshold=0.8))
+      (flair#3575)
+    the probability of an entity        crf.predict_segments(X, with_probability=True); with another label, or a part
+      (edsnlp#377)                      of its tokens: crf.log_likelihood(X, y) of a y with holes
+    sets of labels that hold the truth  not yet: conformal prediction
+      (GLiNER#374)
+    spans that cut tokens               text.tags_from_spans(tokenized, spans, misaligned="expand")
+      (label-studio-converter#15, #254)
+    keeping a model                     skops.io.dump(pipe, path); pickle.dumps(pipe)
+      (sklearn-crfsuite#5, #50, #65)
+    why this label?                     inspection.explain(pipe, X, sequence=0, position=3)
+      (python-crfsuite#99)
+    weights as a table                  inspection.weights(pipe, label="B-PER", top=20).to_frame()
+      (eli5#77, sklearn-crfsuite#34)
+    a confusion matrix of entities      metrics.segment_confusion(y, y_pred, encoding="bio")
+      (seqeval#37)
+    nested or overlapping entities      not yet: segments tile a sequence
+    training on a GPU                   no: kernels are for processors
 """
 
 from ._crfsuite import from_crfsuite
