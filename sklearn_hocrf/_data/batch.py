@@ -6,6 +6,9 @@
 There is no padding and there are no lists of arrays: a batch of a million tokens is five arrays. All of them are
 C-contiguous and read-only, and each has a fixed dtype. So every kernel is compiled once, and batches from worker
 processes, which are read-only memory maps, have the same types as new batches.
+
+Features that nearly every token has, such as embeddings and what sensors measure, may be *dense columns* instead: one
+more array, of shape (N, d), beside the sparse rows. Which numbers are kept where changes no result beyond rounding.
 """
 
 from __future__ import annotations
@@ -19,7 +22,21 @@ from scipy import sparse
 from .arrays import freeze, freeze_indices, joined_ranges, offsets_of
 from .texts import escaped
 
-__all__ = ["SequenceBatch", "TokenColumn", "TokenFeatures"]
+__all__ = ["DenseColumns", "SequenceBatch", "TokenColumn", "TokenFeatures", "dense_dtype", "is_mostly_nonzero"]
+
+_DENSE_SHARE = 0.5  # of values that are not 0; a number takes 0.3 of the memory and time dense that it takes sparse
+
+
+def is_mostly_nonzero(table) -> bool:
+    """Tell whether a table, an array or a sparse one, is better kept dense."""
+    n_nonzero = np.count_nonzero(table.data if sparse.issparse(table) else table)
+    return bool(n_nonzero > 0 and n_nonzero >= _DENSE_SHARE * table.shape[0] * table.shape[1])
+
+
+def dense_dtype(dtype) -> type:
+    """Return the type in which numbers of a type are kept dense: float32 stays, all others become float64."""
+    return np.float32 if dtype == np.float32 else np.float64
+
 
 _FEW_TOKENS, _FEW_FEATURES = 5, 8  # that notebooks show of a batch
 
@@ -35,8 +52,41 @@ class TokenColumn(NamedTuple):
         return TokenColumn(freeze(self.codes[tokens], np.int32), self.values)
 
 
+class DenseColumns(NamedTuple):
+    """Token features whose values are kept for all tokens, zeros and all.   N tokens, d features."""
+
+    attributes: np.ndarray  # (d,) int32, ascending   their numbers, which no sparse entry has
+    values: np.ndarray  # (N, d) float32 or float64
+
+    def checked(self, n_tokens, n_attributes, indices) -> DenseColumns | None:
+        """Return the columns with read-only arrays, None if there are none, or raise a ValueError."""
+        attributes = freeze_indices(self.attributes, n_attributes, "features of dense columns")
+        values = np.asarray(self.values)
+        if values.shape != (n_tokens, len(attributes)):
+            raise ValueError(f"dense columns have shape {values.shape}, not {(n_tokens, len(attributes))}")
+        if (np.diff(attributes) <= 0).any():
+            raise ValueError("features of dense columns must ascend")
+        if not len(attributes):
+            return None
+        is_dense = np.zeros(n_attributes, dtype=bool)
+        is_dense[attributes] = True
+        if is_dense[indices].any():
+            raise ValueError("features of dense columns have sparse entries, too")
+        return DenseColumns(attributes, freeze(values, dense_dtype(values.dtype)))
+
+    def take(self, tokens) -> DenseColumns:
+        """Return the columns of the given token rows."""
+        return self._replace(values=self.values[tokens])
+
+    def tocsr(self, n_attributes) -> sparse.csr_array:
+        """Return the columns as a sparse matrix of shape (N, n_attributes), float64."""
+        rows = sparse.csr_array(self.values)
+        shape = rows.shape[0], n_attributes
+        return sparse.csr_array((rows.data.astype(np.float64), self.attributes[rows.indices], rows.indptr), shape=shape)
+
+
 class SequenceBatch:
-    """A list of sequences of sparse feature rows.   N tokens in all.
+    """A list of sequences of feature rows, sparse and dense.   N tokens in all.
 
     Parameters
     ----------
@@ -58,6 +108,8 @@ class SequenceBatch:
         The features of segments, as blocks (see ``_data.segments``); None means the token features alone.
     block_names : sequence of str or None
         Names of the blocks' features: one lazy object for all batches of a transformer. None: made from the blocks.
+    dense : DenseColumns or None
+        Token features whose values are kept as an array.
 
     Raises
     ------
@@ -93,6 +145,7 @@ class SequenceBatch:
         "columns",
         "blocks",
         "block_names",
+        "dense",
     )
 
     def __init__(
@@ -106,6 +159,7 @@ class SequenceBatch:
         columns=None,
         blocks=None,
         block_names=None,
+        dense=None,
     ):
         self.offsets = freeze(offsets, np.int64)
         self.indptr = freeze(indptr, np.int64)
@@ -117,7 +171,11 @@ class SequenceBatch:
         self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
         self.blocks = None if blocks is None else tuple(blocks)
         self.block_names = block_names
+        self.dense = None if dense is None else self._checked_dense(DenseColumns(*dense))
         self._check()
+
+    def _checked_dense(self, dense):
+        return dense.checked(len(self.indptr) - 1, self.n_attributes, self.indices)
 
     def _check(self):
         """Raise if an index is out of range: kernels do not check."""
@@ -141,9 +199,10 @@ class SequenceBatch:
                 freeze_indices(cells, len(column.values), f"codes of the column {name!r}", start=-1)
 
     @classmethod
-    def from_csr(cls, matrix, offsets, feature_names=None, columns=None) -> SequenceBatch:
+    def from_csr(cls, matrix, offsets, feature_names=None, columns=None, dense=None) -> SequenceBatch:
         """Return the batch whose stacked token rows are a sparse matrix of shape (N, n_features).
 
+        Features of ``dense`` columns have no entries in the matrix.
         Duplicate entries of the matrix are added, because every stored entry counts as an occurrence. Explicit zeros
         are dropped. If all values are 1, they are not stored.
         """
@@ -153,14 +212,44 @@ class SequenceBatch:
             matrix.sum_duplicates()
             matrix.eliminate_zeros()
         values = None if (matrix.data == 1).all() else matrix.data
-        return cls(offsets, matrix.indptr, matrix.indices, values, matrix.shape[1], feature_names, columns)
+        parts = matrix.indptr, matrix.indices, values, matrix.shape[1]
+        return cls(offsets, *parts, feature_names, columns, dense=dense)
+
+    @classmethod
+    def from_table(cls, table, offsets, feature_names=None, columns=None) -> SequenceBatch:
+        """Return the batch whose stacked token rows are a table of shape (N, n_features), an array or a sparse matrix.
+
+        Of an array that is mostly not 0 the columns are dense; anything else becomes sparse rows, as in
+        :meth:`from_csr`.
+        """
+        if sparse.issparse(table) or not is_mostly_nonzero(table):
+            return cls.from_csr(sparse.csr_array(table, dtype=np.float64), offsets, feature_names, columns)
+        n_tokens, n_features = table.shape
+        dense = DenseColumns(np.arange(n_features, dtype=np.int32), table)
+        nothing = np.zeros(n_tokens + 1), np.empty(0), None
+        return cls(offsets, *nothing, n_features, feature_names, columns, dense=dense)
 
     def with_blocks(self, blocks, block_names=None) -> SequenceBatch:
         """Return the batch with other blocks."""
         for block in blocks or ():
             freeze_indices(getattr(block, "attributes", ()), self.n_attributes, "attributes of a block")
+        return self._replaced(blocks=blocks, block_names=block_names)
+
+    def without_dense(self) -> SequenceBatch:
+        """Return the batch with the same features, where those of dense columns have no values."""
+        return self if self.dense is None else self._replaced(dense=None)
+
+    def as_sparse(self) -> SequenceBatch:
+        """Return the batch with the values of dense columns among the sparse rows."""
+        if self.dense is None:
+            return self
+        matrix = self.tocsr()
+        values = None if (matrix.data == 1).all() else matrix.data
+        return self._replaced(indptr=matrix.indptr, indices=matrix.indices, values=values, dense=None)
+
+    def _replaced(self, **changes):
         parts = {name: getattr(self, name) for name in self.__slots__}
-        return SequenceBatch(**{**parts, "blocks": blocks, "block_names": block_names})
+        return SequenceBatch(**{**parts, **changes})
 
     @property
     def n_features(self) -> int:
@@ -190,11 +279,15 @@ class SequenceBatch:
     def tocsr(self) -> sparse.csr_array:
         """Return the stacked token rows as a sparse matrix of shape (N, n_attributes)."""
         data = np.ones(len(self.indices)) if self.values is None else self.values
-        return sparse.csr_array((data, self.indices, self.indptr), shape=(self.n_tokens, self.n_attributes))
+        matrix = sparse.csr_array((data, self.indices, self.indptr), shape=(self.n_tokens, self.n_attributes))
+        return matrix if self.dense is None else sparse.csr_array(matrix + self.dense.tocsr(self.n_attributes))
 
     def toarray(self) -> np.ndarray:
         """Return the stacked token rows as a dense array of shape (N, n_attributes)."""
-        return self.tocsr().toarray()
+        table = self.without_dense().tocsr().toarray()
+        if self.dense is not None:
+            table[:, self.dense.attributes] = self.dense.values
+        return table
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -234,6 +327,7 @@ class SequenceBatch:
             self._columns_of(tokens),
             self._blocks_of(tokens),
             self.block_names,
+            self.dense and self.dense.take(tokens),
         )
 
     def _contiguous(self, start, stop):
@@ -250,6 +344,7 @@ class SequenceBatch:
             self._columns_of(slice(first, last)),
             self._blocks_of(slice(first, last)),
             self.block_names,
+            self.dense and self.dense.take(slice(first, last)),
         )
 
     def _columns_of(self, tokens):

@@ -35,6 +35,7 @@ __all__ = [
     "Segments",
     "TokenBlock",
     "blocks_of",
+    "channel_tokens",
     "segment_counts",
     "segment_features",
     "sorted_segments",
@@ -235,6 +236,13 @@ def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
     return _stack_blocks(batch, start, stop, _ones(batch.tocsr()), _ones)
 
 
+def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens that a channel selects in given segments: numbers of segments, and of their tokens."""
+    first, last = _positions(channel, start, stop, _sequence_stops(batch, start))
+    last = np.maximum(last, first)
+    return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)
+
+
 def _identity(matrix):
     return matrix
 
@@ -244,7 +252,7 @@ def _ones(matrix):
 
 
 def _stack_blocks(batch, start, stop, tokens, finish):
-    sequence_stop = batch.offsets[np.searchsorted(batch.offsets, start, side="right")]
+    sequence_stop = _sequence_stops(batch, start)
     parts = [sparse.csr_array((len(start), 0))]  # a batch may have no blocks at all
     for block in blocks_of(batch):
         if isinstance(block, TokenBlock):
@@ -255,6 +263,10 @@ def _stack_blocks(batch, start, stop, tokens, finish):
         else:
             parts.append(finish(block.rows(batch, start, stop)))
     return sparse.csr_array(sparse.hstack(parts, format="csr"))
+
+
+def _sequence_stops(batch, start):
+    return batch.offsets[np.searchsorted(batch.offsets, start, side="right")]
 
 
 def _count_tokens(block, tokens, start, stop, sequence_stop):

@@ -288,7 +288,9 @@ class BaseSequenceLabeler(
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
             shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
-            frame or sparse matrix is n sequences of length 1. Empty sequences are not allowed.
+            frame or sparse matrix is n sequences of length 1. Empty sequences are not allowed. An array at least half
+            of whose numbers are not 0 is kept dense, in float32 if it is of that type: the result is the same but for
+            rounding, and takes less memory and time.
         y : list of label sequences, or array-like
             One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``encoding``. It may

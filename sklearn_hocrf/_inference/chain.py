@@ -65,6 +65,7 @@ class ChainPass(MarginalPass):
         scores, values = self.scores(tile), self.workspace("values", n_rows, lanes)
         weights = model.pair_weights, model.pair_weights, model.dense_table
         token_scores.score_rows(self.plan.token_features, self.layout.pairs, *weights, tile, values)
+        self._add_product(tile, values)
         scores[:, :lanes] = values
         feature_matching.perturb(tile, n_columns, *self.moves, SMALL_STEP, scores)
         self._forbid_labels(tile, scores)
@@ -141,6 +142,7 @@ class ChainPass(MarginalPass):
     def add_feature_counts(self, tile, weight, gradient, dense):
         features, marginals = self.plan.token_features, self.scores(tile)
         token_scores.add_expectations(features, self.layout.pairs, tile, marginals, weight, gradient, dense)
+        self._count_product(tile, marginals, weight)
 
 
 class ChainDecodePass(DecodePass):
@@ -236,11 +238,9 @@ class ChainModel(Model):
         return codes
 
     def _log_scores(self, batch, labelling):
-        layout, scores = self.layout, np.empty(batch.n_tokens)
-        arcs = label_arcs(self.layout.automaton, batch.offsets, np.maximum(labelling, 0))
-        features, columns = layout.rows(batch), layout.arc_columns
-        token_scores.label_scores(features, layout.pairs, self.pair_weights, arcs, columns, scores)
-        scores += self.weighted_arcs.arc_score[arcs]
+        codes = np.maximum(labelling, 0)
+        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
+        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
         scores[labelling < 0] = -np.inf
         return scores, batch.lengths
 

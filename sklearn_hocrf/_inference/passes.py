@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze
-from .._kernels import chain, choices, masks, token_scores
+from .._kernels import chain, choices, dense_columns, masks, token_scores
+from .._structure.dense_columns import DenseProduct
 from .._structure.weighted_arcs import weighted_arcs
 from .schedule import Plan, Task, Tile, Workspace, add_up, in_order, lane_kind_of, lanes_of
 
@@ -113,6 +114,14 @@ class BasePass(metaclass=ABCMeta):
             self.pair_weights = model.pair_weights, direction.pair_weights
             dense = np.concatenate([model.dense_table, direction.dense_table], axis=1)
             self.dense_weights = freeze(dense, np.float64)
+        self._product_weights = self._weights_of_product()
+
+    def _weights_of_product(self):
+        """Return the weights of dense features as a table of two parts: themselves, and their derivatives if any."""
+        product: DenseProduct | None = self.plan.dense
+        if product is None:
+            return None
+        return np.concatenate([product.table(weights) for weights in self.pair_weights[: self.n_parts]])
 
     @abstractmethod
     def run(self, task: Task) -> None:
@@ -147,7 +156,15 @@ class BasePass(metaclass=ABCMeta):
     def _score_tokens(self, tile: Tile) -> np.ndarray:
         scores, features = self.scores(tile), self.plan.token_features
         token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)
+        self._add_product(tile, scores)
         return scores
+
+    def _add_product(self, tile: Tile, scores: np.ndarray) -> None:
+        """Add the scores of dense features to those of columns, and their derivatives if there is room for them."""
+        product = self.plan.dense
+        if product is not None:
+            factors = product.values, self._product_weights, product.columns
+            dense_columns.add_scores(*factors, tile.rows, tile.first_token, tile.length, scores)
 
     def _forbid_labels(self, tile: Tile, scores: np.ndarray) -> None:
         """Give labels that the plan's mask rules out the score -inf."""
@@ -206,6 +223,7 @@ class MarginalPass(BasePass):
         self.log_z, self.sequence_weight, self.receiver, self.moves = log_z, sequence_weight, receiver, moves
         self.slope = slope
         self._sums: dict[tuple[str, int], np.ndarray] = {}
+        self._product_counts: np.ndarray | None = None
 
     @abstractmethod
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
@@ -241,7 +259,25 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
-        """Add the expected counts of the features of a tile, of pairs and of the dense table."""
+        """Add the expected counts of the features of a tile, of pairs and of the dense table.
+
+        Those of dense features are kept until :meth:`add_product_counts`.
+        """
+
+    def _count_product(self, tile: Tile, marginals: np.ndarray, weight: np.ndarray) -> None:
+        """Sum up the expected counts of the dense features of a tile."""
+        product = self.plan.dense
+        if product is None:
+            return
+        if self._product_counts is None:
+            self._product_counts = np.zeros(product.table_shape)
+        tokens = tile.rows, tile.first_token, tile.length
+        dense_columns.add_counts(product.values, product.columns, *tokens, marginals, weight, self._product_counts)
+
+    def add_product_counts(self, gradient: np.ndarray) -> None:
+        """Add the expected counts of dense features, of all tiles, to a gradient of all pairs."""
+        if self._product_counts is not None:
+            self.plan.dense.add_counts(self._product_counts, gradient)
 
     def arc_counts(self) -> np.ndarray:
         """Return the expected counts of arcs, weighted by sequence; shape (A,)."""
@@ -351,7 +387,8 @@ class ExpectedCounts(Receiver):
         backward.add_feature_counts(tile, weight, self.gradient, self.dense)
 
     def sums(self, backward):
-        """Return the counts of pairs, dense features, arcs and lengths, weighted by sequence."""
+        """Return the counts of pairs, of the dense table, arcs and lengths, weighted by sequence."""
+        backward.add_product_counts(self.gradient)
         return self.gradient, self.dense, backward.arc_counts(), backward.length_counts()
 
 

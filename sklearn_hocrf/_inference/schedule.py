@@ -27,6 +27,7 @@ from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
 from .._kernels import chain
+from .._structure.dense_columns import DenseProduct
 
 __all__ = ["Plan", "Schedule", "Task", "Tile", "Workspace", "add_up", "in_order", "lane_kind_of", "lanes_of"]
 
@@ -140,7 +141,9 @@ class Plan:
     Attributes
     ----------
     token_features : TokenFeatures
-        Where kernels find the weights of the tokens' features.
+        Where kernels find the weights of the tokens' sparse features.
+    dense : DenseProduct or None
+        The tokens' dense features, and where their weights are.
     row_size : int
         About how many floating point numbers the tables hold for one position of one lane.
     mask : Mask or None
@@ -166,11 +169,13 @@ class Plan:
         self.offsets, self.lengths = batch.offsets, batch.lengths
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
         self.token_features: TokenFeatures = layout.rows(batch)
+        self.dense: DenseProduct | None = layout.dense_product(batch)
         self.n_varying = layout.n_varying
 
     def _deal_out(self, work_per_token: int) -> None:
         """Make the chunks; the work on the data is about so many operations a token."""
         schedule, work = self.schedule, len(self.batch.indices) + self.n_tokens * work_per_token
+        work += 0 if self.dense is None else self.dense.values.size
         worth = work // (schedule.work_per_weight * max(self.layout.n_weights, 1))
         n_chunks = int(np.clip(worth, schedule.least_chunks, schedule.most_chunks))
         self.chunks = _deal(self.cut(np.arange(self.n_sequences)), n_chunks)

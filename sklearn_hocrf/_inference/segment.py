@@ -193,6 +193,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
     def add_feature_counts(self, tile, weight, gradient, dense):
         plan, pairs, marginals = self.plan, self.layout.pairs, self.column_marginals(tile, weight)
         token_scores.add_expectations(plan.token_features, pairs, tile, marginals, weight, gradient, dense)
+        self._count_product(tile, marginals, weight)
         segment_scores.add_candidates(plan.candidates, pairs, self.index, tile, self.cells(tile), weight, gradient)
 
     def length_counts(self):

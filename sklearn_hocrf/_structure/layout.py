@@ -19,7 +19,9 @@ from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.segments import BEGIN, Channel
 from .._kernels import token_scores
 from .automaton import PatternAutomaton
+from .dense_columns import DenseProduct, Occurrences, dense_product
 from .pairs import (
+    DenseFeatures,
     FeatureMap,
     PairRule,
     PairTable,
@@ -40,6 +42,7 @@ from .weighted_arcs import (
     arc_structure,
     compile_patterns,
     label_arcs,
+    suffix_patterns,
 )
 
 __all__ = ["WeightLayout", "build_layout"]
@@ -255,7 +258,7 @@ class WeightLayout:
         return np.concatenate([pairs, np.asarray(pattern_coef)[self.bias_pattern]])
 
     def rows(self, batch, dense=True) -> TokenFeatures:
-        """Return the rows of a batch for kernels; features without any pair are left out.
+        """Return the sparse rows of a batch for kernels; features without any pair are left out.
 
         Without ``dense`` there are no rows of the dense table: all weights are found among the pairs.
         """
@@ -275,6 +278,33 @@ class WeightLayout:
         token_scores.sort_kinds(indptr, ranks, values, self.pairs.starts, self.pairs.columns, n_dense, features)
         place, other = (freeze(numbers, np.uint32) for numbers in (features.place, features.other))
         return features._replace(place=place, other=other, values=freeze(features.values, np.float64))
+
+    def dense_product(self, batch) -> DenseProduct | None:
+        """Return the dense columns of a batch with the places of their weights; None if there are none."""
+        return dense_product(batch.dense, self.features.attribute[self.pair_feature], self.pairs.columns)
+
+    def occurrences(self, product: DenseProduct, arcs, places) -> Occurrences:
+        """Return where the score columns of a product count in a labelling.
+
+        Parameters
+        ----------
+        product : DenseProduct
+        arcs : ndarray of shape (M,)
+            Arc that each token, or segment, uses.
+        places : dict
+            By number of a channel: tokens or segments, and the tokens whose values count for each.
+        """
+        parts = [np.empty((3, 0), dtype=np.int64)]
+        lengths = self.patterns.lengths[self.column_pattern[product.columns]]
+        for order in np.unique(lengths - 1):
+            pattern = suffix_patterns(self.automaton, arcs, order)
+            for channel, (owner, token) in places.items():
+                chosen = (self.column_channel[product.columns] == channel) & (lengths == order + 1)
+                number = np.full(len(self.patterns.lengths) + 1, -1)  # the last one: of no pattern
+                number[self.column_pattern[product.columns[chosen]]] = np.flatnonzero(chosen)
+                column = number[pattern][owner]
+                parts.append(np.stack([owner, token, column])[:, column >= 0])
+        return Occurrences(*np.concatenate(parts, axis=1))
 
     def with_columns(self, columns) -> tuple[Self, np.ndarray]:
         """Return a layout with more score columns, without weights, and the number of the column of each.
@@ -369,8 +399,26 @@ class WeightLayout:
         counts = np.zeros(self.n_pairs)
         token_rows = self.rows(batch) if token_rows is None else token_rows
         token_scores.label_counts(token_rows, self.pairs, weight, arcs, self.arc_columns, counts)
+        product = self.dense_product(batch)
+        if product is not None:
+            product.label_counts(self.occurrences(product, arcs, {0: every_token(batch)}), weight, counts)
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
         return np.concatenate([counts, self.sum_over_suffixes(used)])
+
+    def label_scores(self, batch, codes, weights) -> np.ndarray:
+        """Return what the features score at each token of labelled data; shape (N,)."""
+        arcs, scores = label_arcs(self.automaton, batch.offsets, codes), np.empty(batch.n_tokens)
+        token_scores.label_scores(self.rows(batch), self.pairs, weights, arcs, self.arc_columns, scores)
+        product = self.dense_product(batch)
+        if product is not None:
+            occurrences = self.occurrences(product, arcs, {0: every_token(batch)})
+            scores += product.label_scores(occurrences, weights, batch.n_tokens)
+        return scores
+
+
+def every_token(batch) -> tuple[np.ndarray, np.ndarray]:
+    """Return all tokens, each as the owner of its own values."""
+    return np.arange(batch.n_tokens), np.arange(batch.n_tokens)
 
 
 def build_layout(
@@ -420,10 +468,14 @@ def build_layout(
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
     compiled = compile_patterns(patterns, forbidden) if like is None else like.compiled
     arcs = label_arcs(compiled.automaton, batch.offsets, codes)
-    matrix = batch.tocsr()
+    matrix = batch.without_dense().tocsr()
     matrix = sparse.csr_array((np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
+    dense = []
+    if batch.dense is not None:
+        numbers = np.arange(len(batch.dense.attributes))
+        dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, numbers, *every_token(batch))]
     rule = PairRule(feature_orders, min_feature_count, unsupported)
-    pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, batch.lengths))
+    pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, batch.lengths), dense)
     features = FeatureMap.of_tokens(first_seen(batch))
     forbidden = forbidden if like is None else like.forbidden
     return WeightLayout(patterns, features, *pairs, bias_pattern, forbidden=forbidden, compiled=compiled)

@@ -8,10 +8,12 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze, freeze_indices, group_offsets, offsets_of
+from .dense_columns import Occurrences, sum_values
 from .patterns import is_frequent
 from .weighted_arcs import CompiledPatterns, suffix_patterns
 
 __all__ = [
+    "DenseFeatures",
     "FeatureMap",
     "PairRule",
     "PairTable",
@@ -80,7 +82,34 @@ class PairRule(NamedTuple):
         return [(k, np.flatnonzero([k in given for given in self.feature_orders])) for k in orders]
 
 
-def choose_pairs(rule: PairRule, compiled: CompiledPatterns, matrix, arcs, weight) -> np.ndarray:
+class DenseFeatures(NamedTuple):
+    """Features of dense columns, and where they count.   n features, E occurrences."""
+
+    features: np.ndarray  # (n,) int   their numbers
+    values: np.ndarray  # (N, d)   of all dense columns
+    columns: np.ndarray  # (n,) int   the column of each feature
+    owner: np.ndarray  # (E,) int   token, or segment
+    token: np.ndarray  # (E,) int   a token whose values count for it
+
+    def pairs(self, rule: PairRule, pattern, weight, some) -> np.ndarray:
+        """Return features and patterns of the pairs that get a weight; shape (2, n_pairs).
+
+        ``pattern`` and ``weight``, of shape (M,), are those of the owners; a pattern may be -1. ``some`` are the
+        features that count, or None for all.
+        """
+        counted = ((pattern >= 0) & (weight > 0))[self.owner]
+        owner, token = self.owner[counted], self.token[counted]
+        known, column = np.unique(pattern[owner], return_inverse=True)
+        counts = sum_values(self.values, Occurrences(owner, token, column), weight, len(known), as_counts=True)
+        by_feature = counts.transpose(1, 0, 2).reshape(counts.shape[1], -1)[self.columns, : len(known)]
+        kept = is_frequent(by_feature, rule.min_feature_count)
+        if some is not None:
+            kept[~np.isin(self.features, some)] = False
+        feature, column = np.nonzero(kept)
+        return np.stack([self.features[feature], known[column]])
+
+
+def choose_pairs(rule: PairRule, compiled: CompiledPatterns, matrix, arcs, weight, dense=()) -> np.ndarray:
     """Return features and patterns of the pairs that get a weight; shape (2, n_pairs).
 
     Parameters
@@ -93,6 +122,8 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, matrix, arcs, weigh
         Arc that each uses.
     weight : ndarray of shape (M,)
         How much each counts.
+    dense : sequence of DenseFeatures
+        The features that are not in the matrix, where their columns are 0.
     """
     lengths = compiled.patterns.lengths
     pairs = [np.empty((2, 0), dtype=np.int64)]
@@ -103,10 +134,12 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, matrix, arcs, weigh
             patterns = np.arange(first, stop)
             pairs.append(np.stack([np.repeat(features, len(patterns)), np.tile(patterns, len(features))]))
             continue
-        indicator = pattern_indicator(suffix_patterns(compiled.automaton, arcs, order), weight, len(lengths))
+        pattern = suffix_patterns(compiled.automaton, arcs, order)
+        indicator = pattern_indicator(pattern, weight, len(lengths))
         counts = (indicator[first:stop] @ (matrix if some is None else matrix[:, some])).tocoo()
         kept = is_frequent(counts.data, rule.min_feature_count)
         pairs.append(np.stack([features[counts.col[kept]], first + counts.row[kept]]))
+        pairs += [part.pairs(rule, pattern, weight, some) for part in dense]
     return np.concatenate(pairs, axis=1)
 
 
@@ -129,7 +162,7 @@ def values_at(matrix: sparse.csr_array, rows, columns) -> np.ndarray:
 
 def first_seen(batch) -> np.ndarray:
     """Return when training, which takes long sequences first, meets each token attribute."""
-    by_length = batch[np.argsort(-batch.lengths, kind="stable")]
+    by_length = batch.without_dense()[np.argsort(-batch.lengths, kind="stable")]
     first = np.full(batch.n_attributes, len(by_length.indices))
     first[by_length.indices[::-1]] = np.arange(len(by_length.indices))[::-1]
     return first

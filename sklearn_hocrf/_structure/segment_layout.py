@@ -29,11 +29,12 @@ from .._data.segments import (
     Segments,
     TokenBlock,
     blocks_of,
+    channel_tokens,
     segment_counts,
     segment_features,
 )
 from .layout import WeightLayout
-from .pairs import FeatureMap, PairRule, choose_pairs, first_seen, pattern_indicator, values_at
+from .pairs import DenseFeatures, FeatureMap, PairRule, choose_pairs, first_seen, pattern_indicator, values_at
 from .patterns import PatternTable, pairs_of_equals
 from .weighted_arcs import arcs_with_suffix, compile_patterns, label_arcs, suffix_patterns
 
@@ -289,7 +290,7 @@ class SegmentLayout(WeightLayout):
         """
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         weight = np.repeat(sequence_weight, np.diff(segments.offsets))
-        matrix = segment_features(batch, segments.start, segments.stop)
+        matrix = segment_features(batch.without_dense(), segments.start, segments.stop)
         counts = np.zeros(self.n_pairs)
         pair_order = self.order_of_weight[: self.n_pairs]
         for order in np.unique(pair_order):
@@ -300,20 +301,35 @@ class SegmentLayout(WeightLayout):
             sums = sparse.csr_array(indicator @ matrix[:, features])
             columns = np.searchsorted(features, self.pair_feature[pairs])
             counts[pairs] = values_at(sums, self.pair_pattern[pairs], columns)
+        product = self.dense_product(batch)
+        if product is not None:
+            occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))
+            product.label_counts(occurrences, weight, counts)
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
         return np.concatenate([counts, self.sum_over_suffixes(used)])
+
+    def _places(self, batch, segments, product):
+        """Return where the channels of dense features select tokens, as :meth:`occurrences` takes it."""
+        channels = np.unique(self.column_channel[product.columns]).tolist()
+        ends = segments.start, segments.stop
+        return {channel: channel_tokens(batch, self.channels[channel], *ends) for channel in channels}
 
     def segment_scores(self, batch, segments: Segments, weights, weighted_arcs) -> np.ndarray:
         """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         scores = weighted_arcs.arc_score[arcs]
         products = sparse.csr_array(
-            segment_features(batch, segments.start, segments.stop) @ sparse.csr_array(self.coef(weights).T)
+            segment_features(batch.without_dense(), segments.start, segments.stop)
+            @ sparse.csr_array(self.coef(weights).T)
         )
         for order in range(int(self.patterns.lengths.max())):
             pattern = suffix_patterns(self.automaton, arcs, order)
             ends = np.flatnonzero(pattern >= 0)
             scores[ends] += values_at(products, ends, pattern[ends])
+        product = self.dense_product(batch)
+        if product is not None:
+            occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))
+            scores += product.label_scores(occurrences, weights, len(arcs))
         too_long = segments.lengths > self.longest[segments.codes]
         too_short = False if self.shortest is None else segments.lengths < self.shortest[segments.codes]
         return np.where(too_long | too_short, -np.inf, scores)
@@ -366,9 +382,10 @@ def build_segment_layout(
     else:
         compiled, forbidden = like.compiled, like.forbidden
     arcs = label_arcs(compiled.automaton, segments.offsets, segments.codes)
-    matrix = segment_counts(batch, segments.start, segments.stop)
+    matrix = segment_counts(batch.without_dense(), segments.start, segments.stop)
     rule = PairRule(feature_orders, min_feature_count, unsupported)
-    pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, np.diff(segments.offsets)))
+    dense = _dense_features(batch, segments)
+    pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, np.diff(segments.offsets)), dense)
     rules = SegmentRules(channels, length_blocks, longest, repeats, shortest)
     return SegmentLayout(rules, patterns, features, *pairs, bias_pattern, forbidden=forbidden, compiled=compiled)
 
@@ -376,6 +393,23 @@ def build_segment_layout(
 def _all_forbidden(forbidden, repeats, patterns):
     """Return what is forbidden, with the rule that neighbouring segments have different labels, if that holds."""
     return tuple(forbidden) if repeats else (*forbidden, *pairs_of_equals(PatternTable(*patterns).n_labels))
+
+
+def _dense_features(batch, segments) -> list[DenseFeatures]:
+    """Return the features of a batch that count dense columns in given segments."""
+    parts: list[DenseFeatures] = []
+    if batch.dense is None:
+        return parts
+    first = 0
+    for block in blocks_of(batch):
+        if isinstance(block, TokenBlock):
+            _, feature, column = np.intersect1d(
+                block.attributes, batch.dense.attributes, assume_unique=True, return_indices=True
+            )
+            places = channel_tokens(batch, block.channel, segments.start, segments.stop)
+            parts.append(DenseFeatures(first + feature, batch.dense.values, column, *places))
+        first += block.n_features
+    return parts
 
 
 def _feature_map(batch):

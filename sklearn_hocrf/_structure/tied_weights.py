@@ -96,6 +96,8 @@ def _representatives(layout, batch, groups):
     values = np.ones(len(batch.indices), np.uint64) if batch.values is None else _mixed(batch.values)
     matrix = sparse.csr_array((values, batch.indices, batch.indptr), shape=(batch.n_tokens, batch.n_attributes))
     sums[: batch.n_attributes] = matrix.T @ _random(rng, batch.n_tokens)
+    if batch.dense is not None:  # measurements hardly ever agree at all tokens: to look would cost more than it brings
+        sums[batch.dense.attributes] = _random(rng, len(batch.dense.attributes))
     starts = layout.pairs.starts
     of_columns = _random(rng, n_columns)
     marks = np.ones(layout.n_pairs, np.uint64) if groups is None else _marks(rng, groups[: layout.n_pairs], starts)

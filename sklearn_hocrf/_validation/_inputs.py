@@ -280,7 +280,7 @@ def _read_training_sequences(estimator, X, form):
         names = _common_column_names(X)
         matrix, offsets = stack_rows(X, estimator, None)
     refuse_not_finite(matrix, offsets)
-    batch = SequenceBatch.from_csr(matrix, offsets, names)
+    batch = SequenceBatch.from_table(matrix, offsets, names)
     refuse_infinite_values(batch)
     return batch, FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
 
@@ -330,7 +330,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
                 validate_data(estimator, sequence, reset=False, skip_check_array=True)
         matrix, offsets = stack_rows(X, estimator, features.n_features)
     refuse_not_finite(matrix, offsets)
-    batch = SequenceBatch.from_csr(matrix, offsets, features.names)
+    batch = SequenceBatch.from_table(matrix, offsets, features.names)
     refuse_infinite_values(batch)
     return batch, form
 

@@ -97,6 +97,14 @@ def refuse_infinite_values(batch) -> None:
         entry = int(np.argmin(np.isfinite(batch.values)))
         token = int(np.searchsorted(batch.indptr, entry, side="right")) - 1
         raise not_finite(batch.values[entry], batch.offsets, token, int(batch.indices[entry]))
+    if batch.dense is not None and not are_finite(batch.dense.values):
+        token, column = np.argwhere(~np.isfinite(batch.dense.values))[0].tolist()
+        raise not_finite(batch.dense.values[token, column], batch.offsets, token, int(batch.dense.attributes[column]))
+
+
+def are_finite(numbers) -> bool:
+    """Tell whether an array has neither nan nor infinite values, without an array of that size for the answer."""
+    return bool(np.isfinite([numbers.min(initial=0), numbers.max(initial=0)]).all())
 
 
 def feature_place(*index) -> str:

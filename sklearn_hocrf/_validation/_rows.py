@@ -8,7 +8,15 @@ from sklearn.utils import check_array
 
 from .._data.arrays import offsets_of
 from .._data.checks import short
-from ._messages import feature_place, not_finite, refuse_broken, refuse_masked, refuse_non_sequence, refuse_text
+from ._messages import (
+    are_finite,
+    feature_place,
+    not_finite,
+    refuse_broken,
+    refuse_masked,
+    refuse_non_sequence,
+    refuse_text,
+)
 
 __all__ = ["check_table", "refuse_not_finite", "stack_grid", "stack_rows"]
 
@@ -16,7 +24,10 @@ MAX_FEATURES = np.iinfo(np.int32).max  # numbers of features are int32
 
 
 def check_table(X, estimator, **options):
-    """Return a plain 2-D X as float64 array or CSR matrix; nan and inf are left for :func:`refuse_not_finite`."""
+    """Return a plain 2-D X as array or CSR matrix; nan and inf are left for :func:`refuse_not_finite`.
+
+    Numbers of type float32 stay, all others become float64.
+    """
     if isinstance(X, (list, tuple)):
         _refuse_ragged_table(X)
     if sparse.issparse(X):
@@ -32,7 +43,7 @@ def check_table(X, estimator, **options):
     matrix = check_array(
         X,
         accept_sparse="csr",
-        dtype=np.float64,
+        dtype=[np.float64, np.float32],
         ensure_all_finite=False,
         input_name="X",
         estimator=estimator,
@@ -160,7 +171,7 @@ def _numbers(block, n):
 
 def refuse_not_finite(matrix, offsets) -> None:
     """Raise if the stacked rows have a nan or an infinite value."""
-    if np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all():
+    if are_finite(matrix.data if sparse.issparse(matrix) else matrix):
         return
     if sparse.issparse(matrix):
         entry = int(np.flatnonzero(~np.isfinite(matrix.data))[0])

@@ -1,0 +1,138 @@
+"""Dense columns of a batch under a layout: one matrix product in place of sparse rows.
+
+The pairs of dense features make a table of weights, features by score columns. Scores of tokens are the product of
+their values and this table; expected counts are its adjoint. What labels count, and score, are the same products where
+an *occurrence* says which score column counts at which token: those of a labelling, one for each column and token.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.arrays import freeze
+from .._kernels import dense_columns
+from .._kernels._vectors import STEP
+
+__all__ = ["DenseProduct", "Occurrences", "dense_product", "sum_values"]
+
+_CHUNK = 1 << 18  # numbers of a table that are worked on at a time: 2 MiB
+
+
+class Occurrences(NamedTuple):
+    """Where score columns count.   E occurrences."""
+
+    owner: np.ndarray  # (E,) int   the token, or the segment, that has the column
+    token: np.ndarray  # (E,) int   whose values count
+    column: np.ndarray  # (E,) int   number of the score column among those with dense features
+
+
+class DenseProduct(NamedTuple):
+    """Dense features and where their weights are.   N tokens, d features, D score columns, P pairs."""
+
+    values: np.ndarray  # (N, d) float32 or float64
+    columns: np.ndarray  # (D,) int32   the score columns that have pairs of dense features
+    pairs: np.ndarray  # (P,) int64   numbers of these pairs
+    cells: np.ndarray  # (P,) int64   place of each in the table of shape (S, d, STEP), flat
+
+    @property
+    def table_shape(self) -> tuple[int, int, int]:
+        """Shape of the table of weights: score columns lie STEP by STEP, as kernels multiply them."""
+        return -(-len(self.columns) // STEP), self.values.shape[1], STEP
+
+    def table(self, pair_weights) -> np.ndarray:
+        """Return the table of weights; two pairs may share a cell, where two features count one attribute alike."""
+        shape = self.table_shape
+        weights = np.bincount(self.cells, weights=pair_weights[self.pairs], minlength=int(np.prod(shape)))
+        return freeze(weights.reshape(shape), np.float64)
+
+    def add_counts(self, table, gradient) -> None:
+        """Add a table of counts to a gradient of all pairs, in place."""
+        gradient[self.pairs] += table.reshape(-1)[self.cells]
+
+    def label_counts(self, occurrences: Occurrences, weight, gradient) -> None:
+        """Add what occurrences count, each by the weight of its owner, to a gradient of all pairs, in place."""
+        self.add_counts(sum_values(self.values, occurrences, weight, len(self.columns)), gradient)
+
+    def label_scores(self, occurrences: Occurrences, pair_weights, n_owners) -> np.ndarray:
+        """Return the scores of owners: sums over their occurrences; shape (n_owners,)."""
+        scores, table = np.zeros(n_owners), self.table(pair_weights)
+        numbers = freeze(np.arange(len(self.columns)), np.int32)
+        for tokens, part in _chunks(occurrences, len(self.values), len(self.columns)):
+            products = np.zeros((len(tokens) * len(self.columns), 1))
+            dense_columns.add_scores(self.values, table, numbers, *_in_one_lane(tokens), products)
+            np.add.at(scores, part.owner, products[_place(part, tokens, len(self.columns)), 0])
+        return scores
+
+
+def dense_product(dense, attribute, column) -> DenseProduct | None:
+    """Return the product of dense columns with the weights of pairs, or None where there is nothing to multiply.
+
+    Parameters
+    ----------
+    dense : DenseColumns or None
+    attribute, column : ndarray of shape (n_pairs,)
+        Attribute and score column of each pair.
+    """
+    if dense is None:
+        return None
+    number = np.full(max(attribute.max(initial=-1), dense.attributes[-1]) + 1, -1)
+    number[dense.attributes] = np.arange(len(dense.attributes))
+    pairs = np.flatnonzero(number[attribute] >= 0)
+    if not len(pairs):
+        return None
+    columns, place = np.unique(column[pairs], return_inverse=True)
+    n_features = len(dense.attributes)
+    cells = (place // STEP * n_features + number[attribute[pairs]]) * STEP + place % STEP
+    return DenseProduct(dense.values, freeze(columns, np.int32), pairs, cells)
+
+
+def sum_values(values, occurrences: Occurrences, weight, n_columns, *, as_counts=False) -> np.ndarray:
+    """Return the sums of values over occurrences, by score column, each by the weight of its owner.
+
+    Parameters
+    ----------
+    values : ndarray of shape (N, d)
+    occurrences : Occurrences
+    weight : ndarray of shape (n_owners,)
+    n_columns : int
+    as_counts : bool
+        Whether every value but 0 counts as 1.
+
+    Returns
+    -------
+    table : ndarray of shape (S, d, STEP)
+        Columns lie STEP by STEP.
+    """
+    table = np.zeros((-(-n_columns // STEP), values.shape[1], STEP))
+    columns, ones = freeze(np.arange(n_columns), np.int32), np.ones((1, 1))
+    for tokens, part in _chunks(occurrences, len(values), n_columns + as_counts * values.shape[1]):
+        size = len(tokens) * n_columns
+        marginals = np.bincount(_place(part, tokens, n_columns), weights=weight[part.owner], minlength=size)
+        factors, (rows, first, length) = values, _in_one_lane(tokens)
+        if as_counts:
+            factors, first = freeze(values[tokens.start : tokens.stop] != 0, values.dtype), freeze([[0]], np.int64)
+        dense_columns.add_counts(factors, columns, rows, first, length, marginals.reshape(size, 1), ones, table)
+    return table
+
+
+def _chunks(occurrences, n_tokens, width):
+    """Yield ranges of tokens and the occurrences at each; tables of the range have so many numbers a token."""
+    size = max(_CHUNK // max(width, 1), 1)
+    order = np.argsort(occurrences.token, kind="stable")
+    by_token = Occurrences(*(numbers[order] for numbers in occurrences))
+    for start in range(0, n_tokens, size):
+        tokens = range(start, min(start + size, n_tokens))
+        first, stop = np.searchsorted(by_token.token, [tokens.start, tokens.stop])
+        if first < stop:
+            yield tokens, Occurrences(*(numbers[first:stop] for numbers in by_token))
+
+
+def _place(occurrences, tokens, n_columns):
+    return (occurrences.token - tokens.start) * n_columns + occurrences.column
+
+
+def _in_one_lane(tokens):
+    """Return consecutive tokens as kernels take the positions of a tile: rows, first tokens and lengths."""
+    return tuple(freeze(numbers, np.int64) for numbers in ([0, len(tokens)], [[tokens.start]], [[len(tokens)]]))
