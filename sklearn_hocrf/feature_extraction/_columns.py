@@ -2,8 +2,9 @@
 
     [["in", "the"], ["a"]]   ->   offsets [0, 2, 3],  {"w": TokenColumn(codes [0, 1, 2], values ["in", "the", "a"])}
 
-Only this module handles each token as a Python object, in one pass per column. A column is either text (a
-:class:`TokenColumn`) or numeric (float64 of shape (N,), bools as 0 and 1, nan where the token lacks the field).
+Only this module handles each token as a Python object, in one pass per column. A column is text (a
+:class:`TokenColumn`), numeric (float64 of shape (N,), bools as 0 and 1, nan where the token lacks the field), or of
+arrays (an :class:`ArrayColumn`, which a batch does not keep: its dense columns do).
 """
 
 from __future__ import annotations
@@ -21,8 +22,17 @@ from .._data.batch import SequenceBatch, TokenColumn
 from .._data.checks import is_missing, short, to_float
 from .._data.labels import position_name
 from .._validation import warn_user
+from ._array_fields import ArrayColumn, array_column, is_array_type
 
-__all__ = ["TokenTable", "apply_function", "check_complete", "complete_fields", "is_text", "read_tokens"]
+__all__ = [
+    "TokenTable",
+    "apply_function",
+    "check_complete",
+    "complete_fields",
+    "is_text",
+    "read_tokens",
+    "without_arrays",
+]
 
 TEXT_FIELD = "w"  # the only field of plain strings
 NUMBER_FIELD = "x"  # the only field of plain numbers
@@ -32,7 +42,7 @@ class TokenTable(NamedTuple):
     """The raw columns of a list of sequences.   N tokens."""
 
     offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
-    columns: dict[Any, TokenColumn | np.ndarray]  # by field; text, or numbers of shape (N,) float64
+    columns: dict[Any, TokenColumn | np.ndarray | ArrayColumn]  # by field; text, numbers of shape (N,), or arrays
     kind: str  # "text", "number", "tuple", "dict", "batch", or "empty" when there are no tokens
     absent: frozenset = frozenset()  # fields asked for that no dict has, not even with None
 
@@ -41,8 +51,15 @@ def is_text(column) -> bool:
     return isinstance(column, TokenColumn)
 
 
+def without_arrays(columns) -> dict:
+    """Return the columns but those of arrays."""
+    return {field: column for field, column in columns.items() if not isinstance(column, ArrayColumn)}
+
+
 def _lacks_value(column) -> np.ndarray:
     """Return which tokens have no value, bool of shape (N,)."""
+    if isinstance(column, ArrayColumn):
+        return column.lacks
     return column.codes < 0 if is_text(column) else np.isnan(column)
 
 
@@ -240,12 +257,14 @@ def _dict_columns(tokens, offsets, fields):
     return {field: column_of([token.get(field) for token in tokens], _cell_of(offsets, field)) for field in fields}
 
 
-def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray:
+def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray | ArrayColumn:
     """Return the column with the given cells; None is a missing value, and so are pandas' signs of one.
 
     ``describe(t)`` says in an error message what cell t is.
     """
     kinds = _kinds_of_cells(cells)
+    if "array" in kinds.values():
+        return array_column(cells, describe)
     if "missing" in kinds.values() or {"text", "number"} <= set(kinds.values()):  # nan stands for a text, too
         cells = [None if is_missing(cell) else cell for cell in cells]
         kinds = _kinds_of_cells(cells)
@@ -261,11 +280,12 @@ def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray
     what = f"{describe(t)} is {short(cell)}, of type {type(cell).__name__}"
     if kinds[type(cell)] in ("text", "number"):
         raise ValueError(f"{what}, but the values before it are {first}s; make them all text or all numbers")
-    raise TypeError(f"{what}; it must be a str, a number, a bool or None")
+    raise TypeError(f"{what}; it must be a str, a number, a bool, a numpy array of numbers or None")
 
 
 def _kinds_of_cells(cells) -> dict:
-    return {kind: _kind_of_type(kind) for kind in set(map(type, cells)) - {type(None)}}
+    kinds = set(map(type, cells)) - {type(None)}
+    return {kind: "array" if is_array_type(kind) else _kind_of_type(kind) for kind in kinds}
 
 
 def _text_column(cells) -> TokenColumn:

@@ -13,14 +13,23 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
-from .._data.batch import SequenceBatch, TokenColumn
+from .._data.batch import DenseColumns, SequenceBatch, TokenColumn
 from .._data.checks import short
 from .._data.labels import position_name
 from .._data.segments import BAG, TokenBlock
 from .._validation._messages import refuse_infinite_values
 from .._validation._sklearn import Interval, StrOptions, fit_context
+from ._array_fields import ArrayColumn, ArrayTemplates
 from ._base import SequenceTransformer, fit_task
-from ._columns import TokenTable, apply_function, check_complete, complete_fields, is_text, read_tokens
+from ._columns import (
+    TokenTable,
+    apply_function,
+    check_complete,
+    complete_fields,
+    is_text,
+    read_tokens,
+    without_arrays,
+)
 from ._hashing import HashedNames, hash_names
 from ._names import ConstantNames, FeatureNames, InputFeatures
 from ._templates import BOS, EOS, TemplateVocabularies, Window, check_kind, check_templates
@@ -37,10 +46,11 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
     ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` makes one attribute for every pair of neighbouring words seen
     in training, for instance ``w[-1]|w[0]=in|the``. Text becomes indicators. Numbers and bools become real values
-    (``True`` is 1, and 0 is the same as no attribute); in a template of several pairs the values are multiplied.
-    Missing values are ``None``, absent keys of a dict, masked entries and, in data frames, nan among texts and pandas'
-    NA and NaT. A template with a missing value makes no attribute. Attributes that did not occur in training are
-    ignored. Where training tokens had one field alone, plain texts are taken for it.
+    (``True`` is 1, and 0 is the same as no attribute); in a template of several pairs the values are multiplied. An
+    array of numbers (an embedding, say) makes one feature for each of its numbers, kept dense. Missing values are
+    ``None``, absent keys of a dict, masked entries and, in data frames, nan among texts and pandas' NA and NaT. A
+    template with a missing value makes no attribute. Attributes that did not occur in training are ignored. Where
+    training tokens had one field alone, plain texts are taken for it.
 
     Parameters
     ----------
@@ -49,7 +59,7 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None stands for
         default templates. For the first text field these are the five tokens around and the two pairs with a neighbour.
         For other text fields they also include the other pairs and the triples within the same five tokens. Numeric
-        fields are taken at the token itself.
+        and array fields are taken at the token itself.
     token_features : "auto", None, list or dict, default="auto"
         Functions of the value of a field. Templates refer to them by name; a function that no template uses is taken
         at offset 0. An element of a list is the name of a function (see Notes), a callable, or a pair of a field and a
@@ -107,6 +117,13 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
     ``min_count`` must be 1. The batches have no feature names, because the hashed names are not stored;
     :meth:`get_feature_names_out` returns ``hash[0]``, ``hash[1]`` and so on.
 
+    Fields of one-dimensional numpy arrays, all of one length d, make features ``vector[0]`` .. ``vector[d - 1]``, or
+    ``vector[-1][0]`` .. at the offset -1, after all others. Their values are kept as float32 in one array of shape
+    (n_tokens, d), which takes a fraction of the memory and time of sparse features. Outside the sequence, and where a
+    token has None for an array, they are 0. Such a field makes a template alone, has no token features, and is not
+    among the raw token columns of the batch. To scale embeddings, put `Tokenwise` behind an extractor of them, and an
+    extractor of the texts behind both; see the last example.
+
     Names are unique. Where several values are joined, each "|" and each backslash within a value is preceded by a
     backslash. If the given batch already has a feature of the same name, the new one gets a number, as in
     ``w[0]=the#2``.
@@ -130,7 +147,26 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
     [2.0, 1.0]
     >>> SequenceFeatureExtractor(n_features=2**18).transform([["In", "the", "end"]])
     SequenceBatch(1 sequences, 3 tokens, 262144 features)
+
+    Embeddings beside texts, as they are and scaled:
+
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn_hocrf.feature_extraction import Tokenwise
+    >>> vector = {"In": np.float32([0.5, 1]), "March": np.float32([-1.5, 2])}
+    >>> X = [[{"w": "In", "vector": vector["In"]}, {"w": "March", "vector": vector["March"]}]]
+    >>> extractor = SequenceFeatureExtractor([("vector", 0), ("w", 0)]).fit(X)
+    >>> extractor.get_feature_names_out().tolist()
+    ['w[0]=In', 'w[0]=March', 'vector[0]', 'vector[1]']
+    >>> scaled = make_pipeline(
+    ...     SequenceFeatureExtractor([("vector", 0)]), Tokenwise(StandardScaler()), SequenceFeatureExtractor([("w", 0)])
+    ... )
+    >>> scaled.fit_transform(X).toarray().tolist()
+    [[1.0, -1.0, 1.0, 0.0], [-1.0, 1.0, 0.0, 1.0]]
     """
+
+    _array_widths: dict = {}  # how many numbers the arrays of each such field have; models of 0.1 have none
 
     _parameter_constraints = {
         "templates": "no_validation",
@@ -218,7 +254,7 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         ------
         ValueError
             If the fields differ from those in `fit`, if no token has a field that every training token had (not even
-            with the value None), or if a field holds numbers but held text in `fit`.
+            with the value None), or if a field holds numbers but held text in `fit`, or arrays of another length.
         sklearn.exceptions.NotFittedError
             If `fit` was not called, unless ``n_features`` is given.
 
@@ -283,7 +319,7 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         used |= {field for field, _ in self.token_features_.values()}
         self.complete_fields_ = complete_fields(table.columns, [field for field in self.fields_ if field in used])
         columns = self._with_token_features(table.columns)
-        self._vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self.templates_, columns)
+        self._vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self._sparse, columns)
         attributes = self._attributes(table.offsets, columns, learn=True)
         self._name_features()
         return table, attributes
@@ -307,6 +343,8 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         for name, (field, _) in self.token_features_.items():
             if field not in columns:
                 raise ValueError(f"token_features: {name!r} is for the field {field!r}; {self._known_fields()}")
+            if isinstance(columns[field], ArrayColumn):
+                raise ValueError(f"token_features: {name!r} is for the field {field!r}, which holds arrays")
             if name in columns:
                 raise ValueError(f"token_features: {name!r} is the name of a field of the tokens; choose another name")
         for template in templates:
@@ -316,8 +354,24 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
                     raise ValueError(
                         f"the template {template!r} names the field {field!r}; {self._known_fields()}{hint}"
                     )
+        arrays = {f: column.values.shape[1] for f, column in columns.items() if isinstance(column, ArrayColumn)}
+        for template in templates:
+            if len(template) > 1 and any(field in arrays for field, _ in template):
+                raise ValueError(f"the template {template!r} joins a field of arrays with others; it must be alone")
+        self._array_widths = arrays
         used = {field for template in templates for field, _ in template}
         self.templates_ = templates + [((name, 0),) for name in self.token_features_ if name not in used]
+
+    @property
+    def _sparse(self):
+        """The templates that make attributes."""
+        return [template for template in self.templates_ if template[0][0] not in self._array_widths]
+
+    @property
+    def _arrays(self):
+        """The templates that make dense columns."""
+        pairs = [template[0] for template in self.templates_ if template[0][0] in self._array_widths]
+        return ArrayTemplates(pairs, self._array_widths)
 
     def _known_fields(self):
         features = short(list(self.token_features_))
@@ -335,7 +389,8 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
             raise ValueError(
                 f"the tokens have the fields {short(list(table.columns))}, but those in fit had {short(self.fields_)}"
             )
-        for field in table.columns.keys() & set(self.fields_):
+        self._arrays.check({f: table.columns[f] for f in self.fields_ if f in table.columns}, table.offsets)
+        for field in table.columns.keys() & set(self.fields_) - self._arrays.widths.keys():
             check_kind(table.columns[field], field in self._text_fields, field)
         missing = TokenColumn(np.full(table.offsets[-1], -1, dtype=np.int32), np.empty(0, dtype=object))
         table = table._replace(columns={field: table.columns.get(field, missing) for field in self.fields_})
@@ -358,7 +413,7 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         window = Window(offsets, self.padding == "mark")
         vocabularies = self._vocabularies
         if self.n_features is not None:
-            vocabularies = TemplateVocabularies.of(self.templates_, columns)  # of this X alone
+            vocabularies = TemplateVocabularies.of(self._sparse, columns)  # of this X alone
         tables = vocabularies.tables
         coded = {field: table.encode(columns[field], field) for field, table in tables.items()}
         shifted = {
@@ -397,6 +452,7 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         new = [self._vocabularies, ConstantNames(np.array(self._names_of_always(), dtype=object))]
         if self.n_features is not None:
             new = [HashedNames(self.n_features)]
+        new.append(ConstantNames(self._arrays.names()))
         self._attribute_names = FeatureNames([ConstantNames(self._input.attribute_names), *new])
         self._feature_names = self._attribute_names
         if self._input.has_blocks:
@@ -408,23 +464,34 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         sizes = [*map(len, self._vocabularies.all)] + [1] * (len(attributes) - len(self._vocabularies.all))
         sizes = [0] * len(attributes) if hashed else sizes
         indptr, indices, values = _assemble(int(table.offsets[-1]), attributes, sizes)
-        n_new = self.n_features if hashed else sum(sizes)
+        n_new = (self.n_features if hashed else sum(sizes)) + self._arrays.n_features
+        columns = without_arrays(table.columns)
         if not isinstance(X, SequenceBatch) and not hashed:
-            return SequenceBatch(table.offsets, indptr, indices, values, n_new, self._attribute_names, table.columns)
+            parts = indptr, indices, values, n_new, self._attribute_names
+            return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, n_new))
         values = np.ones(len(indices)) if values is None else values
         new = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), n_new))
         if hashed:
             new.sum_duplicates()  # attributes of one hash
         if not isinstance(X, SequenceBatch):
-            batch = SequenceBatch.from_csr(new, table.offsets, None, table.columns)
+            dense = self._dense(table, n_new)
+            batch = SequenceBatch.from_csr(new, table.offsets, None, columns, dense)
             refuse_infinite_values(batch)  # sums of attributes of one hash
             return batch
-        stacked = sparse.hstack([X.tocsr(), new], format="csr")
-        batch = SequenceBatch.from_csr(stacked, X.offsets, self._attribute_names, X.columns)
+        stacked = sparse.hstack([X.without_dense().tocsr(), new], format="csr")
+        batch = SequenceBatch.from_csr(stacked, X.offsets, self._attribute_names, X.columns, X.dense)
         if X.blocks is None:
             return batch
         bag = TokenBlock(BAG, np.arange(X.n_attributes, batch.n_attributes, dtype=np.int32), "")
         return batch.with_blocks((*X.blocks, bag), self._feature_names)
+
+    def _dense(self, table, n_features) -> DenseColumns | None:
+        """Return the dense columns, the last of so many features."""
+        n_dense = self._arrays.n_features
+        if not n_dense:
+            return None
+        values = self._arrays.values(table.columns, Window(table.offsets, mark=False))
+        return DenseColumns(np.arange(n_features - n_dense, n_features), values)
 
 
 def _check_fields(fields):

@@ -10,7 +10,7 @@ import numpy as np
 from .._data.batch import SequenceBatch, TokenColumn
 from .._data.checks import short
 from .._data.segments import blocks_of
-from ._columns import check_complete, complete_fields, is_text, read_tokens
+from ._columns import check_complete, complete_fields, is_text, read_tokens, without_arrays
 from ._names import InputFeatures
 from ._templates import check_kind
 
@@ -38,7 +38,7 @@ class InputSpace(NamedTuple):
             batch, kind = X, "batch"
         else:
             table = read_tokens(X)
-            batch, kind = _raw_batch(table.offsets, table.columns), table.kind
+            batch, kind = _raw_batch(table.offsets, without_arrays(table.columns)), table.kind
         if batch.n_tokens == 0:
             raise ValueError("X has no tokens to learn features from")
         text_fields = {field for field, column in batch.columns.items() if is_text(column)}
@@ -65,8 +65,9 @@ class InputSpace(NamedTuple):
             table = table._replace(columns=dict.fromkeys(self.fields, missing))
         elif table.kind != self.kind:
             raise ValueError(f"X has tokens of the form {table.kind!r}, but those in fit were of {self.kind!r}")
-        self._check_columns(table.columns)
-        return _raw_batch(table.offsets, table.columns), table.absent
+        columns = without_arrays(table.columns)
+        self._check_columns(columns)
+        return _raw_batch(table.offsets, columns), table.absent
 
     def _check_columns(self, columns):
         if not columns.keys() >= set(self.fields):

@@ -14,7 +14,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, is_mostly_nonzero
 from .._data.checks import short, to_float
 from .._data.labels import position_name
 from .._validation._messages import refuse_broken, refuse_masked
@@ -23,8 +23,6 @@ from ._base import SequenceTransformer, fit_task
 from ._names import FeatureNames
 
 __all__ = ["Tokenwise"]
-
-DENSE_SHARE = 0.5  # a batch that stores at least this share of its entries takes no more memory as a dense array
 
 
 class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -52,7 +50,8 @@ class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignor
     Notes
     -----
     The features of a `SequenceBatch` are replaced; its raw token columns are kept. The transformer gets the features as
-    a dense array if at least half of the training entries are stored, otherwise as a sparse matrix.
+    a dense array if at least half of the training entries are stored, otherwise as a sparse matrix. What it returns is
+    kept dense if it is an array at least half of which is not 0, in float32 if it is of that type.
 
     Examples
     --------
@@ -168,7 +167,7 @@ class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignor
         table, offsets = _stack(X)
         if offsets[-1] == 0:
             raise ValueError("X has no tokens to fit the transformer to")
-        self._dense = not sparse.issparse(table) or table.nnz >= DENSE_SHARE * table.shape[0] * table.shape[1]
+        self._dense = not sparse.issparse(table) or is_mostly_nonzero(table)
         self.n_features_in_ = table.shape[1]
         labels = () if y is None else (_stack_labels(y, offsets),)
         self.transformer_ = clone(self.transformer)
@@ -201,7 +200,7 @@ class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignor
         if result.dtype.kind not in "fiub":
             raise ValueError(f"the transformer returned values of dtype {result.dtype}; features must be numbers")
         columns = X.columns if isinstance(X, SequenceBatch) else None
-        return SequenceBatch.from_csr(sparse.csr_array(result, dtype=np.float64), offsets, self._names, columns)
+        return SequenceBatch.from_table(result, offsets, self._names, columns)
 
 
 def _call(method, offsets, table, *labels):
@@ -224,7 +223,8 @@ def _stack(X):
                 "Tokenwise replaces the features of tokens, but X has features of segments that are made of them; put "
                 "Tokenwise before the transformer that made those"
             )
-        return X.tocsr(), X.offsets
+        is_dense = X.dense is not None and len(X.dense.attributes) == X.n_attributes
+        return X.dense.values if is_dense else X.tocsr(), X.offsets
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise TypeError(f"X must be a list of sequences, got {type(X).__name__}")
     if sparse.issparse(X) or getattr(X, "ndim", None) == 2:

@@ -72,7 +72,8 @@ def template_importance(
     -----
     Features of whole segments that are computed from raw tokens, such as texts, and lengths, are not permuted. Segment
     features that count token features, such as ``begin:w[0]=...``, change with these: they belong to the group of the
-    token feature.
+    token feature. Each number of an array field, ``vector[0]``, ``vector[1]`` .., is a group of its own, which permutes
+    less than the embedding tells; ``groups=lambda name: name.split("[")[0]`` puts them together.
 
     References
     ----------

@@ -1,0 +1,116 @@
+"""Fields that hold an array for each token, such as embeddings: dense columns of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.arrays import freeze
+from .._data.checks import is_missing, short
+from .._data.labels import position_name
+from .._validation._messages import are_finite
+from ._names import escape
+
+__all__ = ["ArrayColumn", "ArrayTemplates", "array_column", "is_array_type"]
+
+
+class ArrayColumn(NamedTuple):
+    """One field of all tokens that holds arrays of numbers.   N tokens, d numbers each."""
+
+    values: np.ndarray  # (N, d) float32   0 where the token has no array
+    lacks: np.ndarray  # (N,) bool   which tokens have none
+
+
+def is_array_type(kind) -> bool:
+    """Tell whether values of a type are arrays: of numpy, or of a library whose arrays numpy reads."""
+    return issubclass(kind, np.ndarray) or (hasattr(kind, "__array__") and not issubclass(kind, np.generic))
+
+
+def array_column(cells, describe: Callable[[int], str]) -> ArrayColumn:
+    """Return the column of cells that are arrays of numbers, of one length, or missing.
+
+    ``describe(t)`` says in an error message what cell t is.
+    """
+    arrays = [None if _is_missing(cell) else _as_numbers(cell, t, describe) for t, cell in enumerate(cells)]
+    lacks = np.array([array is None for array in arrays])
+    first = next(array for array in arrays if array is not None)
+    for t, array in enumerate(arrays):
+        if array is not None and len(array) != len(first):
+            raise ValueError(f"{describe(t)} holds {len(array)} numbers, but the first array of the field {len(first)}")
+    if not len(first):
+        raise ValueError(f"{describe(int(np.argmin(lacks)))} is an array without numbers")
+    nothing, values = np.zeros_like(first), np.empty((len(cells), len(first)), np.float32)
+    filled = [nothing if array is None else array for array in arrays]
+    with np.errstate(over="ignore"):
+        np.concatenate(filled, out=values.reshape(-1), casting="same_kind")
+    if not are_finite(values):
+        t, i = np.argwhere(~np.isfinite(values))[0].tolist()
+        why = "numbers must be finite" if not np.isfinite(filled[t][i]) else "float32 does not reach that far"
+        raise ValueError(f"{describe(t)} holds {filled[t][i]} at {i}; {why}")
+    return ArrayColumn(freeze(values, np.float32), lacks)
+
+
+def _is_missing(cell) -> bool:
+    return not is_array_type(type(cell)) and is_missing(cell)
+
+
+def _as_numbers(cell, t, describe) -> np.ndarray:
+    array = np.asarray(cell) if is_array_type(type(cell)) else None
+    if array is None or array.dtype.kind not in "fiub" or np.ma.isMaskedArray(cell):
+        what = type(cell).__name__ if array is None or np.ma.isMaskedArray(cell) else f"array of {array.dtype}"
+        raise TypeError(f"{describe(t)} is {short(cell)}, of type {what}, but the field holds arrays of numbers")
+    if array.ndim != 1:
+        raise ValueError(f"{describe(t)} is an array of shape {array.shape}; it must have one dimension")
+    return array
+
+
+class ArrayTemplates(NamedTuple):
+    """The (field, offset) pairs that make dense columns, and how many numbers the arrays of each field have."""
+
+    pairs: list
+    widths: Mapping
+
+    @property
+    def n_features(self) -> int:
+        return sum(self.widths[field] for field, _ in self.pairs)
+
+    def names(self) -> np.ndarray:
+        """Return the names of the features: ``vector[0]``, ``vector[1]`` ..; of a neighbour's, ``vector[-1][0]`` .."""
+        names = [
+            f"{escape(str(field), '|=')}{f'[{offset}]' if offset else ''}[{i}]"
+            for field, offset in self.pairs
+            for i in range(self.widths[field])
+        ]
+        array = np.empty(len(names), dtype=object)
+        array[:] = names
+        return array
+
+    def check(self, columns, offsets) -> None:
+        """Raise a ValueError if a column does not hold such arrays as in fit."""
+        for field, column in columns.items():
+            width = self.widths.get(field)
+            if isinstance(column, ArrayColumn) and column.values.shape[1] != width:
+                t = int(np.argmin(column.lacks))
+                was = "no arrays" if width is None else f"arrays of {width}"
+                raise ValueError(
+                    f"{position_name(offsets, t)}: field {short(field)} holds an array of {column.values.shape[1]} "
+                    f"numbers, but held {was} in fit"
+                )
+            is_empty = hasattr(column, "codes") and not len(column.values)  # of what is missing everywhere
+            if width is not None and not isinstance(column, ArrayColumn) and not is_empty:
+                raise ValueError(f"field {short(field)} held arrays in fit, but holds none now")
+
+    def values(self, columns, window) -> np.ndarray:
+        """Return the numbers of all tokens, 0 for what is missing or outside; shape (N, n_features), float32."""
+        n_tokens, parts = len(window.from_begin), []
+        for field, offset in self.pairs:
+            column, part = columns[field], np.zeros((n_tokens, self.widths[field]), np.float32)
+            if isinstance(column, ArrayColumn):
+                inside = np.flatnonzero((window.from_begin >= -offset) & (window.to_end >= offset))
+                part = column.values if offset == 0 else part
+                if offset:
+                    part[inside] = column.values[inside + offset]
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

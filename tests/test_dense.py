@@ -1,0 +1,489 @@
+"""Dense columns: the same model as with the numbers in sparse rows, in every answer and every training."""
+
+import pickle
+
+import numpy as np
+import pytest
+import skops.io
+from cases import cases, random_case, reschedule, to_batch, to_codes, to_layout
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to_segments, to_weights
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data.batch import DenseColumns, SequenceBatch
+from sklearn_hocrf._inference.chain import ChainModel
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
+from sklearn_hocrf._inference.segment import SegmentModel
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
+from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.patterns import given_patterns
+from sklearn_hocrf._structure.tied_weights import tie_weights
+from sklearn_hocrf._validation._inputs import read_training_sequences
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.inspection import weight_standard_errors
+from sklearn_hocrf.model_selection import PenaltySearchCV
+
+CLOSE = {"rtol": 1e-9, "atol": 1e-11}
+
+
+def densified(batch, attributes, dtype=np.float64):
+    """Return the batch with dense columns of some attributes."""
+    matrix, attributes = batch.tocsr(), sorted(attributes)
+    rest = sparse.csr_array(matrix @ sparse.diags_array(~np.isin(np.arange(batch.n_attributes), attributes) * 1.0))
+    rest.eliminate_zeros()
+    parts = {name: getattr(batch, name) for name in ("columns", "blocks")}
+    dense = DenseColumns(np.array(attributes, np.int32), batch.toarray()[:, attributes].astype(dtype))
+    n, values = batch.n_attributes, rest.data
+    return SequenceBatch(batch.offsets, rest.indptr, rest.indices, values, n, None, dense=dense, **parts)
+
+
+some = st.data()
+dtypes = st.sampled_from([np.float32, np.float64])  # the values drawn are exact in both
+
+
+def pair_keys(layout):
+    return sorted(zip(layout.pair_feature.tolist(), layout.pair_pattern.tolist(), strict=True))
+
+
+def by_key(layout, numbers):
+    """Return numbers of all weights in an order that does not depend on the ranks of attributes."""
+    order = np.lexsort((layout.pair_pattern, layout.pair_feature))
+    return np.concatenate([numbers[: layout.n_pairs][order], numbers[layout.n_pairs :]])
+
+
+def check_layouts(build, sparse_batch, dense_batch, truth, weight):
+    """Check which pairs there are, and what the labels count."""
+    for options in ({"unsupported": True}, {"unsupported": False}, {"unsupported": False, "min_feature_count": 1.5}):
+        layouts = [build(batch, sequence_weight=weight, **options) for batch in (sparse_batch, dense_batch)]
+        assert pair_keys(layouts[0]) == pair_keys(layouts[1])
+        counts = [
+            by_key(layout, layout.empirical_counts(batch, truth, weight))
+            for layout, batch in zip(layouts, (sparse_batch, dense_batch), strict=True)
+        ]
+        assert_allclose(counts[1], counts[0], **CLOSE)
+
+
+def check_answers(family, model, batches, truth, weight):
+    """Check all that a model says about a batch, and what a training reads of it."""
+    rng = np.random.default_rng(0)
+    direction = rng.normal(size=model.layout.n_weights)
+    n_labels = model.layout.automaton.n_labels
+
+    def answers(batch):
+        plan = model.plan(batch)
+        expectations = model.expectations(plan, weight)
+        yield expectations.log_z
+        yield expectations.counts
+        yield model.hessian_vector_product(plan, direction, weight)
+        yield model.log_partition_and_slope(plan, direction)[1]
+        yield model.marginals(batch)
+        yield model.pattern_marginals(batch, [(0, n_labels - 1)])
+        yield model.log_score(batch, truth)
+        yield model.entropy(batch)
+        for token in range(min(batch.n_tokens, 2)):
+            yield model.label_gradient(batch, token, 0)
+        problem = Problem(family, model.layout, batch, truth, sequence_weight=weight)
+        yield problem.empirical_counts()
+        if len(batch):
+            yield problem.minibatches.value_gradient(
+                np.array(model.weights), np.arange(len(batch)), problem.minibatches.weights(np.arange(len(batch)))
+            )[0]
+        yield problem.matching.value_gradient(model.weights)[1]
+        yield problem.margins(1.0).maxima(model)
+
+    for number, (expected, found) in enumerate(zip(*map(answers, batches), strict=True)):
+        assert_allclose(found, expected, err_msg=str(number), rtol=1e-8, atol=1e-9)
+
+
+@settings(max_examples=15)
+@given(cases(min_length=1), some, dtypes)
+def test_chains_are_the_same(case, draws, dtype):
+    batch = to_batch(case.sequences, len(case.feature_orders))
+    n = batch.n_attributes
+    attributes = draws.draw(st.sets(st.integers(0, n - 1))) if n else []
+    dense, codes = densified(batch, attributes, dtype), to_codes(case.labels)
+    assert (dense.dense is None) == (not attributes)
+    weight = np.linspace(0.5, 1.5, len(batch))
+    check_layouts(lambda b, **options: to_layout_of(case, b, **options), batch, dense, codes, weight)
+    layout, weights = to_layout(case)
+    check_answers(CHAIN, ChainModel(layout, weights), (batch, dense), codes, weight)
+
+
+def to_layout_of(case, batch, **options):
+    patterns = given_patterns(case.model.patterns, case.model.n_labels)
+    return build_layout(batch, to_codes(case.labels), patterns, feature_orders=case.feature_orders, **options)
+
+
+@settings(max_examples=15)
+@given(segment_cases(), some, dtypes)
+def test_segments_are_the_same(case, draws, dtype):
+    batch = to_segment_batch(case)
+    dense = densified(batch, draws.draw(st.sets(st.integers(0, case.n_attributes - 1), min_size=1)), dtype)
+    segments = to_segments(case.segmentations, batch.offsets)
+    weight = np.linspace(0.5, 1.5, len(batch))
+    check_layouts(lambda b, **options: to_segment_layout(case, b, **options), batch, dense, segments, weight)
+    layout = to_segment_layout(case)
+    check_answers(SEGMENTS, SegmentModel(layout, to_weights(case, layout)), (batch, dense), segments, weight)
+
+
+@pytest.mark.parametrize("width", [1, 7, 9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_sequences_cut_by_position(width, dtype):
+    """Several tiles, lanes of one and of many sequences, groups of tokens that are not full, many score columns."""
+    rng = np.random.default_rng(width)
+    case = random_case(rng, 3, [1300, 1, *rng.integers(1, 40, 40)], 2, 30, 0.3, [(0, 2), *[(0, 1)] * (width - 1)])
+    layout, weights = to_layout(case)
+    values = np.concatenate([rng.normal(size=(len(rows), width)) for rows in case.sequences]).astype(dtype)
+    offsets = np.cumsum([0, *map(len, case.sequences)])
+    dense = SequenceBatch.from_table(values, offsets)
+    assert dense.dense.values.dtype == dtype
+    model = reschedule(ChainModel(layout, weights), cut_size=4000, tile_sizes=(2000, 4000))
+    expected, found = (model.expectations(model.plan(batch)) for batch in (dense.as_sparse(), dense))
+    assert_allclose(found.log_z, expected.log_z, rtol=1e-12)
+    assert_allclose(found.counts, expected.counts, **CLOSE)
+    assert all(
+        np.array_equal(*pair) for pair in zip(found, model.expectations(model.plan(dense), n_jobs=2), strict=True)
+    )
+    assert_array_equal(model.decode(dense), model.decode(dense.as_sparse()))
+
+
+@pytest.mark.parametrize("family", [CHAIN, SEGMENTS], ids=["chain", "segments"])
+def test_gradient_by_differences(family):
+    rng = np.random.default_rng(3)
+    X, y = draw(rng, [6, 1, 9], 4)
+    estimator = (HighOrderCRF if family is CHAIN else HighOrderSemiCRF)(2, feature_order=1, max_iter=1)
+    problems = keep_problem(estimator)
+    with pytest.warns(ConvergenceWarning):
+        estimator.fit(X, y)
+    objective = NegativeLogLikelihood().bind(problems[0])
+    assert problems[0].batch.dense is not None
+    w = rng.normal(size=objective.n_weights)
+    gradient, v = objective.value_gradient(w)[1], rng.normal(size=objective.n_weights)
+    difference = (objective.value(w + 1e-5 * v) - objective.value(w - 1e-5 * v)) / 2e-5
+    assert gradient @ v == pytest.approx(difference, rel=1e-7)
+    along = (objective.value_gradient(w + 1e-5 * v)[1] - objective.value_gradient(w - 1e-5 * v)[1]) / 2e-5
+    assert_allclose(objective.hessp(w, v), along, rtol=1e-5, atol=1e-6)
+
+
+def keep_problem(model):
+    problems, build = [], model._build_problem
+    model._build_problem = lambda *data: problems.append(build(*data)) or problems[0]
+    return problems
+
+
+# ---------------------------------------------------------------------------------------------------------- estimators
+
+
+def draw(rng, lengths, width):
+    """Return numbers, hardly any of which is 0, and labels that depend on them."""
+    X = [rng.normal(size=(length, width)) for length in lengths]
+    return X, [["abc"[i] for i in np.digitize(rows[:, 0] + rng.normal(size=len(rows)), [-0.5, 0.5])] for rows in X]
+
+
+LENGTHS = [5, 1, 17, 9, 30, 12, 3, 8]
+X, Y = draw(np.random.default_rng(0), LENGTHS, 5)
+TABLE, OFFSETS = np.concatenate(X), np.cumsum([0, *LENGTHS])
+DENSE = SequenceBatch.from_table(TABLE, OFFSETS)
+SPARSE = DENSE.as_sparse()
+
+TRAININGS = {
+    "likelihood": {"tol": 1e-9},
+    "features of transitions": {"feature_order": 1, "tol": 1e-9},
+    "Newton": {"solver": "newton-cg", "tol": 1e-9},
+    "L1": {"l1_reg": 1.0, "tol": 1e-9},
+    "SGD": {"solver": "sgd", "max_iter": 3, "random_state": 0},
+    "AdaGrad": {"solver": "adagrad", "l1_reg": 0.1, "max_iter": 3, "random_state": 0},
+    "hinge": {"objective": "hinge", "random_state": 0, "max_iter": 3},
+    "perceptron": {"objective": "perceptron", "random_state": 0, "max_iter": 3},
+    "matching": {"objective": "local_feature_matching", "max_iter": 5},
+    "groups of weights": {"sigma_reg": {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}, "tol": 1e-9},
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+@pytest.mark.parametrize("params", TRAININGS.values(), ids=TRAININGS)
+def test_trainings_agree(estimator, params):
+    fitted = [estimator(**{"max_order": 1} | params).fit(batch, Y) for batch in (SPARSE, DENSE)]
+    assert_allclose(fitted[1].coef_.toarray(), fitted[0].coef_.toarray(), rtol=1e-4, atol=1e-6)
+    assert_allclose(fitted[1].pattern_coef_, fitted[0].pattern_coef_, rtol=1e-4, atol=1e-6)
+    assert fitted[0].predict(DENSE) == fitted[0].predict(SPARSE)
+    assert fitted[0].score(DENSE, Y) == fitted[0].score(SPARSE, Y)
+
+
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_other_answers_agree(estimator):
+    crf = estimator(1).fit(DENSE, Y)
+    known = [[label if i % 3 == 0 else None for i, label in enumerate(labels)] for labels in Y]
+    assert_allclose(crf.log_likelihood(DENSE, Y), crf.log_likelihood(SPARSE, Y), rtol=1e-9)
+    assert crf.predict(DENSE, known=known) == crf.predict(SPARSE, known=known)
+    best = [[[one.labels for one in each] for each in crf.predict_nbest(batch, 2)] for batch in (DENSE, SPARSE)]
+    assert best[0] == best[1]
+    of_dense, of_sparse = (weight_standard_errors(crf, batch, [(("a",), 0), (("c",), 3)]) for batch in (DENSE, SPARSE))
+    assert_allclose(of_dense, of_sparse, rtol=1e-6)
+    with_holes = [estimator(1, tol=1e-8).fit(batch, known) for batch in (DENSE, SPARSE)]
+    assert_allclose(with_holes[0].coef_.toarray(), with_holes[1].coef_.toarray(), atol=1e-4)
+
+
+def test_partial_fit_and_search():
+    parts = []
+    for batch in SPARSE, DENSE:
+        crf = HighOrderCRF(1, solver="sgd", random_state=0).partial_fit(batch[:4], Y[:4], classes=list("abc"))
+        parts.append(crf.partial_fit(batch[4:], Y[4:]))
+    assert_allclose(parts[1].coef_.toarray(), parts[0].coef_.toarray(), atol=1e-8)
+    searches = [PenaltySearchCV(HighOrderCRF(1), cv=2, max_steps=2).fit(batch, Y) for batch in (SPARSE, DENSE)]
+    assert searches[1].best_score_ == pytest.approx(searches[0].best_score_, rel=1e-4)
+
+
+def test_threads_give_the_same_bits():
+    one, two = (HighOrderCRF(1, n_jobs=n_jobs).fit(DENSE, Y) for n_jobs in (1, 2))
+    assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
+    assert_array_equal(np.concatenate(one.predict_marginals(DENSE)), np.concatenate(two.predict_marginals(DENSE)))
+
+
+def test_equal_columns_are_not_tied():
+    crf = HighOrderCRF(0).fit(DENSE, Y)
+    twice = SequenceBatch.from_table(np.hstack([TABLE, TABLE]), OFFSETS)
+    layout = HighOrderCRF(0).fit(twice, Y)._layout
+    assert tie_weights(layout, twice).layout.n_weights == layout.n_weights
+    assert tie_weights(layout, twice.as_sparse()).layout.n_weights == crf._layout.n_weights
+
+
+# --------------------------------------------------------------------------------------------------- what becomes dense
+
+
+def reading(X):
+    """Return the batch that an estimator makes of X."""
+    return read_training_sequences(HighOrderCRF(), X).batch
+
+
+def test_arrays_that_are_mostly_not_zero():
+    assert reading(X).dense.values.dtype == np.float64
+    assert reading([rows.astype(np.float32) for rows in X]).dense.values.dtype == np.float32
+    assert reading([rows.astype(np.float16) for rows in X]).dense.values.dtype == np.float64
+    assert reading([sparse.csr_array(rows) for rows in X]).dense is None
+    assert reading([np.where(rows > 1, rows, 0) for rows in X]).dense is None
+    half = [np.hstack([rows, np.zeros_like(rows)]) for rows in X]
+    assert reading(half).dense is not None
+    assert reading([np.hstack([rows, 0 * rows[:, :1]]) for rows in half]).dense is None
+    grid = np.ones((4, 3, 2))
+    assert reading(grid).dense.values.shape == (12, 2)
+    table = TABLE[:9]
+    assert reading(table).dense.values.shape == (9, 5)
+
+
+def test_large_numbers_keep_their_digits():
+    """Times in seconds differ in digits that float32 has not."""
+    times = [1.7e9 + np.arange(4.0)[:, None] for _ in range(2)]
+    assert_array_equal(reading(times).toarray(), np.concatenate(times))
+
+
+def test_answers_for_other_forms():
+    """A model does not know in which form its features came: empty sequences and sparse ones are read as well."""
+    crf = HighOrderCRF(1).fit(X, Y)
+    expected = crf.predict(X)
+    assert crf.predict([sparse.csr_array(rows) for rows in X]) == expected
+    assert crf.predict(DENSE) == crf.predict(SPARSE) == expected
+    assert crf.predict([X[0], np.empty((0, 5)), X[1]]) == [expected[0], [], expected[1]]
+    assert crf.predict([np.zeros((2, 5)), X[1]])[1] == expected[1]
+    assert crf.predict([]) == []
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_that_are_not_finite(bad, dtype):
+    broken = [rows.astype(dtype) for rows in X]
+    broken[2][3, 1] = bad
+    with pytest.raises(ValueError, match="sequence 2, position 3"):
+        HighOrderCRF(0).fit(broken, Y)
+    batch = SequenceBatch.from_table(np.concatenate(broken), OFFSETS)
+    with pytest.raises(ValueError, match="sequence 2, position 3"):
+        HighOrderCRF(0).fit(batch, Y)
+    with pytest.raises(ValueError, match="sequence 2, position 3"):
+        HighOrderCRF(0).fit(X, Y).predict(broken)
+
+
+# ------------------------------------------------------------------------------------------------------------- batches
+
+
+def mixed():
+    """Return a batch with sparse features 0 and 2, and dense ones 1 and 3."""
+    sparse_part = SequenceBatch([0, 2, 2, 5], [0, 1, 2, 2, 4, 5], [0, 2, 0, 2, 2], [1, 2, 3, 4, 5], 4)
+    dense = DenseColumns([1, 3], np.arange(10, dtype=np.float32).reshape(5, 2))
+    return sparse_part._replaced(dense=dense)
+
+
+def test_batches_are_cut_and_copied():
+    batch = mixed()
+    table = [[1, 0, 0, 1], [0, 2, 2, 3], [0, 4, 0, 5], [3, 6, 4, 7], [0, 8, 5, 9]]
+    assert batch.toarray().tolist() == batch.tocsr().toarray().tolist() == table
+    assert batch.as_sparse().toarray().tolist() == table
+    assert batch.as_sparse().dense is None
+    assert batch[2].toarray().tolist() == table[2:]
+    assert batch[1].toarray().tolist() == []
+    assert batch[[2, 0]].toarray().tolist() == table[2:] + table[:2]
+    assert batch.cut(np.array([3, 1]), np.array([4, 2])).toarray().tolist() == [table[3], table[1]]
+    again = pickle.loads(pickle.dumps(batch))
+    assert again.toarray().tolist() == table
+    assert again.dense.values.dtype == np.float32
+    assert not again.dense.values.flags.writeable
+    assert batch.without_dense().toarray()[:, [1, 3]].tolist() == [[0, 0]] * 5
+    assert repr(batch) == "SequenceBatch(3 sequences, 5 tokens, 4 features)"
+
+
+@pytest.mark.parametrize(
+    ("dense", "message"),
+    [
+        (([1, 3], np.zeros((4, 2))), r"shape \(4, 2\), not \(5, 2\)"),
+        (([1, 3], np.zeros((5, 3))), r"shape \(5, 3\), not \(5, 2\)"),
+        (([3, 1], np.zeros((5, 2))), "must ascend"),
+        (([1, 4], np.zeros((5, 2))), r"must lie in \[0, 4\)"),
+        (([1, 2], np.zeros((5, 2))), "have sparse entries, too"),
+    ],
+)
+def test_dense_columns_that_do_not_fit(dense, message):
+    with pytest.raises(ValueError, match=message):
+        mixed()._replaced(dense=DenseColumns(*dense))
+
+
+# -------------------------------------------------------------------------------------------------------------- fields
+
+
+def token(word, *vector):
+    return {"w": word, "v": np.array(vector, dtype=np.float32)}
+
+
+TOKENS = [[token("a", 1, 2, 3), token("b", 4, 5, 6)], [], [token("a", 7, 8, 9), {"w": "c", "v": None}]]
+
+
+def test_fields_of_arrays():
+    extractor = SequenceFeatureExtractor([("w", 0), ("v", 0), ("v", -1)])
+    batch = extractor.fit_transform(TOKENS)
+    names = ["w[0]=a", "w[0]=b", "w[0]=c", "v[0]", "v[1]", "v[2]", "v[-1][0]", "v[-1][1]", "v[-1][2]"]
+    assert extractor.get_feature_names_out().tolist() == batch.feature_names.tolist() == names
+    assert batch.dense.values.dtype == np.float32
+    assert batch.toarray().tolist() == [
+        [1, 0, 0, 1, 2, 3, 0, 0, 0],
+        [0, 1, 0, 4, 5, 6, 1, 2, 3],
+        [1, 0, 0, 7, 8, 9, 0, 0, 0],
+        [0, 0, 1, 0, 0, 0, 7, 8, 9],
+    ]
+    assert list(batch.columns) == ["w"]
+    assert extractor.transform(TOKENS[::-1])[0].toarray().tolist() == batch[2].toarray().tolist()
+    assert extractor.templates_ == [(("w", 0),), (("v", 0),), (("v", -1),)]
+    following = SequenceFeatureExtractor([("v", 1)]).fit_transform(TOKENS)
+    assert following.toarray().tolist() == [[4, 5, 6], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_fields_of_arrays_in_other_forms():
+    default = SequenceFeatureExtractor().fit(TOKENS)
+    assert default.get_feature_names_out()[-3:].tolist() == ["v[0]", "v[1]", "v[2]"]
+    pairs = [[(t["w"], t["v"]) for t in tokens] for tokens in TOKENS]
+    assert SequenceFeatureExtractor([(1, 0)]).fit(pairs).get_feature_names_out().tolist() == ["1[0]", "1[1]", "1[2]"]
+    hashed = SequenceFeatureExtractor([("w", 0), ("v", 0)], n_features=8).transform(TOKENS)
+    assert hashed.shape == (3, 11)
+    assert hashed.dense.attributes.tolist() == [8, 9, 10]
+    wide = [[{"v": np.arange(2, dtype=dtype)} for dtype in (bool, np.int64, np.float16, np.float64)]]
+    assert SequenceFeatureExtractor([("v", 0)]).fit_transform(wide).toarray().tolist() == [[0, 1]] * 4
+
+
+def test_missing_arrays_later():
+    extractor = SequenceFeatureExtractor([("v", 0), ("w", 0)]).fit(TOKENS)
+    assert extractor.transform([[{"w": "a", "v": None}]]).toarray().tolist() == [[1, 0, 0, 0, 0, 0]]
+    assert extractor.transform([[{"w": "a"}]]).toarray().tolist() == [[1, 0, 0, 0, 0, 0]]
+    assert extractor.transform([[], []]).shape == (2, 6)
+    extractor = SequenceFeatureExtractor([("v", 0)]).fit(TOKENS[:1])
+    with pytest.warns(UserWarning, match="sequence 0, position 1, the field 'v'"):
+        extractor.transform([[token("a", 1, 2, 3), {"v": None}]])
+
+
+BROKEN = {
+    "another width": (token("a", 1, 2), ValueError, "sequence 2, position 1: field 'v' holds 2 numbers, .* first .* 3"),
+    "nan": (token("a", 1, np.nan, 3), ValueError, "sequence 2, position 1: field 'v' holds nan at 1"),
+    "inf": (token("a", 1, 2, -np.inf), ValueError, "sequence 2, position 1: field 'v' holds -inf at 2"),
+    "beyond float32": (
+        {"v": np.array([1e300, 0, 0])},
+        ValueError,
+        r"position 1: field 'v' holds 1e\+300 at 0; float32",
+    ),
+    "two dimensions": ({"v": np.ones((1, 3))}, ValueError, r"sequence 2, position 1: field 'v' is an array of shape"),
+    "no dimension": ({"v": np.array(1.0)}, ValueError, r"sequence 2, position 1: field 'v' is an array of shape \(\)"),
+    "text": ({"v": "abc"}, TypeError, "sequence 2, position 1: field 'v' is 'abc', of type str"),
+    "a number": ({"v": 3.0}, TypeError, "sequence 2, position 1: field 'v' is 3.0, of type float"),
+    "a list": ({"v": [1, 2, 3]}, TypeError, "sequence 2, position 1: field 'v' is .*, of type list"),
+    "texts": ({"v": np.array(["a", "b", "c"])}, TypeError, "sequence 2, position 1: field 'v' is .* array of <U1"),
+    "masked": (
+        {"v": np.ma.masked_equal([1, 2, 3], 2)},
+        TypeError,
+        "(?s)position 1: .* of type MaskedArray",
+    ),
+}
+
+
+@pytest.mark.parametrize(("bad", "error", "message"), BROKEN.values(), ids=BROKEN)
+def test_broken_arrays(bad, error, message):
+    tokens = [*TOKENS[:2], [TOKENS[2][0], bad]]
+    extractor = SequenceFeatureExtractor([("v", 0)])
+    with pytest.raises(error, match=message):
+        extractor.fit(tokens)
+    assert not hasattr(extractor, "templates_")
+    with pytest.raises(error, match=message):
+        extractor.fit(TOKENS).transform(tokens)
+
+
+def test_arrays_other_than_in_fit():
+    extractor = SequenceFeatureExtractor([("v", 0), ("w", 0)]).fit(TOKENS)
+    with pytest.raises(ValueError, match=r"sequence 1, position 0: field 'v' holds an array of 2 numbers, .* 3 in fit"):
+        extractor.transform([[], [token("a", 1, 2)]])
+    with pytest.raises(ValueError, match="field 'v' held arrays in fit"):
+        extractor.transform([[{"w": "a", "v": "text"}]])
+    with pytest.raises(ValueError, match="field 'w' holds an array of 1 numbers, but held no arrays in fit"):
+        extractor.transform([[{"w": np.ones(1), "v": None}]])
+    with pytest.raises(ValueError, match="array without numbers"):
+        SequenceFeatureExtractor([("v", 0)]).fit([[token("a")]])
+
+
+def test_templates_that_arrays_do_not_fit():
+    with pytest.raises(ValueError, match="joins a field of arrays"):
+        SequenceFeatureExtractor([(("v", 0), ("w", 0))]).fit(TOKENS)
+    with pytest.raises(ValueError, match="which holds arrays"):
+        SequenceFeatureExtractor([("f", 0)], token_features={"f": ("v", len)}).fit(TOKENS)
+
+
+def test_arrays_beside_other_transformers():
+    """Behind dense columns texts are added, features of segments made, and numbers scaled: all stay dense."""
+    chain = make_pipeline(
+        SequenceFeatureExtractor([("v", 0)]), Tokenwise(StandardScaler()), SequenceFeatureExtractor([("w", 0)])
+    )
+    batch = chain.fit_transform(TOKENS)
+    assert batch.dense.attributes.tolist() == [0, 1, 2]
+    assert batch.dense.values.dtype == np.float32
+    assert_allclose(batch.toarray()[:, :3].mean(axis=0), 0, atol=1e-6)
+    assert batch.feature_names[3:].tolist() == ["w[0]=a", "w[0]=b", "w[0]=c"]
+    again = SequenceFeatureExtractor([("v", 0)]).fit_transform(TOKENS)
+    y = [["a", "b"], [], ["b", "b"]]
+    segments = SegmentFeatureExtractor(begin=True).fit_transform(again, y)
+    assert segments.dense is not None
+    assert segments.n_features > again.n_features
+    with pytest.warns(UserWarning, match="no token features are made"):
+        with_texts = SegmentFeatureExtractor(identity="w").fit_transform(TOKENS, y)
+    assert with_texts.n_attributes == 0  # raw tokens have no features of their own
+
+
+def test_files_and_names_of_models():
+    tokens, y = [TOKENS[0], TOKENS[2]], [["x", "y"], ["x", "x"]]
+    model = make_pipeline(SequenceFeatureExtractor([("w", 0), ("v", 0)]), HighOrderCRF(1)).fit(tokens, y)
+    data = skops.io.dumps(model)
+    for restored in (
+        pickle.loads(pickle.dumps(model)),
+        skops.io.loads(data, trusted=[*TRUSTED_TYPES]),
+    ):
+        assert_array_equal(restored[-1].coef_.toarray(), model[-1].coef_.toarray())
+        assert restored.predict(tokens) == model.predict(tokens)
+        assert restored[-1].feature_names_in_.tolist()[-3:] == ["v[0]", "v[1]", "v[2]"]
