@@ -164,6 +164,10 @@ SHARED_KERNELS = {  # what files that import them state
     "_vectors": "VECTORS_SOURCE",
     "_network": "NETWORK_SOURCE",
     "choices": "CHOICES_SOURCE",
+    "masks": "MASKS_SOURCE",
+    "token_scores": "TOKEN_SCORES_SOURCE",
+    "loss_augmented": "LOSS_AUGMENTED_SOURCE",
+    "chain": "CHAIN_SOURCE",
 }
 
 CACHE_NAMES = {"numba", "numba.core.caching.FunctionCache", "numba.core.caching.NullCache"}  # of the decorator's file

@@ -21,6 +21,7 @@ from sklearn.svm import LinearSVC
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data.masks import Mask
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.loss_augmented import MaxOracle
 from sklearn_hocrf._inference.schedule import Schedule
@@ -231,6 +232,78 @@ def test_lanes_and_lone_sequences_agree_and_so_do_weights_that_move(name):
             value = argmax.cost - argmax.difference @ w[argmax.indices]
             assert value == pytest.approx(values[number], rel=1e-9, abs=1e-9)
     assert sum(len(argmax.indices) > 0 for argmax in together) > 20
+
+
+def rounded(case):
+    """Return a case of numbers whose sums are exact, so that scores tie and the order of operations does not matter."""
+    return case._replace(
+        sequences=[[{f: round(4 * x) / 4 for f, x in row.items()} for row in rows] for rows in case.sequences]
+    )
+
+
+def steps_of(oracle, sequences, delayed, n_steps):
+    """Take the steps of the perceptron one by one."""
+    n_mistakes = 0
+    for number, sequence in enumerate(sequences):
+        (mistake,) = oracle.argmax(np.array([sequence]))
+        n_mistakes += len(mistake.indices) > 0
+        oracle.move(mistake.indices, mistake.difference)
+        delayed[mistake.indices] += (n_steps + number) * mistake.difference
+    return n_mistakes
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("cost", [0.0, 0.75])
+@pytest.mark.parametrize(
+    ("max_order", "n_patterns", "orders", "longest"),
+    [(0, 0, (0,), 9), (1, 4, (0,), 9), (1, 80, (0,), 9), (1, 12, (0, 1), 9), (3, 20, (0, 2), 9), (1, 80, (0,), 0)],
+)
+def test_whole_epochs_are_their_steps(max_order, n_patterns, orders, longest, cost, masked):
+    rng = np.random.default_rng(2)
+    lengths = rng.integers(0, longest + 1, 40)
+    case = rounded(random_case(rng, 5, lengths, max_order, n_patterns, 1.0, [orders, (0,), orders, (0,)]))
+    mask = Mask(rng.random((lengths.sum(), 5)) < 0.7, np.zeros(lengths.sum(), np.int8))
+    mask.allowed[np.arange(len(mask.allowed)), to_codes(case.labels)] = True
+    problem, w = to_problem(case, support=mask if masked else None)
+    weight = rng.integers(0, 3, problem.n_sequences).astype(float)
+    margins, w = problem.margins(cost), np.round(4 * w) / 4
+    whole, single = margins.oracle(weight, w), MaxOracle(margins, weight, w)
+    delayed, expected = np.zeros((2, len(w)))
+    for epoch in range(2):
+        sequences, n_steps = rng.permutation(problem.n_sequences), 40 * epoch
+        n_mistakes = whole.correct(sequences, delayed, n_steps)
+        assert n_mistakes == steps_of(single, sequences, expected, n_steps)
+        assert n_mistakes > 10 or not longest
+        np.testing.assert_array_equal(whole.w, single.w)
+        np.testing.assert_array_equal(delayed, expected)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "weight", "message"),
+    [(False, 0.0, "sequence 3: the model forbids"), (True, 1e308, "scores are beyond floating point numbers")],
+)
+def test_epochs_of_the_perceptron_name_what_is_impossible_and_what_overflows(allowed, weight, message):
+    mask = Mask.free(13, 3)
+    mask.allowed[5] = allowed  # the only token of the fourth sequence
+    case = small_case("chain")
+    positive = [[{f: 10 * abs(x) for f, x in row.items()} for row in rows] for rows in case.sequences]
+    problem, w = to_problem(case._replace(sequences=positive), support=mask)
+    w = np.where(np.arange(len(w)) < problem.layout.n_pairs, weight, 0.0)
+    searching = problem.margins(0.0).oracle(np.ones(6), w)
+    with pytest.raises(ValueError, match=message):
+        searching.correct(np.arange(6), np.zeros(len(w)), 0)
+
+
+def test_long_sequences_take_single_steps():
+    problem, _ = to_problem(CASES["long"], schedule=Schedule(cut_size=3000))
+    assert type(problem.margins(0.0).oracle(np.ones(40), np.zeros(problem.n_weights))) is MaxOracle
+    whole = AveragedPerceptron(max_iter=2, random_state=0).solve(
+        Perceptron().bind(to_problem(CASES["long"])[0]), None, np.zeros(problem.n_weights)
+    )
+    parts = AveragedPerceptron(max_iter=2, random_state=0).solve(
+        Perceptron().bind(problem), None, np.zeros(problem.n_weights)
+    )
+    np.testing.assert_allclose(parts.w, whole.w, atol=1e-9)
 
 
 def test_pruned_and_pickled_layouts_compare_as_well():

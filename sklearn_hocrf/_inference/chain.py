@@ -160,6 +160,8 @@ class ChainDecodePass(DecodePass):
             scores, varying_log, beta = self._backward_max(tile, checkpoints.pop())
             if tile is task.tiles[0]:
                 self.store_best(task, beta)
+                if not len(self.codes):  # only the scores are asked for
+                    return
             chain.walk(self.weighted_arcs, tile, scores, varying_log, beta, state, self.codes)
 
     def lattice(self, tile):

@@ -9,17 +9,20 @@ one sequence's features alone: a :class:`MaxOracle` holds a model whose weights 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from .._data.arrays import freeze
-from .._kernels import loss_augmented
-from .._structure.weighted_arcs import label_arcs
-from .passes import DecodePass, run_all
+from .._kernels import loss_augmented, perceptron
+from .._structure.weighted_arcs import label_arcs, used_arcs
+from .passes import DecodePass, refuse_impossible, run_all
 from .schedule import Workspace
 
-__all__ = ["Argmax", "ChainMargins", "Margins", "MaxOracle", "SegmentMargins"]
+__all__ = ["Argmax", "ChainMargins", "ChainMaxOracle", "Margins", "MaxOracle", "SegmentMargins"]
+
+_TOKENS_PER_CALL = 1 << 14  # of a kernel: Python answers an interrupt (Ctrl-C) between calls
 
 
 class Argmax(NamedTuple):
@@ -70,9 +73,14 @@ class Margins(metaclass=ABCMeta):
         ``difference`` is the memory that the kernels work with, and the list.
         """
 
+    def oracle(self, sequence_weight, w) -> MaxOracle:
+        """Return what finds argmaxes for weights that start at ``w`` and move."""
+        return MaxOracle(self, sequence_weight, w)
+
     def decode_pass(self, workspace, model, best=None) -> DecodePass:
-        """Return what decodes tasks of the batch, costs added."""
-        codes, lengths = np.empty(len(self.codes), np.int32), np.zeros(len(self.codes), np.int32)
+        """Return what decodes tasks of the batch, costs added; for the highest scores alone, if these are asked for."""
+        n_tokens = len(self.codes) if best is None else 0
+        codes, lengths = np.empty(n_tokens, np.int32), np.zeros(n_tokens, np.int32)
         add_costs = self._add_costs if self.cost else None
         return model.decode_pass_class(workspace, model, self.plan, codes, lengths, best=best, add_costs=add_costs)
 
@@ -97,22 +105,37 @@ class ChainMargins(Margins):
         self.codes = freeze(truth, np.int32)
         self._arcs = freeze(label_arcs(self.layout.automaton, self.plan.offsets, truth), np.int32)
 
+    def oracle(self, sequence_weight, w):
+        plan = self.plan
+        fits = plan.lengths.max(initial=0) * plan.row_size <= plan.schedule.cut_size
+        return (ChainMaxOracle if fits else MaxOracle)(self, sequence_weight, w)
+
+    @cached_property
+    def label_structure(self) -> loss_augmented.LabelStructure:
+        """Which weights the labels of a token count."""
+        layout = self.layout
+        return loss_augmented.LabelStructure(
+            self.plan.token_features, layout.pairs, layout.arc_columns, layout.automaton.arc_suffix, self.weight_of_arc
+        )
+
+    def labelled_sequences(self, sequence_weight) -> perceptron.LabelledSequences:
+        """Return the true labelling as kernels take it."""
+        plan, n_labels = self.plan, self.layout.automaton.n_labels
+        allowed = np.empty((0, n_labels), np.bool_) if plan.mask is None else plan.mask.allowed
+        weight = freeze(sequence_weight, np.float64)
+        return perceptron.LabelledSequences(
+            plan.offsets, self.codes, self._arcs, weight, freeze(allowed, np.bool_), self.cost
+        )
+
     def _add_costs(self, decoding, tile):
         scores = decoding.scores(tile)
         loss_augmented.add_token_costs(tile, self.layout.automaton.n_labels, self.codes, self.cost, scores)
 
     def compare(self, decoding, sequence, difference):
-        layout, (first, stop) = self.layout, self.plan.offsets[sequence : sequence + 2]
+        first, stop = self.plan.offsets[sequence : sequence + 2]
         codes = decoding.codes[first:stop]
         arcs = label_arcs(self.layout.automaton, (0, len(codes)), codes)
-        structure = loss_augmented.LabelStructure(
-            self.plan.token_features,
-            layout.pairs,
-            layout.arc_columns,
-            layout.automaton.arc_suffix,
-            self.weight_of_arc,
-        )
-        length = loss_augmented.compare_labels(structure, first, self._arcs[first:stop], arcs, difference)
+        length = loss_augmented.compare_labels(self.label_structure, first, self._arcs[first:stop], arcs, difference)
         return int(np.count_nonzero(codes != self.codes[first:stop])), length
 
 
@@ -199,6 +222,7 @@ class MaxOracle:
         self._dense, self._arc_scores = layout.dense_table(self.w), np.empty(automaton.n_arcs)
         model = margins.model_class(layout, self.w, self._dense)
         model.weighted_arcs = model.weighted_arcs._replace(arc_score=freeze(self._arc_scores, np.float64))
+        self._weighted_arcs = model.weighted_arcs
         forbidden = np.zeros(automaton.n_arcs, dtype=bool)
         forbidden[layout.compiled.forbidden_arcs] = True
         by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
@@ -242,3 +266,45 @@ class MaxOracle:
     def move(self, indices, steps):
         """Add ``steps`` to the weights ``indices``, some of which may be equal."""
         loss_augmented.move(indices, steps, *self._margins.layout.dense_cells, self.w, self._dense)
+
+
+class ChainMaxOracle(MaxOracle):
+    """The same for sequences with one label per token; epochs of the perceptron are compiled as a whole."""
+
+    def correct(self, sequences, delayed, n_steps) -> int:
+        """Take the perceptron's step for each sequence in turn, and return how many differ from their argmax.
+
+        It does what ``argmax`` and ``move`` do: the difference of each sequence is added to the weights, and that times
+        the number of steps before it to ``delayed``.
+
+        Parameters
+        ----------
+        sequences : ndarray of int
+        delayed : ndarray of shape (n_weights,)
+            In and out.
+        n_steps : int
+            Number of steps before these.
+
+        Raises
+        ------
+        ValueError
+            If the model forbids every labelling of a sequence, or if scores overflow.
+        """
+        margins, by_length, forbidden = self._margins, self._arcs[0], self._arcs[-1]
+        transitions = perceptron.Transitions(*used_arcs(margins.layout))
+        cells = margins.layout.dense_cells
+        weights = perceptron.MovingWeights(self.w, self._dense, *cells, self._arc_scores, delayed)
+        structure = self._weighted_arcs, margins.label_structure, transitions, perceptron.ArcOrder(by_length, forbidden)
+        data, n_mistakes = margins.labelled_sequences(self._sequence_weight), 0
+        for part in self._parts(sequences):
+            n, bad, score = perceptron.correct(part, data, *structure, weights, self._difference, n_steps)
+            if bad >= 0:
+                refuse_impossible([bad], [score])
+            n_mistakes, n_steps = n_mistakes + n, n_steps + len(part)
+        return n_mistakes
+
+    def _parts(self, sequences):
+        """Cut sequences into runs that a call of a kernel goes through."""
+        tokens = np.cumsum(self._margins.plan.lengths[sequences])
+        cuts = np.flatnonzero(np.diff(tokens // _TOKENS_PER_CALL)) + 1
+        return np.split(freeze(sequences, np.int64), cuts)

@@ -207,7 +207,8 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
         (tile,) = task.tiles
         cells, varying_log, beta = self._backward_max(tile)
         self.store_best(task, beta)
-        segment.walk(self.weighted_arcs, self.index, tile, cells, varying_log, beta, self.codes, self.lengths)
+        if len(self.codes):  # and not only the scores are asked for
+            segment.walk(self.weighted_arcs, self.index, tile, cells, varying_log, beta, self.codes, self.lengths)
 
     def lattice(self, tile):
         return self._lattice(self.plan.n_cells, *self._backward_max(tile))

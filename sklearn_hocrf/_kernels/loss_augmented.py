@@ -148,10 +148,13 @@ def _note_token(entries, starts, columns, changes, totals, noted, indices, n_not
     """Note the pairs of a token's features, each as often as its column is in ``changes`` (C,)."""
     first_entry, singles, ranges, stop_entry, places, stop_pairs, values = entries
     for entry in range(first_entry, stop_entry):
-        pair = np.int64(places[entry])
-        stop_pair = pair + 1 if entry < ranges else np.int64(stop_pairs[entry])
+        pair, stop_pair = np.int64(places[entry]), np.int64(stop_pairs[entry])
         if entry < singles:  # a row of the dense table
             pair, stop_pair = starts[pair], starts[pair + 1]
+        elif entry < ranges:
+            if changes[stop_pair] == 0.0:  # the column of a single pair
+                continue
+            stop_pair = pair + 1
         value = values[entry] if len(values) else 1.0
         for weight in range(pair, stop_pair):
             change = changes[columns[weight]]

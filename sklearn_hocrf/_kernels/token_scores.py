@@ -148,6 +148,36 @@ def score_rows(features, pairs, weights, direction, dense, tile, scores):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def score_tokens(features, pairs, weights, dense, first, scores):
+    """Write the scores of consecutive tokens, one row each, without lanes: what ``score_rows`` does in a buffer.
+
+    weights : (K,)        dense : (H, D)        first : the first token
+    scores : (n, S)   out, S a multiple of STEP, at least C and at least D; what is beyond the columns has no meaning
+    """
+    row_length, row_size = dense.shape[1], scores.shape[1]
+    table, numbers, nothing = dense.reshape(-1), scores.reshape(-1), np.zeros(STEP)
+    for row in range(len(scores)):  # (3)
+        token, at = first + row, row * row_size
+        singles, ranges = features.singles[token], features.ranges[token]
+        for column in range(0, row_length, STEP):
+            total = load_step(nothing, 0)
+            for entry in range(features.indptr[token], singles):
+                value = features.values[entry] if len(features.values) else 1.0
+                step = load_step(table, np.int64(features.place[entry]) * row_length + column)
+                total = add_scaled(total, value, step)
+            store_step(numbers, at + column, total)
+        for column in range(row_length, row_size):
+            numbers[at + column] = 0.0
+        for entry in range(singles, ranges):
+            value = features.values[entry] if len(features.values) else 1.0
+            numbers[at + features.other[entry]] += value * weights[features.place[entry]]
+        for entry in range(ranges, features.indptr[token + 1]):
+            value = features.values[entry] if len(features.values) else 1.0
+            for pair in range(np.int64(features.place[entry]), np.int64(features.other[entry])):
+                numbers[at + pairs.columns[pair]] += value * weights[pair]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
     """Add the expected counts of the pairs; of dual numbers, their derivatives alone.
 

@@ -40,7 +40,7 @@ class _MarginObjective(Objective):
         y_n - features of y) as indices of weights and values. ``move(indices, steps)`` adds to the weights. The time of
         both is proportional to the number of features in the sequences, not to the number of weights.
         """
-        return MaxOracle(self._margins, self.problem.sequence_weight, w)
+        return self._margins.oracle(self.problem.sequence_weight, w)
 
 
 class Hinge(_MarginObjective):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ class AveragedPerceptron(RandomSolver):
         The history contains the objective at the mean of the weights after each epoch.
         """
         oracle, random, n_sequences = objective.oracle(w0), check_random_state(self.random_state), objective.n_sequences
+        correct = getattr(oracle, "correct", None) or partial(_correct, oracle)
         # the mean of all w so far is w - delayed / steps, where what is added in step i is there i - 1 times
         delayed, n_steps, w, separated, n_checked = np.zeros(len(w0)), 0, oracle.w.copy(), False, 0
         history, stopped = [_value(objective, w)], False
@@ -71,14 +73,8 @@ class AveragedPerceptron(RandomSolver):
             return SolverReport(w, n_iter, np.array(history), np.nan, np.inf, separated, message, n_passes)
 
         while not separated and not stopped and len(history) <= self.max_iter:
-            n_mistakes = 0
-            for sequence in random.permutation(n_sequences):
-                (mistake,) = oracle.argmax(np.array([sequence]))
-                if len(mistake.indices):
-                    n_mistakes += 1
-                    oracle.move(mistake.indices, mistake.difference)
-                    delayed[mistake.indices] += n_steps * mistake.difference
-                n_steps += 1
+            n_mistakes = correct(random.permutation(n_sequences), delayed, n_steps)
+            n_steps += n_sequences
             # epochs without mistakes only pull the mean to the weights: many of them cost no more than one
             for n_epochs in 2 ** np.arange(1 if n_mistakes else self.most_pulls):
                 w = oracle.w - delayed / max(int(n_epochs) * n_steps, 1)
@@ -102,6 +98,19 @@ class AveragedPerceptron(RandomSolver):
             if any(len(mistake.indices) for mistake in oracle.argmax(np.arange(first, last))):
                 return first
         return n_sequences
+
+
+def _correct(oracle, sequences, delayed, n_steps):
+    """Take a step for each sequence in turn, and return the number of mistakes."""
+    n_mistakes = 0
+    for sequence in sequences:
+        (mistake,) = oracle.argmax(np.array([sequence]))
+        if len(mistake.indices):
+            n_mistakes += 1
+            oracle.move(mistake.indices, mistake.difference)
+            delayed[mistake.indices] += n_steps * mistake.difference
+        n_steps += 1
+    return n_mistakes
 
 
 def _value(objective, w):

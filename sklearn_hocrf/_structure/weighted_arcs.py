@@ -28,6 +28,7 @@ __all__ = [
     "compile_patterns",
     "label_arcs",
     "suffix_patterns",
+    "used_arcs",
     "weighted_arcs",
 ]
 
@@ -202,6 +203,35 @@ def label_arcs(automaton: PatternAutomaton, offsets, codes) -> np.ndarray:
     arcs = np.empty(len(codes), dtype=np.int32)
     chain.label_arcs(automaton, freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
     return arcs
+
+
+def used_arcs(layout) -> tuple[np.ndarray, np.ndarray]:
+    """Return the arc that each state uses with each label, and its target, if this depends on the label alone.
+
+    Then the states are the empty pattern and labels.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+
+    Returns
+    -------
+    arcs : ndarray of shape (P, L), int32
+        Of shape (0, L) if targets depend on more, or if scores of arcs vary with the position.
+    targets : ndarray of shape (L,), int32
+    """
+    automaton, n_labels = layout.automaton, layout.automaton.n_labels
+    nothing = freeze(np.empty((0, n_labels)), np.int32), freeze(np.zeros(n_labels), np.int32)
+    if layout.n_varying or automaton.n_states > n_labels + 1:
+        return nothing
+    codes = np.stack(np.divmod(np.arange(n_labels**2), n_labels), axis=1)  # two labels, of all kinds
+    first, second = label_arcs(automaton, np.arange(0, 2 * len(codes) + 1, 2), codes.ravel()).reshape(-1, 2).T
+    targets = automaton.arc_target[first[::n_labels]]
+    if (automaton.arc_target[second] != targets[codes[:, 1]]).any():
+        return nothing
+    arcs = np.full((automaton.n_states, n_labels), -1, np.int32)
+    arcs[0], arcs[targets] = first[::n_labels], second.reshape(n_labels, n_labels)
+    return (freeze(arcs, np.int32), freeze(targets, np.int32)) if (arcs >= 0).all() else nothing
 
 
 def suffix_patterns(automaton, arcs, order) -> np.ndarray:

@@ -1,0 +1,119 @@
+"""Training by sequences on chunking (conll2000), beside python-crfsuite's: seconds of an epoch, and F1.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_online.py [--epochs 5 10 30] [--sentences N] [--rounds N]
+
+prints, for the perceptron ("ap" there), SGD ("l2sgd") and the hinge loss ("pa", and "arow", which minimise other
+things), the processor's seconds of an epoch, in which both programs take turns, and F1 of chunks after so many epochs.
+The settings are those of ``bench_chunking.py``. Needs what that needs.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from bench_chunking import SETTINGS, absent, attribute_names, load_chunks, scores
+from common import fit_quietly, print_table, with_spread
+from threadpoolctl import threadpool_limits
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.training import SGD, AveragedPerceptron, FrankWolfe
+
+clock = time.process_time
+OURS = {
+    "perceptron": lambda **settings: {"objective": "perceptron", "solver": AveragedPerceptron(**settings)},
+    "sgd": lambda **settings: {"solver": SGD(tol=0, **settings)},
+    "hinge": lambda **settings: {"objective": "hinge", "solver": FrankWolfe(**settings)},
+}
+PEERS = {
+    "ap": {"epsilon": 0.0},
+    "l2sgd": {"c2": 1.0, "delta": 0.0},
+    "pa": {"epsilon": 0.0},
+    "arow": {"epsilon": 0.0},
+}
+PAIRS = {"perceptron": "ap", "sgd": "l2sgd"}  # of the same criterion
+
+
+class Course(NamedTuple):
+    """The course of a training."""
+
+    seconds: np.ndarray  # of the processor, each epoch but the first, which may have to calibrate or to compile
+    f1: float
+
+
+def train_ours(chunks, name, n_epochs):
+    """Return the course of a training of HighOrderCRF."""
+    moments = []
+    solver = OURS[name](max_iter=n_epochs, random_state=0, callback=lambda _: moments.append(clock()))
+    crf = fit_quietly(HighOrderCRF(**SETTINGS, **solver), chunks.train, chunks.y_train)
+    return Course(np.diff(moments), scores(chunks, crf.predict(chunks.test))[1])
+
+
+def train_crfsuite(chunks, name, n_epochs, tokens):
+    """Return the course of a training of python-crfsuite; ``tokens`` are the attributes of training and test data."""
+    import pycrfsuite
+
+    moments = []
+
+    class TimedTrainer(pycrfsuite.Trainer):
+        def message(self, message):
+            super().message(message)
+            if message.startswith("Seconds required for this iteration"):
+                moments.append(clock())
+
+    trainer = TimedTrainer(algorithm=name, params={"max_iterations": n_epochs, **PEERS[name]}, verbose=False)
+    for items, labels in zip(tokens[0], chunks.y_train, strict=True):
+        trainer.append(items, labels)
+    with tempfile.TemporaryDirectory() as folder:
+        model = str(Path(folder, "model"))
+        trainer.train(model)
+        tagger = pycrfsuite.Tagger()
+        with tagger.open(model):
+            y_pred = [tagger.tag(items) for items in tokens[1]]
+    return Course(np.diff(moments[-n_epochs:]), scores(chunks, y_pred)[1])  # those before are of the calibration
+
+
+class Epochs:
+    """Median seconds of an epoch of each program's training."""
+
+    def __init__(self, chunks):
+        self.chunks, self.tokens = chunks, [attribute_names(batch) for batch in (chunks.train, chunks.test)]
+
+    def train(self, name, n_epochs):
+        """Return the course of one training."""
+        if name in OURS:
+            return train_ours(self.chunks, name, n_epochs)
+        return train_crfsuite(self.chunks, name, n_epochs, self.tokens)
+
+    def measure(self, names, n_rounds, n_epochs=4):
+        """Return the median seconds of an epoch; shape (n_rounds, len(names))."""
+        return np.array([[np.median(self.train(name, n_epochs).seconds) for name in names] for _ in range(n_rounds)])
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, nargs="*", default=[5, 10, 30], help="after which F1 is shown")
+    parser.add_argument("--sentences", type=int, help="train on the first so many sentences only")
+    parser.add_argument("--names", nargs="*", default=[*OURS, *PEERS], choices=[*OURS, *PEERS])
+    parser.add_argument("--rounds", type=int, default=3, help="of the epochs (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if reason := absent():
+        print(f"skipped: {reason}")
+        return
+    with threadpool_limits(1):
+        epochs = Epochs(load_chunks(options.sentences))
+        seconds = dict(zip(options.names, epochs.measure(options.names, options.rounds).T, strict=True))
+        rows = []
+        for name, column in seconds.items():
+            peer = seconds.get(PAIRS.get(name))
+            ratio = "" if peer is None else with_spread(column / peer)
+            f1 = [f"{epochs.train(name, n).f1:.4f}" for n in options.epochs]
+            rows.append((name, with_spread(column), ratio, *f1))
+        heads = ["", "seconds of an epoch", "of the peer's", *(f"F1 after {n}" for n in options.epochs)]
+        print_table(heads, rows)
+
+
+if __name__ == "__main__":
+    main()
