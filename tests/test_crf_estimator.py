@@ -397,6 +397,16 @@ def test_the_warning_of_a_tolerance_below_rounding_errors_says_so():
         HighOrderCRF(tol=0.0).fit(X, Y)
 
 
+def test_verbose_says_once_when_the_objective_hardly_falls(capsys):
+    rng = np.random.default_rng(0)
+    sequences = [rng.standard_normal((4, 30)) for _ in range(40)]
+    labels = [rng.integers(3, size=4).tolist() for _ in range(40)]
+    history = HighOrderCRF(verbose=1, tol=1e-9).fit(sequences, labels).objective_history_
+    said = [n for n, line in enumerate(capsys.readouterr().err.splitlines()) if "0.1 %" in line]
+    slow = [n for n in range(11, len(history)) if history[n - 10] - history[n] < 1e-3 * history[n]]
+    assert said == [slow[0] - 1]
+
+
 def test_verbose_writes_a_line_for_each_iteration_to_stderr(capsys):
     crf = HighOrderCRF(verbose=1).fit(X, Y)
     captured = capsys.readouterr()

@@ -153,7 +153,8 @@ class BaseSequenceLabeler(
         Results do not depend on it.
     verbose : int or bool, default=0
         Whether to write a line to stderr after each iteration: the objective, the norm of the gradient, and the bound
-        on the distance from the optimum.
+        on the distance from the optimum. A line says when the objective has fallen by less than 0.1 % in ten
+        iterations, from where on predictions hardly change.
     decoding : {"viterbi", "token", "segment"}, TokenDecoding or SegmentDecoding, default="viterbi"
         What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the one of the most right tokens to
         be expected, "segment" the segments that are more probable than not. The latter two stand for

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
@@ -207,7 +208,7 @@ def _choose_solver(parameters, objective, prior, name) -> Any:
     settings = {"tol": parameters["tol"], "max_iter": parameters["max_iter"]}
     if "random_state" in signature(solver_class).parameters:
         settings["random_state"] = parameters["random_state"]
-    return solver_class(**settings, callback=partial(_write_progress, name) if parameters["verbose"] else None)
+    return solver_class(**settings, callback=_ProgressLines(name) if parameters["verbose"] else None)
 
 
 def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
@@ -413,13 +414,28 @@ def _lacks_optimum(objective, penalty, problem, w) -> bool:
 # ----------------------------------------------------------------------------------------------------------- reporting
 
 
-def _write_progress(name: str, progress: Progress) -> None:
-    parts = [f"iteration {progress.n_iter}", f"objective {progress.value:.6f}"]
-    if np.isfinite(progress.gradient_norm):
-        parts.append(f"gradient norm {progress.gradient_norm:.3g}")
-    if np.isfinite(progress.gap):
-        parts.append(f"at most {progress.gap:.3g} above the optimum")
-    sys.stderr.write(f"{name}: {', '.join(parts)}\n")
+class _ProgressLines:
+    """Writes a line to stderr after each iteration, and says once when predictions hardly change any more."""
+
+    window, share = 10, 1e-3  # iterations in which the objective falls by less than this share of it
+
+    def __init__(self, name: str) -> None:
+        self._name, self._values, self._is_said = name, deque[float](maxlen=self.window + 1), False
+
+    def __call__(self, progress: Progress) -> None:
+        parts = [f"iteration {progress.n_iter}", f"objective {progress.value:.6f}"]
+        if np.isfinite(progress.gradient_norm):
+            parts.append(f"gradient norm {progress.gradient_norm:.3g}")
+        if np.isfinite(progress.gap):
+            parts.append(f"at most {progress.gap:.3g} above the optimum")
+        if progress.n_iter <= 1:  # another stage of training
+            self._values.clear()
+        self._values.append(progress.value)
+        if not self._is_said and len(self._values) > self.window:
+            self._is_said = self._values[0] - self._values[-1] < self.share * abs(self._values[-1])
+            if self._is_said:
+                parts.append(f"by less than 0.1 % lower than {self.window} iterations ago: scores hardly change now")
+        sys.stderr.write(f"{self._name}: {', '.join(parts)}\n")
 
 
 def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> None:
