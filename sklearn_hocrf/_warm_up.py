@@ -120,7 +120,7 @@ def use(model, X, y):
 def toy(lengths, n_features):
     """Return numbers and labels of tokens; two neighbours have different labels."""
     rng = np.random.default_rng(0)
-    X = [rng.integers(0, 2, size=(length, n_features)).astype(float) for length in lengths]
+    X = [(rng.integers(0, 3, size=(length, n_features)) == 0).astype(float) for length in lengths]  # hence sparse
     return X, [["abc"[label % 3] for label in rng.integers(1, 3, size=length).cumsum()] for length in lengths]
 
 
@@ -142,6 +142,7 @@ def use_chains(X, y, orders, feature_orders):
     doubled = [2.0 * rows for rows in X]
     dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
     forms = [X, doubled, [sparse.csr_array(rows) for rows in X], dicts, SequenceFeatureExtractor().fit_transform(dicts)]
+    forms += [[rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]]  # dense columns
     for max_order in orders:
         for form in forms:
             use(HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
