@@ -26,14 +26,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
 from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.masks import Mask
 from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
+from sklearn_hocrf._inference.schedule import Schedule
 from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._solvers import LBFGS, OWLQN, SGD, AdaGrad, check_needs, shortest_subgradient
 from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import observed_patterns
+from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.training import Hinge
 
 BLOCKS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2])
@@ -316,6 +319,94 @@ def test_tiny_scales_are_multiplied_in():
     report = SGD(tol=0, max_iter=2, batch_size=5, step_size=0.5).solve(objective, L2(precision), np.ones(25))
     assert np.isfinite(report.w).all()
     assert np.abs(report.w[1::2]).max() < 1e-20
+
+
+class SingleSteps:
+    """An objective whose minibatches are no more than an iterator, as those of custom objectives."""
+
+    def __init__(self, objective):
+        self._objective, self.n_sequences = objective, objective.n_sequences
+        self.value, self.value_gradient = objective.value, objective.value_gradient
+
+    def minibatches(self, batch_size, rng):
+        yield from self._objective.minibatches(batch_size, rng)
+
+
+def all_of(steps):
+    """Say whether each call took all steps that were left."""
+    return all(n_taken == n_left for n_taken, n_left in steps)
+
+
+def assert_whole_epochs_are_their_steps(objective, w0, precision, batch_size, average=True, n_done=all_of):
+    solver = SGD(tol=0, max_iter=3, batch_size=batch_size, step_size=0.1, average=average, random_state=0)
+    penalty = L2(np.broadcast_to(precision, len(w0)).astype(float))
+    steps, descend = [], objective.problem.minibatches.descend
+
+    def counted(batches, course):
+        steps.append((descend(batches, course), len(batches)))
+        return steps[-1][0]
+
+    objective.problem.minibatches.descend = counted
+    whole, single = (solver.solve(which, penalty, w0) for which in (objective, SingleSteps(objective)))
+    scale = np.abs(single.w).max()
+    np.testing.assert_allclose(whole.w, single.w, rtol=1e-9, atol=1e-11 * scale)
+    np.testing.assert_allclose(whole.history, single.history, rtol=1e-9)
+    assert n_done(steps)
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 30])
+@pytest.mark.parametrize(
+    ("max_order", "orders"), [(0, [(0,)] * 3), (1, [(0,)] * 3), (2, [(0,), (0, 1), (2,), (0,)]), (3, [(0,)] * 4)]
+)
+def test_whole_epochs_of_sgd_are_their_steps(max_order, orders, batch_size):
+    rng = np.random.default_rng(max_order)
+    lengths = rng.integers(0, 9, 40)
+    case = random_case(rng, 4, lengths, max_order, 12 if max_order else 0, 0.5, orders)
+    mask = Mask(rng.random((lengths.sum(), 4)) < 0.7, np.zeros(lengths.sum(), np.int8))
+    mask.allowed[np.arange(len(mask.allowed)), to_codes(case.labels)] = True
+    weight = np.where(rng.random(40) < 0.2, 0.0, rng.uniform(0.5, 2, 40))
+    objective, w = chain_objective(case, sequence_weight=weight, support=mask if batch_size == 5 else None)
+    is_bias = np.arange(len(w)) >= objective.problem.layout.n_pairs
+    precision = np.where(is_bias, rng.choice([0.2, 3.0], len(w)), 1.0)
+    assert_whole_epochs_are_their_steps(objective, w, precision, batch_size, average=batch_size > 1)
+
+
+def test_whole_epochs_of_sgd_with_dense_features_that_know_some_labels():
+    rng = np.random.default_rng(0)
+    X = [[{f"a{rng.integers(3)}": 1.0, f"b{rng.integers(30)}": 0.5} for _ in range(n)] for n in (9, 4, 12, 7) * 5]
+    y = [["uvwxyz"[int(min(row)[1:]) + 3 * (rng.random() < 0.2)] for row in rows] for rows in X]
+    batch = AttributeVectorizer().fit_transform(X)
+    codes = np.array([ord(label) - ord("u") for labels in y for label in labels], np.int32)
+    layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 6, 1))
+    assert 0 < layout.pairs.n_dense < len(layout.pairs.starts) - 1
+    objective = NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, codes))
+    assert_whole_epochs_are_their_steps(objective, np.zeros(layout.n_weights), 1.0, 6)
+
+
+def test_steps_that_scaled_passes_cannot_do_are_done_singly():
+    objective, w = some_objective("chain", lengths=(9, 4, 7) * 5)
+    some = np.where(np.arange(len(w)) % 7 == 0, 1000 * w, w)
+    assert_whole_epochs_are_their_steps(objective, some, 0.5, 4, n_done=lambda steps: any(n < of for n, of in steps))
+
+
+def test_tiny_factors_are_multiplied_in_between_whole_steps():
+    objective, w = some_objective("chain", lengths=(3, 4) * 30)
+    precision = np.where(np.arange(len(w)) < objective.problem.layout.n_pairs, 1e-9, 1e30)
+    assert_whole_epochs_are_their_steps(objective, w, precision, 2, n_done=lambda steps: any(n < of for n, of in steps))
+
+
+@pytest.mark.parametrize("kind", ["holes", "groups of pairs", "long"])
+def test_what_is_done_step_by_step(kind):
+    objective, w = some_objective("chain", schedule=Schedule(cut_size=2000) if kind == "long" else None)
+    precision = np.where(np.arange(len(w)) % 2, 1.0, 2.0) if kind == "groups of pairs" else np.ones(len(w))
+    if kind == "holes":
+        problem = objective.problem
+        known = Mask.free(problem.batch.n_tokens, 6)
+        truth = problem.truth.copy()
+        truth[3] = -1
+        data = problem.family, problem.layout, problem.batch, truth
+        objective = NegativeLogLikelihood().bind(Problem(*data, known=known))
+    assert_whole_epochs_are_their_steps(objective, w, precision, 4, n_done=lambda steps: steps[0][0] < steps[0][1])
 
 
 def minimiser(linear, pulls, centres, precision, strength):

@@ -16,13 +16,11 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._kernels import loss_augmented, perceptron
-from .._structure.weighted_arcs import label_arcs, used_arcs
+from .._structure.weighted_arcs import arc_order, label_arcs, used_arcs
 from .passes import DecodePass, refuse_impossible, run_all
-from .schedule import Workspace
+from .schedule import TOKENS_PER_CALL, Workspace
 
 __all__ = ["Argmax", "ChainMargins", "ChainMaxOracle", "Margins", "MaxOracle", "SegmentMargins"]
-
-_TOKENS_PER_CALL = 1 << 14  # of a kernel: Python answers an interrupt (Ctrl-C) between calls
 
 
 class Argmax(NamedTuple):
@@ -55,7 +53,7 @@ class Margins(metaclass=ABCMeta):
 
     def __init__(self, model_class, plan, truth, cost):
         self.model_class, self.plan, self.layout, self.cost = model_class, plan, plan.layout, float(cost)
-        self.weight_of_arc = self._weights_of_arcs()
+        self.weight_of_arc = arc_order(self.layout)[-1]
         self._read(truth)
 
     @abstractmethod
@@ -89,13 +87,6 @@ class Margins(metaclass=ABCMeta):
         best = np.zeros(self.plan.n_sequences)
         run_all(self.plan, n_jobs, lambda workspace: self.decode_pass(workspace, model, best))
         return best
-
-    def _weights_of_arcs(self):
-        """Return the weight of each arc's own pattern, -1 for none; shape (A,)."""
-        layout = self.layout
-        weights = np.full(layout.automaton.n_arcs, -1)
-        weights[layout.automaton.pattern_arc[layout.bias_pattern]] = np.arange(layout.n_pairs, layout.n_weights)
-        return freeze(weights, np.int64)
 
 
 class ChainMargins(Margins):
@@ -223,10 +214,8 @@ class MaxOracle:
         model = margins.model_class(layout, self.w, self._dense)
         model.weighted_arcs = model.weighted_arcs._replace(arc_score=freeze(self._arc_scores, np.float64))
         self._weighted_arcs = model.weighted_arcs
-        forbidden = np.zeros(automaton.n_arcs, dtype=bool)
-        forbidden[layout.compiled.forbidden_arcs] = True
-        by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
-        self._arcs = by_length, automaton.arc_suffix, margins.weight_of_arc, freeze(forbidden, np.bool_)
+        by_length, forbidden, suffix, weight_of_arc = arc_order(layout)
+        self._arcs = by_length, suffix, weight_of_arc, forbidden
         self._decoding = margins.decode_pass(Workspace(), model)
         self._alone: dict = {}  # tasks of the sequences that were asked for alone
         size = layout.n_weights
@@ -306,5 +295,5 @@ class ChainMaxOracle(MaxOracle):
     def _parts(self, sequences):
         """Cut sequences into runs that a call of a kernel goes through."""
         tokens = np.cumsum(self._margins.plan.lengths[sequences])
-        cuts = np.flatnonzero(np.diff(tokens // _TOKENS_PER_CALL)) + 1
+        cuts = np.flatnonzero(np.diff(tokens // TOKENS_PER_CALL)) + 1
         return np.split(freeze(sequences, np.int64), cuts)

@@ -8,15 +8,17 @@ them as they were before, and leaves them so.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze
+from .._data.arrays import freeze, offsets_of
 from .._data.segments import Segments, segment_features
-from .._kernels import minibatches
-from .._structure.weighted_arcs import label_arcs, suffix_patterns
+from .._kernels import descent, minibatches, perceptron
+from .._structure.weighted_arcs import arc_order, label_arcs, suffix_patterns
+from .schedule import TOKENS_PER_CALL
 
 __all__ = ["ChainMinibatches", "Hidden", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
 
@@ -139,9 +141,79 @@ class Minibatches(metaclass=ABCMeta):
     def _subtract_truth(self, model, sequences) -> float:
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
+    def descend(self, batches, course) -> int:
+        """Take the steps of SGD for the first minibatches, as far as kernels do them; return how many.
+
+        Parameters
+        ----------
+        batches : list of ndarray of int
+            The sequences of each minibatch, by length.
+        course : Any
+            The weights in the course of an epoch, as :class:`SGD` has them; in and out.
+        """
+        return 0
+
 
 class ChainMinibatches(Minibatches):
     """Minibatches of sequences with one label per token."""
+
+    def __init__(self, model_class, plan, batch, truth, sequence_weight, hidden=None):
+        super().__init__(model_class, plan, batch, truth, sequence_weight, hidden)
+        self._whole_plan = plan
+
+    def descend(self, batches, course):
+        layout, number = self.layout, course.group_of_weight
+        groups = np.zeros(layout.n_weights, np.int64) if number is None else number
+        pair_groups = groups[: layout.n_pairs]
+        if self._hidden is not None or not self._cells_are_distinct or (pair_groups != pair_groups[:1]).any():
+            return 0
+        pair_group, bias_groups = int(pair_groups[0]) if layout.n_pairs else 0, groups[layout.n_pairs :]
+        rule = descent.Rule(*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged)
+        tables = [layout.dense_table(array) for array in (course.w, course.sums, np.ones(layout.n_weights))]
+        moving = descent.Descending(course.w, course.sums, *tables, course.factor, course.area, course.counts)
+        n_done, fixed = 0, self._fixed()
+        for first, stop in self._calls(batches):
+            part = batches[first:stop]
+            cut = descent.Batches(np.concatenate(part), offsets_of([len(sequences) for sequences in part]))
+            n_steps = descent.descend(cut, *fixed, rule, moving)
+            n_done += n_steps
+            if n_steps < len(part):
+                break
+        cells = layout.dense_cells
+        course.w[: len(cells[0])], course.sums[: len(cells[0])] = tables[0][cells], tables[1][cells]
+        return n_done
+
+    @cached_property
+    def _cells_are_distinct(self):
+        return len(np.unique(np.stack(self.layout.dense_cells), axis=1).T) == len(self.layout.dense_cells[0])
+
+    def _fixed(self):
+        """Return what kernels read in all steps."""
+        layout, plan, n_arcs = self.layout, self._whole_plan, self.layout.automaton.n_arcs
+        arcs = descent.ArcWeights(np.empty(n_arcs), np.empty(n_arcs), *arc_order(layout))
+        looking = {"arc_score": freeze(arcs.scores, np.float64), "arc_weight": freeze(arcs.weights, np.float64)}
+        at_rest = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
+        allowed = np.empty((0, layout.automaton.n_labels)) if plan.mask is None else plan.mask.allowed
+        data = perceptron.LabelledSequences(
+            plan.offsets,
+            freeze(np.empty(0), np.int32),
+            freeze(self._truth_arcs.numbers, np.int32),
+            freeze(self.sequence_weight, np.float64),
+            freeze(allowed, np.bool_),
+            0.0,
+        )
+        structure = plan.token_features, layout.pairs, layout.arc_columns
+        return data, at_rest._replace(log_shift=0.0, **looking), structure, arcs
+
+    def _calls(self, batches):
+        """Return runs of minibatches that a call of a kernel goes through, up to one whose tables are large."""
+        lengths = self._whole_plan.lengths
+        n_rows = np.array([lengths[sequences[:: -descent.LANES]].sum() for sequences in batches])
+        large = np.flatnonzero(n_rows * descent.LANES * self._whole_plan.row_size > self._whole_plan.schedule.cut_size)
+        stop = int(large[0]) if len(large) else len(batches)
+        rows = np.cumsum(n_rows[:stop]) * descent.LANES
+        cuts = [0, *(np.flatnonzero(np.diff(rows // TOKENS_PER_CALL)) + 1).tolist(), stop]
+        return zip(cuts[:-1], cuts[1:], strict=True) if stop else []
 
     def _arcs_of(self, truth):
         offsets = self._plan.offsets

@@ -29,7 +29,20 @@ from .._data.masks import Mask
 from .._kernels import chain
 from .._structure.dense_columns import DenseProduct
 
-__all__ = ["Plan", "Schedule", "Task", "Tile", "Workspace", "add_up", "in_order", "lane_kind_of", "lanes_of"]
+__all__ = [
+    "TOKENS_PER_CALL",
+    "Plan",
+    "Schedule",
+    "Task",
+    "Tile",
+    "Workspace",
+    "add_up",
+    "in_order",
+    "lane_kind_of",
+    "lanes_of",
+]
+
+TOKENS_PER_CALL = 1 << 14  # of kernels that go through whole epochs: Python answers an interrupt (Ctrl-C) between calls
 
 
 @dataclass(frozen=True)

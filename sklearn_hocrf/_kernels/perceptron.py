@@ -25,7 +25,7 @@ from .token_scores import score_tokens, varying_scores
 
 VECTORS_SOURCE = "bcbba1196ce83f68"
 MASKS_SOURCE = "f78594250ad34025"
-TOKEN_SCORES_SOURCE = "48c0281b7cdd8f0c"
+TOKEN_SCORES_SOURCE = "87258032bc9bfb83"
 LOSS_AUGMENTED_SOURCE = "4ea4c6c60cac6a57"
 CHAIN_SOURCE = "2c700d988c625911"
 

@@ -26,7 +26,7 @@ Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = pa
 import numpy as np
 
 from ._jit import njit
-from ._vectors import STEP, add_scaled, load_step, store_step
+from ._vectors import STEP, add_scaled, load_step, multiply, store_step
 
 VECTORS_SOURCE = "bcbba1196ce83f68"
 FEW = 4  # pairs: entries of features with more are not cut, for rows take memory for each part
@@ -228,6 +228,49 @@ def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
                         else:
                             for pair in range(first, first + n_pairs):
                                 gradient[pair] += value * buffer[at + pairs.columns[pair]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def move_rows(features, pairs, tile, marginals, weight, area, moving):
+    """Add what ``add_expectations`` adds to a gradient to the weights of pairs, and -area times that to their sums.
+
+    marginals : (R * C, W)        weight : (B, W)
+    moving : w and sums (K,), of pairs that the dense tables do not have; dense, dense_sums and dense_cells (H, D), the
+        last 1 where there is a pair, else 0
+    """
+    w, sums, n_columns, n_lanes = moving.w, moving.sums, pairs.n_columns, tile.length.shape[1]
+    row_length = moving.dense.shape[1]
+    row_size = max(n_columns, row_length)
+    dense, dense_sums = moving.dense.reshape(-1), moving.dense_sums.reshape(-1)
+    cells, buffer = moving.dense_cells.reshape(-1), np.zeros(row_size)
+    for block in range(len(tile.length)):
+        for lane in range(n_lanes):
+            if weight[block, lane] == 0.0:
+                continue
+            for position in range(tile.length[block, lane]):  # (14)
+                token, row = tile.first_token[block, lane] + position, (tile.rows[block] + position) * n_columns
+                for column in range(n_columns):
+                    buffer[column] = marginals[row + column, lane] * weight[block, lane]
+                singles, ranges = features.singles[token], features.ranges[token]
+                for column in range(0, row_length, STEP):
+                    step = load_step(buffer, column)
+                    for entry in range(features.indptr[token], singles):
+                        value = features.values[entry] if len(features.values) else 1.0
+                        place = np.int64(features.place[entry]) * row_length + column
+                        change = multiply(load_step(cells, place), step)
+                        store_step(dense, place, add_scaled(load_step(dense, place), value, change))
+                        store_step(dense_sums, place, add_scaled(load_step(dense_sums, place), -area * value, change))
+                for entry in range(singles, ranges):
+                    value = features.values[entry] if len(features.values) else 1.0
+                    change = value * buffer[features.other[entry]]
+                    w[features.place[entry]] += change
+                    sums[features.place[entry]] -= area * change
+                for entry in range(ranges, features.indptr[token + 1]):
+                    value = features.values[entry] if len(features.values) else 1.0
+                    for pair in range(np.int64(features.place[entry]), np.int64(features.other[entry])):
+                        change = value * buffer[pairs.columns[pair]]
+                        w[pair] += change
+                        sums[pair] -= area * change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

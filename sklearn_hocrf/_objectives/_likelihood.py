@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from .._inference.minibatches import Minibatches, shuffled_minibatches
 from ._base import Objective
 
-__all__ = ["Minibatch", "NegativeLogLikelihood"]
+__all__ = ["Minibatch", "MinibatchEpoch", "NegativeLogLikelihood"]
 
 
 class Minibatch(NamedTuple):
@@ -28,6 +28,36 @@ class Minibatch(NamedTuple):
         """Return the value and the derivatives with respect to the M weights, the only elements of ``w`` (K,) read."""
         value, gradient = self.source.value_gradient(w, self.sequences, self.weights)
         return max(value, 0.0), gradient
+
+
+class MinibatchEpoch(Iterator):
+    """The minibatches of an epoch.
+
+    Parameters
+    ----------
+    source : Minibatches
+    batches : list of ndarray of int
+        The sequences of each.
+    """
+
+    def __init__(self, source: Minibatches, batches: list[np.ndarray]) -> None:
+        self._source, self._batches, self._n_done = source, batches, 0
+
+    def __next__(self) -> Minibatch:
+        if self._n_done == len(self._batches):
+            raise StopIteration
+        self._n_done += 1
+        sequences = self._batches[self._n_done - 1]
+        return Minibatch(self._source, sequences, self._source.weights(sequences))
+
+    def descend(self, course: Any) -> Minibatch | None:
+        """Take the steps of SGD for the next minibatches, and return the first for which it cannot be done here.
+
+        ``course`` has the weights in the course of an epoch, as :class:`SGD` keeps them. If all steps have been taken,
+        the result is None.
+        """
+        self._n_done += self._source.descend(self._batches[self._n_done :], course)
+        return next(self, None)
 
 
 class NegativeLogLikelihood(Objective):
@@ -106,17 +136,16 @@ class NegativeLogLikelihood(Objective):
         """Return the objective of some sequences alone; ``sequences`` is an array of indices."""
         return self.bind(self.problem.part(sequences))
 
-    def minibatches(self, batch_size: int, rng: np.random.RandomState) -> Iterator[Minibatch]:
-        """Yield all sequences once, in random order and at most ``batch_size`` at a time.
+    def minibatches(self, batch_size: int, rng: np.random.RandomState) -> MinibatchEpoch:
+        """Return an iterator over all sequences, in random order and at most ``batch_size`` at a time.
 
         Parameters
         ----------
         batch_size : int
         rng : numpy.random.RandomState
         """
-        source = self.problem.minibatches
-        for sequences in shuffled_minibatches(self.problem.batch.lengths, batch_size, rng):
-            yield Minibatch(source, sequences, source.weights(sequences))
+        batches = shuffled_minibatches(self.problem.batch.lengths, batch_size, rng)
+        return MinibatchEpoch(self.problem.minibatches, batches)
 
     def _value(self, log_z, w, agreeing=0.0):
         # rounding errors of huge scores may be larger than the difference

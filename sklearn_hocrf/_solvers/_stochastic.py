@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -339,6 +339,8 @@ class SGD(StochasticSolver):
     ``minibatches(batch_size, rng)``. ``part`` returns the objective of some sequences. ``minibatches`` yields
     minibatches, which together contain each sequence once. A minibatch has ``n_sequences``; ``weights``, the indices of
     the weights on which it depends; and ``value_gradient(w)``, with the gradient with respect to these weights alone.
+    Its steps are taken one by one; those of the likelihood of :class:`~sklearn_hocrf.HighOrderCRF` are compiled as a
+    whole, if labels have no holes and all weights of features have one penalty.
 
     References
     ----------
@@ -404,49 +406,75 @@ class SGD(StochasticSolver):
     def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
         groups = _Groups(penalty.precisions(len(state.w)))
         decay = groups.precision / n_sequences
-        decay_rate = 0.0 if constant else decay[decay > 0].min()  # lambda
-        w = np.empty_like(state.w)  # of the weights that a minibatch touches
-        # The weights are scale * state.w, their sum so far is area * state.w + state.sums. A step moves what the
-        # minibatch touches, and the scales.
-        scale, area = np.ones(len(decay)), np.zeros(len(decay))
-        for minibatch in minibatches:
-            touched, batch_size = minibatch.weights, minibatch.n_sequences
-            factor, unscaled = groups.values(scale, touched), state.w[touched]
-            w[touched] = factor * unscaled
-            gradient = minibatch.value_gradient(w)[1]
-            step = 1.0 / (1.0 / state.step + decay_rate * state.n_seen)
-            change = -step / factor * gradient
-            state.w[touched] = unscaled + change
-            scale /= 1.0 + step * batch_size * decay
-            state.n_seen += batch_size
-            if self.average:
-                state.sums[touched] -= groups.values(area, touched) * change
-                area += state.n_seen * scale
-                state.mass += state.n_seen
-            if scale.min() < _SMALLEST_SCALE:
-                groups.settle(state, scale, area)
-        groups.settle(state, scale, area)
+        rate = 0.0 if constant else decay[decay > 0].min()  # lambda
+        counts = np.array([state.n_seen, state.mass], np.float64)
+        ones = np.ones(len(decay))
+        course = _Course(
+            state.w, state.sums, ones, 0 * ones, counts, (state.step, rate, decay), groups.number, self.average
+        )
+        # objectives of this package take as many steps as they can by themselves
+        minibatches, w = iter(minibatches), np.empty_like(state.w)  # of the weights that a minibatch touches
+        following = getattr(minibatches, "descend", lambda _: next(minibatches, None))
+        while (minibatch := following(course)) is not None:
+            course.take_step(minibatch, groups, w)
+            if course.factor.min() < _SMALLEST_SCALE:
+                groups.settle(course)
+        groups.settle(course)
+        state.n_seen, state.mass = int(counts[0]), float(counts[1])
+
+
+class _Course(NamedTuple):
+    """The weights in the course of an epoch of SGD.   K weights in G groups.
+
+    The weights are factor * w, and the sum of all weights so far, times sequences seen, is area * w + sums. A step
+    moves what its sequences touch, and the factors.
+    """
+
+    w: np.ndarray  # (K,)
+    sums: np.ndarray  # (K,)
+    factor: np.ndarray  # (G,)
+    area: np.ndarray  # (G,)
+    counts: np.ndarray  # (2,)   sequences seen, and their sum over all steps
+    rule: tuple  # first step size; rate of its decrease; precisions by group over the number of sequences (G,)
+    group_of_weight: np.ndarray | None  # (K,) int64; None for one group
+    is_averaged: bool
+
+    def take_step(self, minibatch, groups, w):
+        """Take the step of a minibatch; ``w`` (K,) is memory."""
+        touched, batch_size, (first, rate, decay) = minibatch.weights, minibatch.n_sequences, self.rule
+        factor, unscaled = groups.values(self.factor, touched), self.w[touched]
+        w[touched] = factor * unscaled
+        gradient = minibatch.value_gradient(w)[1]
+        step = 1.0 / (1.0 / first + rate * self.counts[0])
+        change = -step / factor * gradient
+        self.w[touched] = unscaled + change
+        self.factor[:] /= 1.0 + step * batch_size * decay
+        self.counts[0] += batch_size
+        if self.is_averaged:
+            self.sums[touched] -= groups.values(self.area, touched) * change
+            self.area[:] += self.counts[0] * self.factor
+            self.counts[1] += self.counts[0]
 
 
 class _Groups:
     """Groups of weights with equal precision, which the penalty shrinks by a common factor.   G groups."""
 
     def __init__(self, precisions):
-        self._number = None
+        self.number = None
         if len(precisions) and (precisions != precisions[0]).any():
-            self.precision, self._number = np.unique(precisions, return_inverse=True)
+            self.precision, self.number = np.unique(precisions, return_inverse=True)
         else:
             self.precision = np.array(precisions[:1]) if len(precisions) else np.ones(1)
 
     def values(self, of_groups, chosen):
         """Return the value of each chosen weight's group, or that of all."""
-        return of_groups[0] if self._number is None else of_groups[self._number[chosen]]
+        return of_groups[0] if self.number is None else of_groups[self.number[chosen]]
 
-    def settle(self, state, scale, area):
-        """Multiply scales into the weights, and add up the sums."""
-        state.sums += self.values(area, slice(None)) * state.w
-        state.w *= self.values(scale, slice(None))
-        scale[:], area[:] = 1.0, 0.0
+    def settle(self, course):
+        """Multiply factors into the weights, and add up the sums."""
+        course.sums[:] += self.values(course.area, slice(None)) * course.w
+        course.w[:] *= self.values(course.factor, slice(None))
+        course.factor[:], course.area[:] = 1.0, 0.0
 
 
 class AdaGrad(StochasticSolver):

@@ -23,6 +23,7 @@ __all__ = [
     "CompiledPatterns",
     "WeightedArcs",
     "arc_columns",
+    "arc_order",
     "arc_structure",
     "arcs_with_suffix",
     "compile_patterns",
@@ -203,6 +204,27 @@ def label_arcs(automaton: PatternAutomaton, offsets, codes) -> np.ndarray:
     arcs = np.empty(len(codes), dtype=np.int32)
     chain.label_arcs(automaton, freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
     return arcs
+
+
+def arc_order(layout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return how kernels make the scores of arcs, each from that of its longest proper suffix.
+
+    Returns
+    -------
+    by_length : ndarray of shape (A,), int32
+        The arcs, shortest first.
+    forbidden : ndarray of shape (A,), bool
+    suffix : ndarray of shape (A,), int32
+        Longest proper suffix, or -1.
+    weight : ndarray of shape (A,), int64
+        Number of the weight of the arc's own pattern, or -1.
+    """
+    automaton = layout.automaton
+    forbidden, weight = np.zeros(automaton.n_arcs, bool), np.full(automaton.n_arcs, -1)
+    forbidden[layout.compiled.forbidden_arcs] = True
+    weight[automaton.pattern_arc[layout.bias_pattern]] = np.arange(layout.n_pairs, layout.n_weights)
+    by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
+    return by_length, freeze(forbidden, np.bool_), automaton.arc_suffix, freeze(weight, np.int64)
 
 
 def used_arcs(layout) -> tuple[np.ndarray, np.ndarray]:

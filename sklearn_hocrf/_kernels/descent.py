@@ -1,0 +1,250 @@
+"""Epochs of stochastic gradient descent, compiled as a whole: passes over a few sequences, and the step they make.
+
+The weights are products of factors, one for each group of weights, and numbers that steps change: a penalty shrinks all
+weights of a group alike, and touches the factor alone. Scores of the numbers are those of the weights over the factor,
+because all pairs are in one group. The step is added to the numbers of the pairs as the marginals of the sequences are
+read (14), less what the labels count, times -step / factor; so no gradient is ever stored. With the mean of all weights
+in view, sums move as well: see ``Descending``.
+
+Blocks of sequences run side by side, as in all of inference. What scaled passes cannot represent is left to the caller.
+
+Shapes: N tokens, n sequences, L labels, P states, A arcs, C score columns, K weights, the first n_pairs of pairs and
+the others of patterns, G groups, B blocks of LANES sequences, R rows.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import njit
+from .chain import FOLDED, LANES, ChainScratch, ChainTables, backward, exponentiate, forward
+from .masks import forbid_labels
+from .token_scores import move_rows, score_rows
+
+MASKS_SOURCE = "f78594250ad34025"
+TOKEN_SCORES_SOURCE = "87258032bc9bfb83"
+CHAIN_SOURCE = "2c700d988c625911"
+LARGEST_SCORE = 300.0  # of an arc, for which exp needs no shift
+SMALLEST_FACTOR = 1e-100
+
+
+class Rule(NamedTuple):
+    """How long steps are: 1 / (1 / first + rate * sequences seen)."""
+
+    first: float
+    rate: float
+    decay: np.ndarray  # (G,)   precision of each group over the number of sequences
+    pair_group: int
+    bias_groups: np.ndarray  # (K - n_pairs,) int64
+    is_averaged: bool
+
+
+class Descending(NamedTuple):
+    """Weights in the course of an epoch.
+
+    The weights are factor * w, and the sum of all weights so far, times sequences seen, is area * w + sums.
+    """
+
+    w: np.ndarray  # (K,)
+    sums: np.ndarray  # (K,)
+    dense: np.ndarray  # (H, D)   these three: the pairs of dense features, which w and sums hold otherwise
+    dense_sums: np.ndarray
+    dense_cells: np.ndarray  # 1 where there is a weight, else 0
+    factor: np.ndarray  # (G,)
+    area: np.ndarray  # (G,)
+    counts: np.ndarray  # (2,)   sequences seen, and their sum over all steps
+
+
+class Batches(NamedTuple):
+    """Minibatches, one after the other."""
+
+    sequences: np.ndarray  # int64   shorter ones first within each
+    starts: np.ndarray  # int64
+
+
+class ArcWeights(NamedTuple):
+    """The scores of arcs, which the weighted arcs look at, and how they come of weights."""
+
+    scores: np.ndarray  # (A,)
+    weights: np.ndarray  # (A,)   exponentials of the scores
+    by_length: np.ndarray  # (A,) int32   shortest first
+    forbidden: np.ndarray  # (A,) bool
+    suffix: np.ndarray  # (A,) int32
+    number: np.ndarray  # (A,) int64   of the arc's own weight, -1 for none
+
+
+class LaneTile(NamedTuple):
+    """A tile of whole sequences, as other kernels take it."""
+
+    rows: np.ndarray
+    first_token: np.ndarray
+    length: np.ndarray
+    last: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weigh_arcs(arcs, n_pairs, rule, moving):
+    """Write scores and weights of the arcs, and return whether exp is safe."""
+    safe = True
+    for arc in arcs.by_length:
+        score, number = 0.0, arcs.number[arc]
+        if arcs.forbidden[arc]:
+            score = -np.inf
+        elif number >= 0:
+            score = moving.factor[rule.bias_groups[number - n_pairs]] * moving.w[number]
+        if arcs.suffix[arc] >= 0:
+            score += arcs.scores[arcs.suffix[arc]]
+        arcs.scores[arc] = score
+        arcs.weights[arc] = np.exp(score)
+        safe = safe and (abs(score) <= LARGEST_SCORE or score == -np.inf)
+    return safe
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _tile_of(sequences, data):
+    """Return the tile of some sequences, which come by length, in blocks of LANES, longest first, and their weights."""
+    n_blocks = -(-len(sequences) // LANES)
+    rows, weight = np.zeros(n_blocks + 1, np.int64), np.zeros((n_blocks, LANES))
+    first_token, length = np.zeros((n_blocks, LANES), np.int64), np.zeros((n_blocks, LANES), np.int64)
+    last = np.full((n_blocks, LANES), -1)
+    for i in range(len(sequences)):
+        sequence, block, lane = sequences[len(sequences) - 1 - i], i // LANES, i % LANES
+        first_token[block, lane] = data.offsets[sequence]
+        length[block, lane] = data.offsets[sequence + 1] - data.offsets[sequence]
+        last[block, lane] = length[block, lane] - 1
+        weight[block, lane] = data.weight[sequence]
+    for block in range(n_blocks):
+        rows[block + 1] = rows[block] + length[block, 0]
+    return LaneTile(rows, first_token, length, last), weight
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _allot(batches, offsets, weighted_arcs, n_columns):
+    """Return memory for the tables of a tile, which all minibatches share."""
+    n_rows, n_blocks = 0, 0
+    for batch in range(len(batches.starts) - 1):
+        needed = 0
+        stop = batches.starts[batch + 1]
+        for i in range(stop - 1, batches.starts[batch] - 1, -LANES):
+            needed += offsets[batches.sequences[i] + 1] - offsets[batches.sequences[i]]
+        n_rows, n_blocks = max(n_rows, needed), max(n_blocks, -(-(stop - batches.starts[batch]) // LANES))
+    n_states, n_arcs = len(weighted_arcs.fail), len(weighted_arcs.arc_varying)
+    tables = ChainTables(
+        np.empty((n_rows * n_columns, LANES)),
+        np.empty((n_rows * len(weighted_arcs.varying_arc), LANES)),
+        np.empty(((n_rows + n_blocks) * n_states, LANES)),
+        np.empty((n_rows, LANES)),
+    )
+    n_values = n_states + len(weighted_arcs.starts) - 1
+    scratch = ChainScratch(
+        np.empty((n_values, LANES)),
+        np.empty((n_arcs + len(weighted_arcs.back_starts) - 1, LANES)),
+        np.empty((n_values, LANES)),
+    )
+    return tables, scratch
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pass(weighted_arcs, tile, allowed, weight, tables, scratch, counts):
+    """Turn scores into marginals and add those of arcs to ``counts`` (A,); return whether no lane is suspect."""
+    n_blocks, n_states = len(tile.length), len(weighted_arcs.fail)
+    if len(allowed):
+        forbid_labels(tile, len(tables.scores) // tile.rows[-1], allowed, tables.scores)
+    log_z, suspect, carry = np.zeros((n_blocks, LANES)), np.zeros((n_blocks, LANES)), np.zeros((n_states, LANES))
+    carry[0] = 1.0
+    exponentiate(LANES, weighted_arcs, tile, tables.scores, tables.varying, log_z, suspect)
+    forward(LANES, weighted_arcs, tile, scratch, tables, carry, log_z, suspect)
+    for block in range(n_blocks):
+        for lane in range(LANES):
+            if tile.length[block, lane] > 0 and suspect[block, lane] > 0.0:
+                return False
+    folded = np.zeros((len(counts), FOLDED))
+    backward(LANES, weighted_arcs, tile, scratch, tables, weight, np.ones((n_states, LANES)), folded)
+    for arc in range(len(counts)):
+        for part in range(FOLDED):
+            counts[arc] += folded[arc, part]
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _subtract_truth(arcs, arc_columns, tile, weight, marginals, counts):
+    """Subtract what the labels count: from the marginals of columns, and from the counts of arcs.
+
+    arcs : (N,)   that the labels use        marginals : (R * C, LANES)
+    """
+    n_columns = len(marginals) // tile.rows[-1]
+    for block in range(len(tile.length)):
+        for lane in range(LANES):
+            for position in range(tile.length[block, lane]):
+                arc = arcs[tile.first_token[block, lane] + position]
+                counts[arc] -= weight[block, lane]
+                row = (tile.rows[block] + position) * n_columns
+                for item in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
+                    marginals[row + arc_columns.columns[item], lane] -= 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _move_biases(arcs, n_pairs, rule, moving, step, counts):
+    """Move the weights of patterns, which are counted wherever they are a suffix of an arc; ``counts`` (A,)."""
+    for i in range(len(arcs.by_length) - 1, -1, -1):
+        arc = arcs.by_length[i]
+        if arcs.suffix[arc] >= 0:
+            counts[arcs.suffix[arc]] += counts[arc]
+        number = arcs.number[arc]
+        if number >= 0:
+            group = rule.bias_groups[number - n_pairs]
+            change = -step / moving.factor[group] * counts[arc]
+            moving.w[number] += change
+            moving.sums[number] -= moving.area[group] * change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def descend(batches, data, weighted_arcs, structure, arcs, rule, moving):
+    """Take the steps of some minibatches, in their order.
+
+    batches : ``Batches``        data : ``LabelledSequences``        weighted_arcs : look at the scores of ``arcs``
+    structure : features, pairs and arc_columns        arcs : ``ArcWeights``        rule : ``Rule``
+    moving : ``Descending``   in and out
+
+    Returns the number of steps taken: fewer than there are, if scaled passes cannot do one or a factor becomes small.
+    """
+    (features, pairs, arc_columns), n_pairs = structure, len(structure[1].columns)
+    all_tables, scratch = _allot(batches, data.offsets, weighted_arcs, pairs.n_columns)
+    counts, group = np.empty(len(arcs.scores)), rule.pair_group
+    for batch in range(len(batches.starts) - 1):
+        sequences = batches.sequences[batches.starts[batch] : batches.starts[batch + 1]]
+        tile, weight = _tile_of(sequences, data)
+        factor, n_rows = moving.factor[group], tile.rows[-1]
+        step = 1.0 / (1.0 / rule.first + rule.rate * moving.counts[0])
+        if not _weigh_arcs(arcs, n_pairs, rule, moving):
+            return batch
+        if n_rows > 0:
+            tables = ChainTables(
+                all_tables.scores[: n_rows * pairs.n_columns],
+                all_tables.varying[: n_rows * len(weighted_arcs.varying_arc)],
+                all_tables.alpha[: (n_rows + len(tile.length)) * len(weighted_arcs.fail)],
+                all_tables.inverse_scale[:n_rows],
+            )
+            score_rows(features, pairs, moving.w, moving.w, moving.dense, tile, tables.scores)
+            for row in range(len(tables.scores)):
+                for lane in range(LANES):
+                    tables.scores[row, lane] *= factor
+            counts[:] = 0.0
+            if not _pass(weighted_arcs, tile, data.allowed, weight, tables, scratch, counts):
+                return batch
+            _subtract_truth(data.arcs, arc_columns, tile, weight, tables.scores, counts)
+            weight *= -step / factor
+            move_rows(features, pairs, tile, tables.scores, weight, moving.area[group], moving)
+            _move_biases(arcs, n_pairs, rule, moving, step, counts)
+        least = 1.0
+        for i in range(len(moving.factor)):
+            moving.factor[i] /= 1.0 + step * len(sequences) * rule.decay[i]
+            least = min(least, moving.factor[i])
+        moving.counts[0] += len(sequences)
+        if rule.is_averaged:
+            for i in range(len(moving.factor)):
+                moving.area[i] += moving.counts[0] * moving.factor[i]
+            moving.counts[1] += moving.counts[0]
+        if least < SMALLEST_FACTOR:
+            return batch + 1
+    return len(batches.starts) - 1
