@@ -121,7 +121,8 @@ class BasePass(metaclass=ABCMeta):
         product: DenseProduct | None = self.plan.dense
         if product is None:
             return None
-        return np.concatenate([product.table(weights) for weights in self.pair_weights[: self.n_parts]])
+        tables = [product.table(weights) for weights in self.pair_weights[: self.n_parts]]
+        return freeze(np.concatenate(tables), np.float64)
 
     @abstractmethod
     def run(self, task: Task) -> None:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import bench_chunking
 import bench_crfpp
+import bench_dense
 import bench_features
 import bench_handwriting
 import bench_memory
@@ -77,6 +78,9 @@ LIMITS = {
     ("tagging", "raw tokens, extraction included"): AtLeast(5),
     ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(1),
     ("start", "cold import, fit and predict"): AtMost(15),
+    ("dense", "gradient, vectors"): AtMost(0.3),
+    ("dense", "training, above imports, vectors"): AtMost(0.3),
+    ("dense", "training, above imports, vectors and words"): AtMost(0.3),
     ("memory", "training, above inputs (features)"): AtMost(0.5),
     ("memory", "training, above imports (features)"): AtMost(0.5),
 }
@@ -327,9 +331,20 @@ def memory(run):
         yield Row("memory", f"training, above {base} ({inputs})", "MiB", *pair)
 
 
+def dense(run):
+    skip_where(bench_dense.absent())
+    n_sentences = run.sizes.get("n_sentences")
+    seconds = bench_dense.measure_gradients(run.n_rounds, n_sentences)
+    for content, pair in zip(bench_dense.CONTENTS, seconds, strict=True):
+        yield Row("dense", f"gradient, {content}", "s", *pair, "sparse rows")
+    if sys.platform.startswith("linux"):
+        for content, peaks in zip(bench_dense.CONTENTS, bench_dense.measure_peaks(n_sentences), strict=True):
+            yield Row("dense", f"training, above imports, {content}", "MiB", *peaks[:, :1], "sparse rows")
+
+
 TASKS = {
     task.__name__: task
-    for task in (chunking, ner, handwriting, bibliography, punctuation, tagging, features, start, memory)
+    for task in (chunking, ner, handwriting, bibliography, punctuation, tagging, features, dense, start, memory)
 }
 
 
