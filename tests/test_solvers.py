@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize, rosen, rosen_der
 
 from sklearn_hocrf._penalties import L2, ElasticNet
@@ -309,6 +310,55 @@ def test_the_lowest_point_with_sufficient_decrease_is_kept():
 
 def at(w, gradient):
     return Point(np.array(w), 0.0, np.array(gradient), np.array(gradient))
+
+
+@pytest.mark.parametrize("n_weights", [5, 40_000])  # less than a block, and several
+def test_single_precision_keeps_pairs_to_seven_digits(n_weights):
+    rng = np.random.default_rng(0)
+    diagonal = rng.uniform(0.5, 5, n_weights)
+    double, single = LBFGSMemory(4, n_weights), LBFGSMemory(4, n_weights, np.float32)
+    w = rng.standard_normal(n_weights)
+    for _ in range(6):
+        new = w + 0.01 * rng.standard_normal(n_weights)
+        for memory in (double, single):
+            memory.add(Point(w, 0.0, diagonal * w, w), Point(new, 0.0, diagonal * new, new))
+        w = new
+    gradient, fixed = rng.standard_normal(n_weights), [1, 3]
+    gradient[fixed] = 0.0
+    for memory in (double, single):
+        memory.shift(np.ones(n_weights))
+    for asked in ((), fixed):
+        expected = double.solve(gradient, asked)
+        assert_allclose(single.solve(gradient, asked), expected, atol=1e-5 * np.abs(expected).max())
+        assert not np.array_equal(single.solve(gradient, asked), expected)
+
+
+def test_single_precision_changes_no_optimum():
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((60, 40)) * np.logspace(0, 2, 40)
+    b = A @ rng.standard_normal(40)
+
+    class Squares:
+        def value_gradient(self, w):
+            rest = A @ w - b
+            return 0.5 * rest @ rest, A.T @ rest
+
+    class Single(LBFGS):
+        def memory(self, n_weights):
+            return LBFGSMemory(20, n_weights, np.float32)
+
+    penalty = L2(np.full(40, 1.0))
+    plain, single = (solver(1e-9, 2000).solve(Squares(), penalty, np.zeros(40)) for solver in (LBFGS, Single))
+    assert plain.converged
+    assert single.converged
+    assert_allclose(single.w, plain.w, atol=1e-7)
+
+
+def test_few_weights_have_pairs_in_double_precision():
+    assert LBFGS().memory(80_000)._steps.dtype == np.float64
+    many = LBFGS().memory(400_000)
+    assert many._steps.dtype == np.float32
+    assert len(many._steps) == (1 << 27) // (16 * 400_000)
 
 
 def test_curvature_keeps_the_newest_steps():

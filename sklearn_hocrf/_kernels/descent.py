@@ -22,7 +22,7 @@ from .masks import forbid_labels
 from .token_scores import move_rows, score_rows
 
 MASKS_SOURCE = "f78594250ad34025"
-TOKEN_SCORES_SOURCE = "87258032bc9bfb83"
+TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
 CHAIN_SOURCE = "2c700d988c625911"
 LARGEST_SCORE = 300.0  # of an arc, for which exp needs no shift
 SMALLEST_FACTOR = 1e-100

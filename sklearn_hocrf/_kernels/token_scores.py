@@ -34,16 +34,17 @@ BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # most positions, and about how many numb
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_kinds(indptr, ranks, pair_starts, n_dense, counts):
+def count_kinds(indptr, indices, rank_of, pair_starts, n_dense, counts):
     """Count the entries of each token: ``counts`` (N, 3) out, dense rows, single pairs and ranges.
 
-    ranks : (nnz,) int32   the entries' features, -1 for those without pairs, the dense ones first
+    indices : (nnz,) int32   the entries' attributes
+    rank_of : (n_attributes,)   of attributes; -1 for those without pairs, the dense ones first
     pair_starts : (F + 1,) int64
     """
     for token in range(len(indptr) - 1):
         counts[token] = 0
         for entry in range(indptr[token], indptr[token + 1]):
-            rank = ranks[entry]
+            rank = rank_of[indices[entry]]
             if rank < 0:
                 continue
             n_pairs = pair_starts[rank + 1] - pair_starts[rank]
@@ -56,12 +57,12 @@ def count_kinds(indptr, ranks, pair_starts, n_dense, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sort_kinds(indptr, ranks, values, pair_starts, pair_columns, n_dense, features):
+def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_dense, features):
     """Fill the ``place``, ``other`` and ``values`` of features with known cuts; arguments as in ``count_kinds``."""
     for token in range(len(indptr) - 1):
         dense, single, range_ = features.indptr[token], features.singles[token], features.ranges[token]
         for entry in range(indptr[token], indptr[token + 1]):
-            rank = ranks[entry]
+            rank = rank_of[indices[entry]]
             if rank < 0:
                 continue
             first, stop = pair_starts[rank], pair_starts[rank + 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from scipy.linalg.blas import daxpy
 from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum
 
 __all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
+
+_BLOCK = 1 << 14  # weights that are made double at a time
 
 
 class Point(NamedTuple):
@@ -37,13 +40,14 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     """
 
     pairs = 10, 100  # fewest and most correction pairs: more of them save iterations,
-    pair_bytes = 1 << 27  # and are kept as long as they fit in this memory
+    pair_bytes = 1 << 27  # and are kept as long as doubles fit in this memory; where few do, in single precision
     c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
     def memory(self, n_weights: int) -> LBFGSMemory:
         """Return an empty memory of the curvature of functions of so many weights."""
-        n_pairs = np.clip(self.pair_bytes // (16 * max(n_weights, 1)), *self.pairs)
-        return LBFGSMemory(int(n_pairs), n_weights)
+        n_pairs = self.pair_bytes // (16 * max(n_weights, 1))
+        dtype = np.float64 if n_pairs >= self.pairs[1] else np.float32
+        return LBFGSMemory(int(np.clip(n_pairs, *self.pairs)), n_weights, dtype)
 
     @abstractmethod
     def _function(self, objective, penalty, n_weights) -> Callable:
@@ -119,11 +123,22 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
 
 
 class LBFGSMemory:
-    """Estimate of the Hessian: the last steps, and the changes of the gradient along them."""
+    """Estimate of the Hessian: the last steps, and the changes of the gradient along them.
 
-    def __init__(self, n_pairs, n_weights) -> None:
-        self._steps, self._changes = np.empty((2, n_pairs, n_weights))  # takes memory only as it is filled
+    Parameters
+    ----------
+    n_pairs : int
+        Pairs of a step and a change that are kept.
+    n_weights : int
+    dtype : float64 or float32
+        In which they are kept; all sums are in double precision.
+    """
+
+    def __init__(self, n_pairs, n_weights, dtype=np.float64) -> None:
+        self._steps, self._changes = np.empty((2, n_pairs, n_weights), dtype)  # takes memory only as it is filled
         self._products = np.empty(n_pairs)
+        self._cuts = [(i, min(i + _BLOCK, n_weights)) for i in range(0, n_weights, _BLOCK)]
+        self._buffer = np.empty(min(_BLOCK, n_weights))
         self.clear()
 
     def __len__(self):
@@ -137,10 +152,9 @@ class LBFGSMemory:
         free = set(range(len(self._products))).difference(self._rows)
         row = min(free) if free else self._rows[0]
         kept = [r for r in self._rows if r != row]
-        step = np.subtract(new.w, point.w, out=self._steps[row])
-        change = np.subtract(new.gradient, point.gradient, out=self._changes[row])
-        self._products[row] = step @ change
-        is_convex = self._products[row] > np.finfo(float).eps * np.linalg.norm(step) * np.linalg.norm(change)
+        step = np.subtract(new.w, point.w, out=self._steps[row], casting="same_kind")
+        change = np.subtract(new.gradient, point.gradient, out=self._changes[row], casting="same_kind")
+        self._products[row], is_convex = self._product(step, change)
         self._rows = [*kept, row] if is_convex else kept
 
     def shift(self, diagonal):
@@ -148,9 +162,9 @@ class LBFGSMemory:
         kept = []
         for row in self._rows:
             step, change = self._steps[row], self._changes[row]
-            change += diagonal * step
-            self._products[row] = step @ change
-            if self._products[row] > np.finfo(float).eps * np.linalg.norm(step) * np.linalg.norm(change):
+            np.add(change, diagonal * step, out=change, casting="same_kind")
+            self._products[row], is_convex = self._product(step, change)
+            if is_convex:
                 kept.append(row)
         self._rows = kept
 
@@ -163,15 +177,15 @@ class LBFGSMemory:
         products = self._products_without(fixed)
         rows = [row for row in self._rows if products[row] > np.finfo(float).eps * self._products[row]]
         for row in reversed(rows):
-            factors[row] = float(self._steps[row] @ result) / products[row]
-            daxpy(self._changes[row], result, a=-factors[row])  # in place
+            factors[row] = self._dot(self._steps[row], result) / products[row]
+            self._add(self._changes[row], -factors[row], result)
             result[fixed] = 0.0
         if rows:
             change = self._changes[rows[-1]]
-            result *= products[rows[-1]] / float(change @ change - change[fixed] @ change[fixed])
+            result *= products[rows[-1]] / (self._dot(change, change) - _squares(change[fixed]))
         for row in rows:
-            factor = factors[row] - float(self._changes[row] @ result) / products[row]
-            daxpy(self._steps[row], result, a=factor)
+            factor = factors[row] - self._dot(self._changes[row], result) / products[row]
+            self._add(self._steps[row], factor, result)
             result[fixed] = 0.0
         return result
 
@@ -179,5 +193,35 @@ class LBFGSMemory:
         """Return for each row the product of its step and change, without what some weights add to it."""
         products = self._products.copy()
         for row in self._rows if len(fixed) else ():
-            products[row] -= self._steps[row][fixed] @ self._changes[row][fixed]
+            products[row] -= self._steps[row][fixed].astype(np.float64) @ self._changes[row][fixed]
         return products
+
+    def _product(self, step, change):
+        """Return the product of a step and a change, and whether the function is convex along the step."""
+        product = self._dot(step, change)
+        scale = math.sqrt(self._dot(step, step) * self._dot(change, change))
+        return product, product > np.finfo(float).eps * scale
+
+    def _dot(self, kept, vector):
+        """Return the product of a kept vector and another vector."""
+        if kept.dtype == np.float64:
+            return float(kept @ vector)
+        return math.fsum(float(self._as_double(kept, cut) @ vector[slice(*cut)]) for cut in self._cuts)
+
+    def _add(self, kept, factor, vector):
+        """Add a multiple of a kept vector to another one, in place."""
+        if kept.dtype == np.float64:
+            daxpy(kept, vector, a=factor)
+        else:
+            for cut in self._cuts:
+                daxpy(self._as_double(kept, cut), vector[slice(*cut)], a=factor)
+
+    def _as_double(self, kept, cut):
+        block = self._buffer[: cut[1] - cut[0]]
+        block[:] = kept[slice(*cut)]
+        return block
+
+
+def _squares(vector):
+    vector = vector.astype(np.float64)
+    return float(vector @ vector)

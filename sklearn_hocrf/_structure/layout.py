@@ -262,11 +262,15 @@ class WeightLayout:
 
         Without ``dense`` there are no rows of the dense table: all weights are found among the pairs.
         """
-        indptr, ranks = freeze(batch.indptr, np.int64), freeze(self.rank_of_attribute[batch.indices], np.int32)
+        entries = (
+            freeze(batch.indptr, np.int64),
+            freeze(batch.indices, np.int32),
+            freeze(self.rank_of_attribute, np.int64),
+        )
         values = freeze(np.empty(0) if batch.values is None else batch.values, np.float64)
         n_dense = self.pairs.n_dense if dense else 0
         counts = np.empty((batch.n_tokens, 3), dtype=np.int64)
-        token_scores.count_kinds(indptr, ranks, self.pairs.starts, n_dense, counts)
+        token_scores.count_kinds(*entries, self.pairs.starts, n_dense, counts)
         cuts = offsets_of(counts)
         n_entries = int(cuts[-1])
         features = TokenFeatures(
@@ -275,7 +279,7 @@ class WeightLayout:
             np.empty(n_entries, dtype=np.uint32),
             np.empty(n_entries if len(values) else 0),
         )
-        token_scores.sort_kinds(indptr, ranks, values, self.pairs.starts, self.pairs.columns, n_dense, features)
+        token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
         place, other = (freeze(numbers, np.uint32) for numbers in (features.place, features.other))
         return features._replace(place=place, other=other, values=freeze(features.values, np.float64))
 
