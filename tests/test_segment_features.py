@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -570,7 +571,7 @@ def test_vector_functions_are_called_once_a_sequence():
         ([1.0], ValueError, r"'odd' has the shape \(1,\), but there are 2 segments"),
         ([[1.0], [2.0]], ValueError, r"'odd' has the shape \(2, 1\)"),
         ({1: [1, 2]}, TypeError, "the name 1 of an array must be a str"),
-        ({"a": np.array(["x", 1j], dtype=object)}, TypeError, "'a' holds 1j"),
+        ({"a": np.array(["x", 1j], dtype=object)}, TypeError, "start 2, stop 3: 'a' is 1j; values must be"),
         ({"a": [1.0, np.nan]}, ValueError, "start 2, stop 3: 'a' is nan; numbers must be finite"),
     ],
 )
@@ -592,8 +593,57 @@ def test_sums_of_vector_functions_are_finite():
         batch = SegmentFeatureExtractor(vector_functions=[huge, huge]).fit_transform(
             [["a"], ["a", "b"]], [["P"]] + [["P", "Q"]]
         )
-    with pytest.raises(ValueError, match="sequence 1, start 0, stop 2: values of vector_functions add up to inf"):
+    with pytest.raises(ValueError, match="sequence 1, start 0, stop 2: values of 'n' add up to inf"):
         segment_features(batch, np.array([0, 1]), np.array([1, 3]))
+
+
+def scaled(tokens, starts, stops, factor):
+    return (stops - starts) * factor
+
+
+def test_arrays_of_one_name_are_refused():
+    X, y = [["a", "b", "c"]], [["P", "P", "Q"]]
+    both = [partial(scaled, factor=1.0), partial(scaled, factor=10.0)]
+    one = SegmentFeatureExtractor((), vector_functions=both[1]).fit(X, y)
+    assert one.get_feature_names_out().tolist() == ["scaled"]
+    with pytest.raises(ValueError, match="two functions have the name 'scaled': return a dict") as caught:
+        SegmentFeatureExtractor((), vector_functions=both).fit(X, y)
+    assert caught.value.__notes__ == ["in the segment function 'scaled', sequence 0"]
+
+
+def mixed(tokens, starts, stops):
+    """Arrays of all kinds, where the first segment has nothing."""
+    masked = np.ma.masked_array(np.ones(len(starts)), mask=starts == 0)
+    return {"masked": masked, "object": [None if s == 0 else 2 if s == 2 else "x" for s in starts]}
+
+
+def cancelling(tokens, starts, stops):
+    return {"zero": np.where(starts == 0, 1.0, 0.0), "twice": (starts == 2) * 1.0}
+
+
+def cancelled(tokens, starts, stops):
+    return {"zero": np.where(starts == 0, -1.0, 0.0), "twice": (starts == 2) * 1.0}
+
+
+def test_values_that_are_missing_or_add_up():
+    X, y = [["a", "b", "c", "d"]], [["P", "P", "Q", "R"]]
+    extractor = SegmentFeatureExtractor((), vector_functions=[mixed, cancelling, cancelled])
+    batch = extractor.fit_transform(X, y)
+    names = extractor.get_feature_names_out().tolist()
+    assert names == ["masked", "object", "object=x", "twice"]
+    rows = segment_features(batch, np.array([0, 2, 3]), np.array([2, 3, 4])).toarray()
+    assert rows.tolist() == [[0, 0, 0, 0], [1, 2, 0, 2], [1, 0, 1, 0]]
+    kept = SegmentFeatureExtractor((), vector_functions=[cancelling, cancelled], min_count=2).fit(X, y)
+    assert kept.get_feature_names_out().tolist() == []  # one segment has "twice", from two functions
+
+
+def test_functions_cannot_change_tokens_for_the_next():
+    def changes(tokens, starts, stops):
+        tokens[0] = "z"
+
+    with pytest.warns(UserWarning, match="local function"), pytest.raises(ValueError, match="read-only") as caught:
+        SegmentFeatureExtractor((), vector_functions=changes).fit([["a", "b"]], [["P", "Q"]])
+    assert caught.value.__notes__ == ["in the segment function 'changes', sequence 0"]
 
 
 def fail(tokens, start, stop):

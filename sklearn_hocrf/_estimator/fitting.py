@@ -417,7 +417,7 @@ def _lacks_optimum(objective, penalty, problem, w) -> bool:
 class _ProgressLines:
     """Writes a line to stderr after each iteration, and says once when predictions hardly change any more."""
 
-    window, share = 10, 1e-3  # iterations in which the objective falls by less than this share of it
+    window, share = 10, 1e-3  # iterations in which the objective changes by less than this share of it
 
     def __init__(self, name: str) -> None:
         self._name, self._values, self._is_said = name, deque[float](maxlen=self.window + 1), False
@@ -430,11 +430,12 @@ class _ProgressLines:
             parts.append(f"at most {progress.gap:.3g} above the optimum")
         if progress.n_iter <= 1:  # another stage of training
             self._values.clear()
+            self._is_said = False
         self._values.append(progress.value)
         if not self._is_said and len(self._values) > self.window:
-            self._is_said = self._values[0] - self._values[-1] < self.share * abs(self._values[-1])
+            self._is_said = abs(self._values[0] - self._values[-1]) < self.share * abs(self._values[-1])
             if self._is_said:
-                parts.append(f"by less than 0.1 % lower than {self.window} iterations ago: scores hardly change now")
+                parts.append(f"within 0.1 % of that {self.window} iterations ago: scores hardly change now")
         sys.stderr.write(f"{self._name}: {', '.join(parts)}\n")
 
 

@@ -72,9 +72,9 @@ class SegmentFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None): 
     vector_functions : callable or sequence of callables, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the borders of all its candidate
         segments as arrays of shape (n_segments,), and returns an array of that shape, which gets the name of the
-        function, or a dict of named arrays. Numbers and bools are real values, a text makes an indicator
-        ``name=text``, None makes nothing. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts
-        (None if missing); tokens of several fields are a dict of such arrays. With ``cumsum`` and the like, these
+        function, or a dict of named arrays. Numbers and bools are real values, a text makes an indicator ``name=text``,
+        None and masked entries make nothing. `tokens` is an array of shape (T,), of float64 (nan if missing) or of
+        texts (None if missing); tokens of several fields are a dict of such arrays. With ``cumsum`` and the like, these
         functions take a small part of the time of `functions`.
     functions : callable or sequence of callables, default=()
         ``function(tokens, start, stop)`` returns a dict of named values of the segment ``[start, stop)`` of a sequence.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -188,28 +189,21 @@ class VectorRows(_NamedRows):
                 indices.append(np.full(len(segments), self._number[name]))
                 data.append(values)
         places = np.concatenate(rows), np.concatenate(indices)
-        result = sparse.csr_array((np.concatenate(data), places), shape=(len(start), self.n_features))
-        if not np.isfinite(result.data).all():
-            row = int(np.searchsorted(result.indptr, np.argmin(np.isfinite(result.data)), side="right")) - 1
-            n = int(np.searchsorted(offsets, start[row], side="right")) - 1
-            where = f"sequence {n}, start {start[row] - offsets[n]}, stop {stop[row] - offsets[n]}"
-            raise ValueError(f"{where}: values of vector_functions add up to inf")
-        return result
+        return sparse.csr_array((np.concatenate(data), places), shape=(len(start), self.n_features))
 
     def _entries(self, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield name, numbers of segments and values, not 0, of each feature of each sequence."""
+        """Yield name, numbers of segments and values, not 0, of each feature of each sequence, one at a time."""
         sequence = np.searchsorted(offsets, start, side="right") - 1
         order = np.argsort(sequence, kind="stable")
         of_sequence, firsts = np.unique(sequence[order], return_index=True)
         readers = {field: _vector_reader(columns[field]) for field in self._fields}
         for n, segments in zip(of_sequence.tolist(), np.split(order, firsts[1:]), strict=True):
             first, last = int(offsets[n]), int(offsets[n + 1])
-            cells = {field: read(first, last) for field, read in readers.items()}
+            cells = {field: _read_only(read(first, last)) for field, read in readers.items()}
             tokens = next(iter(cells.values())) if len(cells) == 1 else cells
-            bounds = start[segments] - first, stop[segments] - first
-            for function in self._functions:
-                for name, places, values in _call_vector(function, tokens, n, *bounds):
-                    yield name, segments[places], values
+            bounds = _read_only(start[segments] - first), _read_only(stop[segments] - first)
+            for name, places, values in _added_up(self._functions, tokens, n, *bounds):
+                yield name, segments[places], values
 
 
 def _vector_reader(column) -> Callable[[int, int], np.ndarray]:
@@ -220,39 +214,89 @@ def _vector_reader(column) -> Callable[[int, int], np.ndarray]:
     return lambda first, last: column[first:last].copy()
 
 
-def _call_vector(function, tokens, n, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield name, places among the segments and values of the features that a function returns for one sequence."""
-    own_name = getattr(function, "__name__", type(function).__name__)
+def _read_only(array) -> np.ndarray:
+    """Return an array that one function cannot change for the next one."""
+    array.flags.writeable = False
+    return array
+
+
+def _added_up(functions, tokens, n, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield name, places among the segments and values, not 0, of the features of a sequence; equal names add up."""
+    parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    own_names: set[str] = set()
+    for function in functions:
+        for name, places, values in _call_vector(function, tokens, n, (starts, stops), own_names):
+            parts.setdefault(name, []).append((places, values))
+    for name, of_name in parts.items():
+        total = np.zeros(len(starts))
+        for places, values in of_name:
+            total[places] += values
+        if not np.isfinite(total).all():
+            i = int(np.argmin(np.isfinite(total)))
+            raise ValueError(
+                f"sequence {n}, start {starts[i]}, stop {stops[i]}: values of {short(name)} add up to {total[i]}"
+            )
+        places = np.flatnonzero(total)
+        if len(places):
+            yield name, places, total[places]
+
+
+def _own_name(function) -> str:
+    function = function.func if isinstance(function, partial) else function
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _call_vector(function, tokens, n, bounds, own_names) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield name, places among the segments and values of the features that a function returns for one sequence.
+
+    ``own_names`` are those of the functions before it whose arrays have their names; the function's own one is added.
+    """
+    own_name = _own_name(function)
     where = f"the segment function {own_name!r}, sequence {n}"
     try:
-        result = function(tokens, starts.copy(), stops.copy())
+        result = function(tokens, *bounds)
+        if not isinstance(result, Mapping):
+            if own_name in own_names:
+                raise ValueError(f"two functions have the name {own_name!r}: return a dict {{name: array}}")
+            own_names.add(own_name)
+            result = {own_name: result}
+        arrays = {key: np.ma.asarray(values) for key, values in result.items()}
     except Exception as error:
         error.add_note(f"in {where}")
         raise
-    for key, values in (result if isinstance(result, Mapping) else {own_name: result}).items():
+    for key, array in arrays.items():
         if not isinstance(key, str):
             raise TypeError(f"{where}: the name {key!r:.60} of an array must be a str")
-        array = np.asarray(values)
-        if array.shape != starts.shape:
-            raise ValueError(f"{where}: {key!r} has the shape {array.shape}, but there are {len(starts)} segments")
-        if array.dtype.kind in "biuf":
-            if not np.isfinite(array).all():
-                i = int(np.argmin(np.isfinite(array)))
-                at = f"start {starts[i]}, stop {stops[i]}"
-                raise ValueError(f"{where}, {at}: {key!r} is {array[i]}; numbers must be finite")
-            places = np.flatnonzero(array)
-            yield key, places, array[places].astype(np.float64)
-        else:
-            yield from _indicators(key, array, where)
+        if array.shape != bounds[0].shape:
+            raise ValueError(f"{where}: {key!r} has the shape {array.shape}, but there are {len(bounds[0])} segments")
+        yield from _features_of_array(key, array, where, *bounds)
 
 
-def _indicators(key, array, where) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield the features ``key=text`` of an array of texts, some of which may be None."""
-    places: dict[str, list[int]] = {}
-    for i, value in enumerate(array.tolist()):
-        if isinstance(value, str):
-            places.setdefault(value, []).append(i)
-        elif value is not None:
-            raise TypeError(f"{where}: {key!r} holds {value!r:.60}; arrays must hold numbers, bools, or texts and None")
-    for value, chosen in places.items():
-        yield f"{escape(key, '=')}={value}", np.array(chosen), np.ones(len(chosen))
+def _features_of_array(key, array, where, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield the features of an array with one value for each segment; masked ones are missing."""
+    present = ~np.ma.getmaskarray(array)
+    values = array.data
+    if values.dtype.kind in "biuf":
+        numeric = present
+    else:
+        items = values.tolist()
+        is_text = np.fromiter((isinstance(item, str) for item in items), bool, len(items)) & present
+        numeric = np.fromiter((isinstance(item, (Real, np.bool_)) for item in items), bool, len(items)) & present
+        odd = present & ~is_text & ~numeric & np.fromiter((item is not None for item in items), bool, len(items))
+        if odd.any():
+            i = int(np.argmax(odd))
+            raise TypeError(
+                f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {items[i]!r:.60}; values must be str, "
+                "numbers, bools or None"
+            )
+        places: dict[str, list[int]] = {}
+        for i in np.flatnonzero(is_text).tolist():
+            places.setdefault(items[i], []).append(i)
+        for text, chosen in places.items():
+            yield f"{escape(key, '=')}={text}", np.array(chosen), np.ones(len(chosen))
+    chosen = np.flatnonzero(numeric)
+    numbers = values[chosen].astype(np.float64)
+    if not np.isfinite(numbers).all():
+        i = chosen[np.argmin(np.isfinite(numbers))]
+        raise ValueError(f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {values[i]}; numbers must be finite")
+    yield key, chosen, numbers
