@@ -570,7 +570,7 @@ def fit(y, constraints, weight=None, **settings):
     return HighOrderCRF(constraints=constraints, **settings).fit(X, y, sample_weight=weight)
 
 
-READS = "metrics.extract_segments(strict=False) and encoding"
+MENDS = "text.convert_tags(y, "
 
 
 @pytest.mark.parametrize(
@@ -579,19 +579,19 @@ READS = "metrics.extract_segments(strict=False) and encoding"
         (
             [["O", "B-a"], ["O", "O", "I-a", "O"]],
             "bio",
-            f"sequence 1, position 2: 'I-a' after 'O' is forbidden by constraints=\"bio\"; {READS}=\"bio\" of the "
-            "semi-CRF read it as a begin",
+            f'sequence 1, position 2: \'I-a\' after \'O\' is forbidden by constraints="bio"; {MENDS}"bio", "bio") mends '
+            'such tags, and HighOrderSemiCRF(encoding="bio") reads it as a begin',
         ),
         (
             [["O", "B-a"], ["I-a", "O"], ["O", "I-a"]],
             "bio",
-            f"sequence 1, position 0: 'I-a' at the start of a sequence is forbidden by constraints=\"bio\"; {READS}",
+            f"sequence 1, position 0: 'I-a' at the start of a sequence is forbidden by constraints=\"bio\"; {MENDS}",
         ),
         (
             [["O", "S-a"], ["O", "B-a"]],
             "bioes",
-            f"sequence 1, position 1: 'B-a' at the end of a sequence is forbidden by constraints=\"bioes\"; {READS}="
-            '"bioes" of the semi-CRF read such tags, too',
+            f"sequence 1, position 1: 'B-a' at the end of a sequence is forbidden by constraints=\"bioes\"; {MENDS}"
+            '"bioes", "bioes") mends such tags, and HighOrderSemiCRF(encoding="bioes") reads such tags, too',
         ),
         (
             [["a", "b", "a", "b", "c"], ["c", "a"]],

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sklearn_hocrf._data.encodings import ENCODINGS, B, I, O, TagTable, legal_tags
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
+from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.text import TokenizedText, convert_tags, spans_from_tags, tags_from_spans, tokenize
 
 # letters of all widths: two UTF-16 units, a combining accent, right to left, a lone surrogate, spaces
 ALPHABET = "ab1_ .-\n\t\u00a0é\u0301中א\U0001f600\U0001d400\ud83d"
@@ -306,3 +307,49 @@ def test_messages_stay_short():
     with pytest.raises(ValueError, match="cuts the token") as error:
         tags_from_spans([tokens], [[(1, 2, "x" * 10_000)]])
     assert len(str(error.value)) < 300
+
+
+# --- other schemes ----------------------------------------------------------------------------------------------------
+
+SCHEMES = [encoding for encoding in ENCODINGS if encoding not in ("runs", "segments")]
+PREFIX_LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_converted_tags_have_the_same_segments(data):
+    """Whatever the tags are, legal or not: what is written is legal, and is read as the same segments."""
+    source, target = data.draw(st.sampled_from(SCHEMES)), data.draw(st.sampled_from(SCHEMES))
+    tags = ["O", *(f"{letter}-{label}" for letter in PREFIX_LETTERS[source] for label in ("X", "Y"))]
+    y = data.draw(st.lists(st.lists(st.sampled_from(tags), max_size=7), max_size=4))
+    converted = convert_tags(y, source, target)
+    expected = extract_segments(y, encoding=source)
+    assert [len(labels) for labels in converted] == [len(labels) for labels in y]
+    assert extract_segments(converted, encoding=target) == expected
+    if target != "iob1":
+        assert extract_segments(converted, encoding=target, strict=True) == expected
+    assert convert_tags(converted, target, target) == converted
+    assert convert_tags(converted, target, source) == convert_tags(y, source, source)
+
+
+def test_runs_and_segments_of_tags():
+    tags = [["B-PER", "I-PER", "O", "B-PER", "B-PER"], [], ["O", "O"]]
+    assert convert_tags(tags, "bio", "runs") == [["PER", "PER", "O", "PER", "PER"], [], ["O", "O"]]
+    tiles = [[(0, 2, "PER"), (2, 3, "O"), (3, 4, "PER"), (4, 5, "PER")], [], [(0, 1, "O"), (1, 2, "O")]]
+    assert convert_tags(tags, "bio", "segments") == tiles
+    assert convert_tags([["PER", "PER", "O", "O", "LOC"]], "runs", "bioes") == [["B-PER", "E-PER", "O", "O", "S-LOC"]]
+    assert convert_tags(np.array([["I-X", "O"]]), "bio", "bio") == [["B-X", "O"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([["B-X"]], "segments", "bio"), "source must be one of 'runs', 'bio'"),
+        (([["B-X"]], "bio", "conll"), "target must be one of"),
+        (([["B-X"], ["O", "Z-X"]], "bio", "bioes"), "'Z-X' .*sequence 1, position 1"),
+        (([["B-X", None]], "bio", "bioes"), "sequence 0, position 1"),
+    ],
+)
+def test_conversions_that_are_none(arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        convert_tags(*arguments)

@@ -258,8 +258,11 @@ def _reading(constraints, tag, where) -> str:
         return ""
     prefix = split_tag(tag, constraints)
     begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and constraints != "iob1"
-    reading = "read it as a begin" if begins else "read such tags, too"
-    return f'; metrics.extract_segments(strict=False) and encoding="{constraints}" of the semi-CRF {reading}'
+    reading = "reads it as a begin" if begins else "reads such tags, too"
+    return (
+        f'; text.convert_tags(y, "{constraints}", "{constraints}") mends such tags, and HighOrderSemiCRF(encoding='
+        f'"{constraints}") {reading}'
+    )
 
 
 _AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"

@@ -294,9 +294,9 @@ def _features_of_array(key, array, where, starts, stops) -> Iterator[tuple[str, 
             places.setdefault(items[i], []).append(i)
         for text, chosen in places.items():
             yield f"{escape(key, '=')}={text}", np.array(chosen), np.ones(len(chosen))
-    chosen = np.flatnonzero(numeric)
-    numbers = values[chosen].astype(np.float64)
+    counted = np.flatnonzero(numeric)
+    numbers = values[counted].astype(np.float64)
     if not np.isfinite(numbers).all():
-        i = chosen[np.argmin(np.isfinite(numbers))]
+        i = counted[np.argmin(np.isfinite(numbers))]
         raise ValueError(f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {values[i]}; numbers must be finite")
-    yield key, chosen, numbers
+    yield key, counted, numbers

@@ -1,7 +1,8 @@
 """Text in, entities out: tokens that know their characters, tags from spans of characters, and spans from tags.
 
 :func:`tokenize` cuts texts into tokens, :func:`tags_from_spans` turns annotated spans of characters into labels of
-tokens, :func:`spans_from_tags` turns predicted labels into spans. Positions count the characters of a Python string,
+tokens, :func:`spans_from_tags` turns predicted labels into spans; :func:`convert_tags` changes the scheme of tags, and
+mends those that break its rules. Positions count the characters of a Python string,
 which are code points, as in spaCy; JavaScript and Java count UTF-16 units, of which an emoji has two.
 
 Other libraries read and write the formats of annotations; the alignment joins them to the estimators. This package has
@@ -101,6 +102,7 @@ Examples
 """
 
 from ._alignment import spans_from_tags, tags_from_spans
+from ._conversion import convert_tags
 from ._tokens import TokenizedText, tokenize
 
-__all__ = ["TokenizedText", "spans_from_tags", "tags_from_spans", "tokenize"]
+__all__ = ["TokenizedText", "convert_tags", "spans_from_tags", "tags_from_spans", "tokenize"]

@@ -98,8 +98,8 @@ def tags_from_spans(
     Traceback (most recent call last):
     ValueError: text 0: span (0, 6, 'PER') cuts the token 'Lee' (4, 7); misaligned="expand" takes the whole token
     """
-    _check_choice("encoding", encoding, ENCODINGS)
-    _check_choice("misaligned", misaligned, MISALIGNED)
+    check_choice("encoding", encoding, ENCODINGS)
+    check_choice("misaligned", misaligned, MISALIGNED)
     tokenized, spans = check_tokenized(tokenized), list(spans)
     texts = _texts(tokenized)
     if len(spans) != len(texts):
@@ -108,15 +108,10 @@ def tags_from_spans(
     for text, of_text in zip(texts, spans, strict=True):
         for n, segment in _segments_of_text(text, _read_spans(of_text, text, encoding), misaligned, encoding):
             segments[n].append(segment)
-    tiles = [_tile(of_sequence, len(tokens)) for of_sequence, tokens in zip(segments, tokenized, strict=True)]
-    if encoding == "segments":
-        return tiles
-    if encoding == "runs":
-        return [[label for start, stop, label in tile for _ in range(stop - start)] for tile in tiles]
-    return _tags(tiles, [len(tokens) for tokens in tokenized], encoding)
+    return labels_of_segments(segments, [len(tokens) for tokens in tokenized], encoding)
 
 
-def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
 
@@ -220,6 +215,16 @@ def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
     )
 
 
+def labels_of_segments(segments: list[list[Span]], lengths: list[int], encoding: str) -> list[list]:
+    """Return the labels of tokens that segments make; tokens outside of them get "O"."""
+    tiles = [_tile(of_sequence, length) for of_sequence, length in zip(segments, lengths, strict=True)]
+    if encoding == "segments":
+        return tiles
+    if encoding == "runs":
+        return [[label for start, stop, label in tile for _ in range(stop - start)] for tile in tiles]
+    return _tags(tiles, lengths, encoding)
+
+
 def _tile(segments: list[Span], n_tokens: int) -> list[Span]:
     """Return segments with one of label "O" for each token between them."""
     tile: list[Span] = []
@@ -293,7 +298,7 @@ def spans_from_tags(
     >>> spans_from_tags(tokenized, [["B-PER", "I-PER", "O", "B-LOC"]], probability=[[0.5, 0.25]])
     [[(0, 7, 'PER', 0.5), (9, 13, 'LOC', 0.25)]]
     """
-    _check_choice("encoding", encoding, ENCODINGS)
+    check_choice("encoding", encoding, ENCODINGS)
     tokenized, y = check_tokenized(tokenized), list(y)
     if len(y) != len(tokenized):
         raise ValueError(f"y has {len(y)} sequences, but tokenized has {len(tokenized)}")
