@@ -579,8 +579,8 @@ MENDS = "text.convert_tags(y, "
         (
             [["O", "B-a"], ["O", "O", "I-a", "O"]],
             "bio",
-            f'sequence 1, position 2: \'I-a\' after \'O\' is forbidden by constraints="bio"; {MENDS}"bio", "bio") mends '
-            'such tags, and HighOrderSemiCRF(encoding="bio") reads it as a begin',
+            f"sequence 1, position 2: 'I-a' after 'O' is forbidden by constraints=\"bio\"; {MENDS}\"bio\", \"bio\") "
+            'mends such tags, and HighOrderSemiCRF(encoding="bio") reads it as a begin',
         ),
         (
             [["O", "B-a"], ["I-a", "O"], ["O", "I-a"]],

@@ -21,6 +21,7 @@ __all__ = [
     "refuse_text",
 ]
 
+FRAMES_FIRST = "datasets.sequences_from_frame makes sequences of the rows of a data frame"
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 

@@ -9,6 +9,7 @@ from sklearn.utils import check_array
 from .._data.arrays import offsets_of
 from .._data.checks import short
 from ._messages import (
+    FRAMES_FIRST,
     are_finite,
     feature_place,
     not_finite,
@@ -39,7 +40,12 @@ def check_table(X, estimator, **options):
         except ValueError:  # rows of one length that hold more than numbers
             _refuse_nested_table(X)
             raise
-        refuse_text(array)
+        try:
+            refuse_text(array)
+        except TypeError as error:
+            if hasattr(X, "columns"):
+                raise TypeError(f"{error}; {FRAMES_FIRST}") from None
+            raise
     matrix = check_array(
         X,
         accept_sparse="csr",

@@ -22,6 +22,7 @@ from .._data.batch import SequenceBatch, TokenColumn
 from .._data.checks import is_missing, short, to_float
 from .._data.labels import position_name
 from .._validation import warn_user
+from .._validation._messages import FRAMES_FIRST
 from ._array_fields import ArrayColumn, array_column, is_array_type
 
 __all__ = [
@@ -134,6 +135,10 @@ def _check_sequences(X) -> list:
             "for instance [text.split()]"
         )
     is_table = sparse.issparse(X) or len(getattr(X, "shape", ())) == 2
+    if is_table and hasattr(X, "columns"):
+        raise ValueError(
+            f"X is a data frame, but a list of sequences is expected: {FRAMES_FIRST}; if it is one sequence, wrap it: [X]"
+        )
     if is_table and getattr(getattr(X, "dtype", None), "kind", "-") in "USO":
         raise ValueError("X is an array of text with two dimensions; for a list of sequences of tokens: X.tolist()")
     if is_table:
@@ -151,8 +156,8 @@ def _check_sequence(sequence, n):
         return sequence
     if isinstance(sequence, (str, bytes)):
         raise ValueError(
-            f"sequence {n} is the text {short(sequence)}, but a sequence is a list of tokens; "
-            "for a sequence of characters write list(text), for a single sequence wrap it: [X]"
+            f"sequence {n} is the text {short(sequence)}, but a sequence is a list of tokens: text.tokenize(X) cuts "
+            "texts into tokens, list(text) gives the characters of one, and a single sequence is [X]"
         )
     if isinstance(sequence, Mapping) or sparse.issparse(sequence) or not isinstance(sequence, Iterable):
         raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(sequence).__name__}")

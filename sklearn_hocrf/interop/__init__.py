@@ -65,7 +65,7 @@ From MALLET's SimpleTagger; from the tool's documentation::
 What users of other tools ask for, by the threads of these tools, and the lines that answer it here::
 
     the n best, with probabilities      for c in crf.predict_nbest([x], 10)[0]: c.labels, c.log_probability
-      (crfsuite#84, NCRFpp#40,          those that keep a rule: predict_nbest(X, 10, accept=each_field_once);
+      (crfsuite#84, NCRFpp#40,          those that keep a rule: predict_nbest(X, 10, accept=each_field_once), see below;
       mindmeld#421)                     different segmentations: predict_nbest of a HighOrderSemiCRF
     some labels are known beforehand    crf.predict(X, known=[[None, "B-PER", None]])
       (crfsuite#96)
@@ -93,12 +93,21 @@ What users of other tools ask for, by the threads of these tools, and the lines 
       (sklearn-crfsuite#5, #50, #65)
     why this label?                     inspection.explain(pipe, X, sequence=0, position=3)
       (python-crfsuite#99)
-    weights as a table                  inspection.weights(pipe, label="B-PER", top=20).to_frame()
+    weights as a table                  inspection.weights(pipe, label="B-PER", top=20)
       (eli5#77, sklearn-crfsuite#34)
     a confusion matrix of entities      metrics.segment_confusion(y, y_pred, encoding="bio")
       (seqeval#37)
     nested or overlapping entities      not yet: segments tile a sequence
     training on a GPU                   no: kernels are for processors
+
+A rule for ``accept``, each field at most once in a sequence of labels whose runs are the fields:
+
+>>> from itertools import groupby
+>>> def each_field_once(labels):
+...     fields = [label for label, _ in groupby(labels)]
+...     return len(fields) == len(set(fields))
+>>> each_field_once(["author", "author", "title"]), each_field_once(["author", "title", "author"])
+(True, False)
 """
 
 from ._crfsuite import from_crfsuite
