@@ -48,6 +48,23 @@ hashing the extractor needs no vocabulary. Only maximum likelihood fits probabil
 missing. Local feature matching takes many times as long, most of all for segments. Hinge and perceptron give no
 probabilities.
 
+How long to train
+-----------------
+``tol`` is about the gradient, not about scores, which settle far earlier. Order 1, features of the benchmarks, F1 of
+segments on the test set by ``tol``, and in brackets the iterations of L-BFGS:
+
+=======================  ============  ============  ============  ============  ============
+``tol``                  0.1           0.03          0.01          0.001         0.0001
+=======================  ============  ============  ============  ============  ============
+chunks (CoNLL 2000)      93.72 (123)   93.72 (161)   93.71 (186)   93.72 (241)   93.72 (302)
+names (CoNLL 2002)       73.07 (232)   73.17 (303)   73.14 (356)   73.16 (470)   73.16 (568)
+=======================  ============  ============  ============  ============  ============
+
+From 0.1 to 0.03, 0.02 % and 0.05 % of the predicted tokens change, from 0.001 on fewer than one in 20,000. So 0.01 is
+enough for searches, and for a final model that only predicts; the default, 0.0001, makes weights, likelihoods and
+comparisons reproducible. ``verbose=1`` says when the objective hardly falls any more, and
+:class:`~sklearn_hocrf.callback.EarlyStopping` watches the scores of held-out data.
+
 Learned patterns
 ----------------
 With ``patterns="auto"``, training chooses the label patterns: those that an L1 penalty keeps, trained again without it.

@@ -137,7 +137,8 @@ def _check_sequences(X) -> list:
     is_table = sparse.issparse(X) or len(getattr(X, "shape", ())) == 2
     if is_table and hasattr(X, "columns"):
         raise ValueError(
-            f"X is a data frame, but a list of sequences is expected: {FRAMES_FIRST}; if it is one sequence, wrap it: [X]"
+            f"X is a data frame, but a list of sequences is expected: {FRAMES_FIRST}; if it is one sequence, "
+            "wrap it: [X]"
         )
     if is_table and getattr(getattr(X, "dtype", None), "kind", "-") in "USO":
         raise ValueError("X is an array of text with two dimensions; for a list of sequences of tokens: X.tolist()")
