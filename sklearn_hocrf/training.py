@@ -48,6 +48,8 @@ hashing the extractor needs no vocabulary. Only maximum likelihood fits probabil
 missing. Local feature matching takes many times as long, most of all for segments. Hinge and perceptron give no
 probabilities.
 
+There are no passive-aggressive and no AROW steps; ``objective="hinge"`` is nearest to the former.
+
 How long to train
 -----------------
 ``tol`` is about the gradient, not about scores, which settle far earlier. Order 1, features of the benchmarks, F1 of

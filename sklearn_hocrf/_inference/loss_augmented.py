@@ -110,7 +110,7 @@ class ChainMargins(Margins):
         )
 
     def labelled_sequences(self, sequence_weight) -> perceptron.LabelledSequences:
-        """Return the true labelling as kernels take it."""
+        """Return the true labelling as kernels take it; ``sequence_weight`` is of type float64, and read-only."""
         plan, n_labels = self.plan, self.layout.automaton.n_labels
         allowed = np.empty((0, n_labels), np.bool_) if plan.mask is None else plan.mask.allowed
         weight = freeze(sequence_weight, np.float64)
@@ -228,11 +228,14 @@ class MaxOracle:
 
         ``sequences`` is an array of numbers, no two of them equal.
         """
+        self._decode(sequences)
+        return [self._compare(sequence) for sequence in sequences.tolist()]
+
+    def _decode(self, sequences):
         loss_augmented.score_arcs(*self._arcs, self.w, self._arc_scores)
         self._decoding.read_weights()
         for task in self._cut(sequences):
             self._decoding.run(task)
-        return [self._compare(sequence) for sequence in sequences.tolist()]
 
     def _cut(self, sequences):
         """Return tasks of the sequences that have tokens."""
@@ -258,7 +261,27 @@ class MaxOracle:
 
 
 class ChainMaxOracle(MaxOracle):
-    """The same for sequences with one label per token; epochs of the perceptron are compiled as a whole."""
+    """The same for sequences with one label per token: what goes through them is compiled as a whole."""
+
+    def argmaxes(self, sequences) -> perceptron.Differences:
+        """Return what :meth:`argmax` does in flat arrays."""
+        self._decode(sequences)
+        margins, n = self._margins, len(sequences)
+        sequences, data = freeze(sequences, np.int64), margins.labelled_sequences(self._sequence_weight)
+        costs, starts, parts, n_done = np.zeros(n), np.zeros(n + 1, np.int64), [], 0
+        while n_done < n:  # a sequence differs in n_weights at most
+            found = perceptron.Differences(costs[n_done:], np.zeros(n - n_done + 1, np.int64), *self._room)
+            fixed = data, self._weighted_arcs, margins.label_structure, self._decoding.codes, self._difference
+            n_new = perceptron.list_differences(sequences[n_done:], *fixed, found)
+            stop = found.starts[n_new]
+            starts[n_done + 1 : n_done + n_new + 1] = starts[n_done] + found.starts[1 : n_new + 1]
+            parts.append((found.indices[:stop].copy(), found.values[:stop].copy()))
+            n_done += n_new
+        return perceptron.Differences(costs, starts, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    @cached_property
+    def _room(self):
+        return np.empty(len(self.w), np.int32), np.empty(len(self.w))
 
     def correct(self, sequences, delayed, n_steps) -> int:
         """Take the perceptron's step for each sequence in turn, and return how many differ from their argmax.

@@ -58,6 +58,7 @@ __all__ = [
     "LOWEST_LOG",
     "ChainScratch",
     "ChainTables",
+    "LocalTile",
     "backward",
     "backward_max",
     "exponentiate",
@@ -81,6 +82,15 @@ class ChainTables(NamedTuple):
     varying: np.ndarray  # (R * Q, W)   weights of the varying arcs
     alpha: np.ndarray  # ((R + B) * P, W)
     inverse_scale: np.ndarray  # (R, W)   1 / total of the alpha after each row, 0 beyond a lane's end
+
+
+class LocalTile(NamedTuple):
+    """A tile that kernels make, as ``_inference.schedule`` makes the others."""
+
+    rows: np.ndarray
+    first_token: np.ndarray
+    length: np.ndarray
+    last: np.ndarray
 
 
 class ChainScratch(NamedTuple):

@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from .chain import FOLDED, LANES, ChainScratch, ChainTables, backward, exponentiate, forward
+from .chain import FOLDED, LANES, ChainScratch, ChainTables, LocalTile, backward, exponentiate, forward
 from .masks import forbid_labels
 from .token_scores import move_rows, score_rows
 
 MASKS_SOURCE = "f78594250ad34025"
 TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
-CHAIN_SOURCE = "2c700d988c625911"
+CHAIN_SOURCE = "ad8ea037db272123"
 LARGEST_SCORE = 300.0  # of an arc, for which exp needs no shift
 SMALLEST_FACTOR = 1e-100
 
@@ -73,15 +73,6 @@ class ArcWeights(NamedTuple):
     number: np.ndarray  # (A,) int64   of the arc's own weight, -1 for none
 
 
-class LaneTile(NamedTuple):
-    """A tile of whole sequences, as other kernels take it."""
-
-    rows: np.ndarray
-    first_token: np.ndarray
-    length: np.ndarray
-    last: np.ndarray
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _weigh_arcs(arcs, n_pairs, rule, moving):
     """Write scores and weights of the arcs, and return whether exp is safe."""
@@ -115,7 +106,7 @@ def _tile_of(sequences, data):
         weight[block, lane] = data.weight[sequence]
     for block in range(n_blocks):
         rows[block + 1] = rows[block] + length[block, 0]
-    return LaneTile(rows, first_token, length, last), weight
+    return LocalTile(rows, first_token, length, last), weight
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -18,7 +18,7 @@ import numpy as np
 
 from ._jit import njit
 from ._vectors import STEP, add_scaled, largest, load_step, store_step
-from .chain import ChainScratch, backward_max, label_arcs, walk
+from .chain import ChainScratch, LocalTile, backward_max, label_arcs, walk
 from .loss_augmented import add_token_costs, compare_labels, move, score_arcs
 from .masks import forbid_labels
 from .token_scores import score_tokens, varying_scores
@@ -27,7 +27,7 @@ VECTORS_SOURCE = "bcbba1196ce83f68"
 MASKS_SOURCE = "f78594250ad34025"
 TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
 LOSS_AUGMENTED_SOURCE = "4ea4c6c60cac6a57"
-CHAIN_SOURCE = "2c700d988c625911"
+CHAIN_SOURCE = "ad8ea037db272123"
 
 
 class LabelledSequences(NamedTuple):
@@ -66,13 +66,13 @@ class MovingWeights(NamedTuple):
     delayed: np.ndarray  # (K,)   sum of each step times its number
 
 
-class LoneTile(NamedTuple):
-    """A tile of one sequence, as other kernels take it."""
+class Differences(NamedTuple):
+    """What tells labellings of some sequences from the truth, one after the other; as much as there is room for."""
 
-    rows: np.ndarray
-    first_token: np.ndarray
-    length: np.ndarray
-    last: np.ndarray
+    costs: np.ndarray  # of wrong tokens
+    starts: np.ndarray  # int64   range of each sequence's entries
+    indices: np.ndarray  # int32
+    values: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -127,7 +127,7 @@ def _decode(weighted_arcs, tile, scores, arcs):
     scratch = ChainScratch(adjoints, adjoints, adjoints)
     backward_max(None, weighted_arcs, tile, scratch, scores, varying_log, beta)
     codes, origin = np.empty(length, np.int32), np.zeros((1, 1), np.int64)
-    local = LoneTile(tile.rows, origin, tile.length, tile.last)
+    local = LocalTile(tile.rows, origin, tile.length, tile.last)
     walk(weighted_arcs, local, scores, varying_log, beta, np.zeros((1, 1), np.int32), codes)
     label_arcs(weighted_arcs, tile.rows, codes, arcs)
     return beta[0, 0]
@@ -158,7 +158,7 @@ def correct(sequences, data, weighted_arcs, structure, transitions, order, weigh
         if stop > first and data.weight[sequence] != 0.0:
             length = stop - first
             scores, arcs = all_scores[:length], all_arcs[:length]
-            tile = LoneTile(np.array([0, length]), np.array([[first]]), np.array([[length]]), np.array([[length - 1]]))
+            tile = LocalTile(np.array([0, length]), np.array([[first]]), np.array([[length]]), np.array([[length - 1]]))
             lone_scores = scores.reshape(-1, 1)
             score_tokens(structure.features, pairs, weights.w, weights.dense, first, scores)
             if data.cost > 0.0:
@@ -192,3 +192,38 @@ def correct(sequences, data, weighted_arcs, structure, transitions, order, weigh
                 move(indices, steps, weights.cell_row, weights.cell_column, weights.w, weights.dense)
         n_steps += 1
     return n_mistakes, -1, 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_differences(sequences, data, weighted_arcs, structure, codes, difference, found):
+    """List the differences of some sequences from labellings, times their weights.
+
+    sequences : numbers of some sequences        data : ``LabelledSequences``        structure : ``LabelStructure``
+    codes : (N,) int32   the labellings        difference : ``Difference``   memory        found : ``Differences``   out
+
+    Returns for how many sequences there was room.
+    """
+    longest, end = 0, 0
+    for sequence in sequences:
+        longest = max(longest, data.offsets[sequence + 1] - data.offsets[sequence])
+    all_arcs, ends = np.empty(longest, np.int32), np.zeros(2, np.int64)
+    for number in range(len(sequences)):
+        sequence = sequences[number]
+        first, stop, weight = data.offsets[sequence], data.offsets[sequence + 1], data.weight[sequence]
+        n_wrong = 0
+        for token in range(first, stop):
+            n_wrong += codes[token] != data.codes[token]
+        found.costs[number] = weight * data.cost * n_wrong
+        if n_wrong > 0 and weight != 0.0:
+            ends[1] = stop - first
+            arcs = all_arcs[: stop - first]
+            label_arcs(weighted_arcs, ends, codes[first:stop], arcs)
+            n_different = compare_labels(structure, first, data.arcs[first:stop], arcs, difference)
+            if end + n_different > len(found.indices):
+                return number
+            for i in range(n_different):
+                found.indices[end + i] = difference.indices[i]
+                found.values[end + i] = weight * difference.values[i]
+            end += n_different
+        found.starts[number + 1] = end
+    return len(sequences)

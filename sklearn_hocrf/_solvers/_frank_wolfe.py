@@ -12,6 +12,10 @@ from ._common import STOPPED, Progress, RandomSolver, SolverReport, check_finite
 
 __all__ = ["FrankWolfe"]
 
+_TERMS_PER_CALL = 4096  # of a kernel: Python answers an interrupt (Ctrl-C) between calls
+_GROWTH = 1.5  # of arrays that become too small
+_NOTHING = frank_wolfe.Found(np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+
 
 class FrankWolfe(RandomSolver):
     """Block-coordinate Frank-Wolfe on the dual problem, for sums of maxima of linear functions with an L2 penalty.
@@ -120,8 +124,7 @@ class FrankWolfe(RandomSolver):
         least = self.worth * (value - before)
         for _ in range(self.n_rounds):
             before = value
-            for term in random.permutation(dual.n_terms).tolist():
-                dual.exchange(term)
+            dual.exchange(random.permutation(dual.n_terms))
             value = dual.value()
             if value - before <= least:
                 break
@@ -130,19 +133,21 @@ class FrankWolfe(RandomSolver):
 
 
 class _Dual:
-    """The dual problem: a convex combination of atoms for each term, and the weights that all of them make."""
+    """The dual problem: a convex combination of atoms for each term, and the weights that all of them make.
+
+    The first atom of a term is the truth, without entries and of cost 0.   n terms, K weights.
+    """
 
     def __init__(self, objective, precision, n_steps):
         n_weights = len(precision)
-        self.n_terms = objective.n_sequences
-        self._oracle = objective.oracle(np.zeros(n_weights))
+        n = self.n_terms = objective.n_sequences
+        self._oracle, self.w = objective.oracle(np.zeros(n_weights)), np.zeros(n_weights)
         self._precision, self._variance, self._n_steps = precision, 1.0 / precision, n_steps
-        self._terms = [_Term() for _ in range(self.n_terms)]
-        self._cost, self._scaled, self.n_moves = 0.0, np.zeros(n_weights), 0
-
-    @property
-    def w(self):
-        return self._oracle.w
+        self._cost, self.n_moves = 0.0, 0
+        self._memory = frank_wolfe.Memory(np.zeros(n_weights), np.zeros(n_weights, bool), np.empty(n_weights, np.int32))
+        entries = np.empty(0, np.int32), np.empty(0), np.zeros(n + 1, np.int64)
+        truths = np.zeros(n), np.ones(n), np.arange(n), np.array([n])
+        self._atoms = _listed(*entries, *truths, np.zeros(n), np.arange(n + 1))
 
     def value(self):
         """Return the dual objective."""
@@ -150,67 +155,73 @@ class _Dual:
 
     def ask(self, terms):
         """Find the maxima of some terms, and move convex weight to them."""
-        for term, maximum in zip(terms.tolist(), self._oracle.argmax(terms), strict=True):
-            if maximum.cost > 0 or len(maximum.indices):
-                self._terms[term].add(maximum, self._variance, self._scaled)
-            self.exchange(term)
+        found = _found(self._oracle, terms)
+        self._reserve(len(terms), len(found.indices))
+        touched = self._visit(terms, found)
+        self._oracle.move(touched, self.w[touched] - self._oracle.w[touched])
 
-    def exchange(self, term):
-        """Move convex weight between the atoms of a term."""
-        term = self._terms[term]
-        if len(term.costs) > 1:
-            steps = np.empty(len(term.indices))
-            atoms = term.indices, term.values, term.starts, term.costs, term.products, term.convex_weights
-            moved, cost = frank_wolfe.exchange_weights(*atoms, self.w, self._variance, self._n_steps, steps)
-            if moved:
-                self.n_moves += 1
-                self._cost += cost
-                self._oracle.move(term.indices, steps)
+    def exchange(self, terms):
+        """Move convex weight between the atoms of each of some terms."""
+        for first in range(0, len(terms), _TERMS_PER_CALL):
+            self._visit(terms[first : first + _TERMS_PER_CALL], _NOTHING)
 
     def prune(self):
-        """Remove the atoms of weight 0."""
-        for term in self._terms:
-            term.prune()
+        """Remove the atoms of weight 0, except for the truths, and tell the oracle the weights."""
+        atoms, n_atoms = self._atoms, int(self._atoms.size[0])
+        kept = atoms.convex[:n_atoms] > 0
+        kept[: self.n_terms] = True
+        lengths = np.bincount(atoms.terms[:n_atoms][kept], minlength=self.n_terms)
+        starts = np.concatenate([[0], np.cumsum(lengths**2)])
+        products = np.empty(starts[-1])
+        frank_wolfe.prune(atoms, np.where(kept, np.cumsum(kept) - 1, -1), products, starts)
+        atoms.size[0] = np.count_nonzero(kept)
+        self._atoms = _listed(*atoms[:7], products, starts)
+        moved = np.flatnonzero(self.w != self._oracle.w).astype(np.int32)
+        self._oracle.move(moved, self.w[moved] - self._oracle.w[moved])
+
+    def _visit(self, terms, found):
+        """Return the weights that have moved; int32."""
+        memory = self._memory
+        n_moves, gain, n_touched = frank_wolfe.visit(
+            terms, found, self._atoms, self.w, self._variance, self._n_steps, memory
+        )
+        self.n_moves, self._cost = self.n_moves + n_moves, self._cost + gain
+        touched = memory.touched[:n_touched].copy()
+        memory.is_touched[touched] = False
+        return touched
+
+    def _reserve(self, n_atoms, n_entries):
+        """Make room for so many more atoms and entries."""
+        atoms, size = self._atoms, int(self._atoms.size[0])
+        grown = {}
+        for names, needed in (
+            (("indices", "values"), atoms.starts[size] + n_entries),
+            (("starts", "costs", "convex", "terms"), size + n_atoms + 1),
+        ):
+            for name in names:
+                array = getattr(atoms, name)
+                if len(array) < needed:
+                    grown[name] = np.empty(int(_GROWTH * needed), array.dtype)
+                    grown[name][: len(array)] = array
+        self._atoms = atoms._replace(**grown)
 
 
-class _Term:
-    """The atoms of a term; the first is the truth, without entries and of cost 0.   M atoms, E entries."""
+def _listed(indices, values, starts, costs, convex, terms, size, products, product_starts):
+    """Return the atoms, listed by term, none of them new."""
+    listed, n_terms = np.argsort(terms[: size[0]], kind="stable"), len(product_starts) - 1
+    counts = np.bincount(terms[: size[0]], minlength=n_terms)
+    term_starts, new_starts = (np.concatenate([[0], np.cumsum(number)]) for number in (counts, counts + 1))
+    of_new = np.full(n_terms, -1), np.empty(new_starts[-1]), new_starts
+    tables = listed, term_starts, products, product_starts, *of_new
+    return frank_wolfe.Atoms(indices, values, starts, costs, convex, terms, size, *tables)
 
-    __slots__ = ("convex_weights", "costs", "indices", "products", "starts", "values")
 
-    def __init__(self):
-        self.indices, self.values = np.empty(0, np.int32), np.empty(0)  # (E,)
-        self.starts = np.zeros(2, np.int64)  # (M + 1,)   range of each atom's entries
-        self.costs, self.convex_weights = np.zeros(1), np.ones(1)  # (M,)
-        self.products = np.zeros((1, 1))  # (M, M)   of atoms, weighted by the variance
-
-    def add(self, maximum, variance, scaled):
-        """Add an atom of weight 0, unless the term has it already."""
-        count, products = len(self.costs), np.empty(len(self.costs) + 1)
-        new = maximum.indices, maximum.difference
-        frank_wolfe.multiply_atoms(self.indices, self.values, self.starts, *new, variance, scaled, products)
-        distances = self.products.diagonal() + products[-1] - 2 * products[:-1]
-        same = (distances <= 1e-9 * products[-1]) & (np.abs(self.costs - maximum.cost) <= 1e-9 * maximum.cost)
-        if same.any():
-            return
-        table = np.empty((count + 1, count + 1))
-        table[:-1, :-1] = self.products
-        table[-1], table[:, -1] = products, products
-        self.products = table
-        self.indices = np.concatenate([self.indices, maximum.indices])
-        self.values = np.concatenate([self.values, maximum.difference])
-        self.starts = np.append(self.starts, len(self.indices))
-        self.costs, self.convex_weights = np.append(self.costs, maximum.cost), np.append(self.convex_weights, 0.0)
-
-    def prune(self):
-        """Remove the atoms of weight 0, except for the truth."""
-        kept = self.convex_weights > 0
-        kept[0] = True
-        if kept.all():
-            return
-        lengths = np.diff(self.starts)
-        entries = np.repeat(kept, lengths)
-        self.indices, self.values = self.indices[entries], self.values[entries]
-        self.starts = np.concatenate([[0], np.cumsum(lengths[kept])])
-        self.costs, self.convex_weights = self.costs[kept], self.convex_weights[kept]
-        self.products = np.ascontiguousarray(self.products[np.ix_(kept, kept)])
+def _found(oracle, terms):
+    """Return the argmaxes of some terms in flat arrays."""
+    if hasattr(oracle, "argmaxes"):
+        return frank_wolfe.Found(*oracle.argmaxes(terms))
+    maxima = oracle.argmax(terms)
+    starts = np.concatenate([[0], np.cumsum([len(maximum.indices) for maximum in maxima])])
+    costs = np.array([maximum.cost for maximum in maxima], np.float64)
+    indices = np.concatenate([maximum.indices for maximum in maxima]).astype(np.int32)
+    return frank_wolfe.Found(costs, starts, indices, np.concatenate([maximum.difference for maximum in maxima]))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from bench_chunking import SETTINGS, absent, attribute_names, load_chunks, scores
-from common import fit_quietly, print_table, with_spread
+from common import fit_quietly, print_table, skip_where, with_spread
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
@@ -33,7 +33,8 @@ PEERS = {
     "pa": {"epsilon": 0.0},
     "arow": {"epsilon": 0.0},
 }
-PAIRS = {"perceptron": "ap", "sgd": "l2sgd"}  # of the same criterion
+PAIRS = {"perceptron": "ap", "sgd": "l2sgd", "hinge": "pa"}  # of the same criterion, or of a similar one
+EPOCHS = (5, 10, 30)
 
 
 class Course(NamedTuple):
@@ -76,10 +77,23 @@ def train_crfsuite(chunks, name, n_epochs, tokens):
 
 
 class Epochs:
-    """Median seconds of an epoch of each program's training."""
+    """Epochs of a program's training, and F1 after some of them."""
 
-    def __init__(self, chunks):
-        self.chunks, self.tokens = chunks, [attribute_names(batch) for batch in (chunks.train, chunks.test)]
+    params = [*OURS, *PEERS]
+    param_names = ["training"]
+    timeout = 600
+    number = repeat = 1
+    warmup_time = 0
+
+    def setup(self, name, n_sentences=None):
+        skip_where(absent())
+        self.chunks = load_chunks(n_sentences)
+        if name in PEERS:
+            self.tokens = [attribute_names(batch) for batch in (self.chunks.train, self.chunks.test)]
+        else:
+            train_ours(
+                self.chunks._replace(train=self.chunks.train[:50], y_train=self.chunks.y_train[:50]), name, 1
+            )  # compiles
 
     def train(self, name, n_epochs):
         """Return the course of one training."""
@@ -87,14 +101,18 @@ class Epochs:
             return train_ours(self.chunks, name, n_epochs)
         return train_crfsuite(self.chunks, name, n_epochs, self.tokens)
 
-    def measure(self, names, n_rounds, n_epochs=4):
-        """Return the median seconds of an epoch; shape (n_rounds, len(names))."""
-        return np.array([[np.median(self.train(name, n_epochs).seconds) for name in names] for _ in range(n_rounds)])
+    def time_epoch(self, name, n_epochs=4):
+        """Return the median seconds of an epoch after the first."""
+        return float(np.median(self.train(name, n_epochs).seconds))
+
+    def track_f1(self, name, epochs=EPOCHS):
+        """Return F1 after some numbers of epochs."""
+        return [self.train(name, n_epochs).f1 for n_epochs in epochs]
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, nargs="*", default=[5, 10, 30], help="after which F1 is shown")
+    parser.add_argument("--epochs", type=int, nargs="*", default=EPOCHS, help="after which F1 is shown")
     parser.add_argument("--sentences", type=int, help="train on the first so many sentences only")
     parser.add_argument("--names", nargs="*", default=[*OURS, *PEERS], choices=[*OURS, *PEERS])
     parser.add_argument("--rounds", type=int, default=3, help="of the epochs (default: %(default)s)")
@@ -103,13 +121,17 @@ def main(arguments=None):
         print(f"skipped: {reason}")
         return
     with threadpool_limits(1):
-        epochs = Epochs(load_chunks(options.sentences))
-        seconds = dict(zip(options.names, epochs.measure(options.names, options.rounds).T, strict=True))
+        cases = {name: Epochs() for name in options.names}
+        for name, case in cases.items():
+            case.setup(name, options.sentences)
+        rounds = [{name: case.time_epoch(name) for name, case in cases.items()} for _ in range(options.rounds)]
         rows = []
-        for name, column in seconds.items():
-            peer = seconds.get(PAIRS.get(name))
-            ratio = "" if peer is None else with_spread(column / peer)
-            f1 = [f"{epochs.train(name, n).f1:.4f}" for n in options.epochs]
+        for name, case in cases.items():
+            column, peer = (
+                np.array([seconds.get(one, np.nan) for seconds in rounds]) for one in (name, PAIRS.get(name))
+            )
+            ratio = "" if np.isnan(peer).any() else with_spread(column / peer)
+            f1 = [f"{value:.4f}" for value in case.track_f1(name, options.epochs)]
             rows.append((name, with_spread(column), ratio, *f1))
         heads = ["", "seconds of an epoch", "of the peer's", *(f"F1 after {n}" for n in options.epochs)]
         print_table(heads, rows)

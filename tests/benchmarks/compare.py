@@ -29,6 +29,7 @@ import bench_features
 import bench_handwriting
 import bench_memory
 import bench_ner
+import bench_online
 import bench_segments
 import bench_start
 import bench_tagging
@@ -76,6 +77,8 @@ LIMITS = {
     ("punctuation", "training, C^3"): AtMost(45),
     ("tagging", "ready features"): AtLeast(3),
     ("tagging", "raw tokens, extraction included"): AtLeast(5),
+    ("online", "epoch, perceptron"): AtMost(0.7),
+    ("online", "epoch, sgd"): AtMost(0.7),
     ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(1),
     ("start", "cold import, fit and predict"): AtMost(15),
     ("dense", "gradient, vectors"): AtMost(0.3),
@@ -307,6 +310,22 @@ def features(run):
     yield Row("features", "extraction", "s", *np.array(pairs).T, "a dict per token")
 
 
+def online(run):
+    skip_where(bench_online.absent())
+    names = [*bench_online.OURS, *bench_online.PEERS]
+    with Process() as process:
+        cases = {name: process.keep(bench_online.Epochs, name, n_sentences=run.n_sentences) for name in names}
+        rounds = [{name: case.call("time_epoch") for name, case in cases.items()} for _ in range(run.n_rounds)]
+        f1 = {} if run.quick else {name: case.call("track_f1") for name, case in cases.items()}
+    for name in bench_online.OURS:
+        peer = bench_online.PAIRS[name]
+        columns = np.array([[seconds[name], seconds[peer]] for seconds in rounds]).T
+        yield Row("online", f"epoch, {name}", "s", *columns, f"CRFsuite {peer}")
+    for name, values in f1.items():
+        numbers = ", ".join(f"{value:.4f}" for value in values)
+        yield f"online, {name}: F1 {numbers} after {', '.join(map(str, bench_online.EPOCHS))} epochs"
+
+
 def start(run):
     statements, imports = (bench_start.OURS, bench_start.TOY), bench_start.IMPORTS["scikit-learn"]
 
@@ -344,7 +363,7 @@ def dense(run):
 
 TASKS = {
     task.__name__: task
-    for task in (chunking, ner, handwriting, bibliography, punctuation, tagging, features, dense, start, memory)
+    for task in (chunking, ner, handwriting, bibliography, punctuation, tagging, features, online, dense, start, memory)
 }
 
 
