@@ -3,9 +3,10 @@
 Alone, it shows the gain of high-order label patterns on an embedded example: it trains on words of noisy handwritten
 digits that follow a Markov chain of order 3, once for each order of label patterns.
 
-``warm-up`` compiles all kernels and keeps them on disk, which otherwise happens as models first need them. What it has
-done is one line of output. Messages go to stderr; the exit code is 0, 1 where nothing can be kept, or 2 for wrong
-arguments.
+``warm-up`` compiles all kernels and keeps them on disk, which otherwise happens as models first need them. It takes two
+to four minutes of one processor, and some seconds where all kernels are there; more processors do not help. A counter
+goes to stderr: one line on a terminal, elsewhere a line every ten seconds. What it has done is one line of output.
+Messages go to stderr, too; the exit code is 0, 1 where nothing can be kept, or 2 for wrong arguments.
 
 Compiled kernels are kept in the folder of the environment variable NUMBA_CACHE_DIR, by default beside the package, and
 where this cannot be written in the user's cache. Folders that cannot be written are read all the same. So an image of a
@@ -25,6 +26,7 @@ says once, in a warning, to set NUMBA_CACHE_DIR.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -32,6 +34,8 @@ from collections.abc import Sequence
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._warm_up import warm_up
 from sklearn_hocrf.datasets import make_digit_words
+
+SECONDS_BETWEEN_LINES = 10  # of the counter
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def prepare() -> int:
     """Compile all kernels, print a line, and return the exit code."""
     try:
-        done = warm_up()
+        done = warm_up(Counter())
     except (OSError, RuntimeError) as error:
         print(f"python -m sklearn_hocrf warm-up: {error}", file=sys.stderr)
         return 1
@@ -68,6 +72,21 @@ def prepare() -> int:
         f"({done.seconds:.0f} s)"
     )
     return 0
+
+
+class Counter:
+    """Write to stderr how far the warm-up is: on a line of a terminal, elsewhere on a new line from time to time."""
+
+    def __init__(self) -> None:
+        self.last = -math.inf
+
+    def __call__(self, n_done: int, n_models: int, n_kernels: int) -> None:
+        is_terminal, now = sys.stderr.isatty(), time.monotonic()
+        if not is_terminal and now < self.last + SECONDS_BETWEEN_LINES:
+            return
+        self.last = now
+        end = "\r" if is_terminal and n_done < n_models else "\n"  # whatever comes next is written over it
+        print(f"{n_done}/{n_models} models, {n_kernels} kernels", end=end, file=sys.stderr, flush=True)
 
 
 def show(options: argparse.Namespace) -> None:

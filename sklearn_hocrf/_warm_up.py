@@ -11,6 +11,9 @@ import os
 import pkgutil
 import time
 import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +43,14 @@ class WarmUp(NamedTuple):
     seconds: float
 
 
-def warm_up() -> WarmUp:
+def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
     """Compile all kernels into the disk cache.
+
+    Parameters
+    ----------
+    tell : callable, optional
+        Called before the first and after each model with the number of models used so far, that of all models, and
+        that of the versions of kernels so far, whether compiled or read.
 
     Raises
     ------
@@ -55,8 +64,11 @@ def warm_up() -> WarmUp:
         warnings.simplefilter("ignore")  # not converged
         warnings.filterwarnings("error", "Compiled kernels cannot be kept")
         try:
-            use_everything(*SIZES[0])
-            use_extremes(*toy(*EXTREME))
+            uses = [*everything(*SIZES[0]), *extremes(*toy(*EXTREME))]
+            for n_done, use_model in enumerate([lambda: None, *uses]):
+                use_model()
+                if tell is not None:
+                    tell(n_done, len(uses), sum(compiled().values()))
         except UserWarning as warning:
             raise OSError(str(warning)) from None
     stats = [kernel.stats for kernel in kernels().values()]
@@ -100,8 +112,20 @@ def compiled() -> dict[str, int]:
 
 def use_everything(lengths, n_features, orders, feature_orders):
     """Use models of every kind on toys of a size."""
-    for use_all in use_chains, use_segments, use_answers:
-        use_all(*toy(lengths, n_features), orders, feature_orders)
+    for use_model in everything(lengths, n_features, orders, feature_orders):
+        use_model()
+
+
+def use_extremes(X, y):
+    """Use a sequence that is long enough to be alone, and features so large that only log space can hold them."""
+    for use_model in extremes(X, y):
+        use_model()
+
+
+def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
+    """Return functions that use models of every kind on toys of a size, one model each."""
+    kinds = chains, segments, answers
+    return chain.from_iterable(kind(*toy(lengths, n_features), orders, feature_orders) for kind in kinds)
 
 
 def use(model, X, y):
@@ -137,56 +161,65 @@ def settings(max_order, **params):
         }
 
 
-def use_chains(X, y, orders, feature_orders):
-    """Use chains of all kinds: features of value 1 and others; arrays, sparse matrices, dicts and batches."""
+def chains(X, y, orders, feature_orders):
+    """Yield uses of chains of all kinds: features of value 1 and others; arrays, sparse matrices, dicts and batches."""
     doubled = [2.0 * rows for rows in X]
     dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
     forms = [X, doubled, [sparse.csr_array(rows) for rows in X], dicts, SequenceFeatureExtractor().fit_transform(dicts)]
     forms += [[rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]]  # dense columns
     for max_order in orders:
         for form in forms:
-            use(HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+            yield partial(use, HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
     for feature_order in feature_orders:
         for params in settings(2, feature_order=feature_order, n_jobs=2):
             for form in X, doubled:
-                use(HighOrderCRF(**params), form, y)
+                yield partial(use, HighOrderCRF(**params), form, y)
 
 
-def use_segments(X, y, orders, feature_orders):
-    """Use semi-CRFs of all kinds: features of tokens alone and of segments, of value 1 and others."""
+def segments(X, y, orders, feature_orders):
+    """Yield uses of semi-CRFs of all kinds: features of tokens alone and of segments, of value 1 and others."""
     names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
     tokens = SequenceFeatureExtractor([(("w", 0),)]).fit_transform(names)
     extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
     forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
     for max_order in orders:
         for form in forms:
-            use(HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+            yield partial(use, HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
     for feature_order in feature_orders:
         for params in settings(2, feature_order=feature_order, n_jobs=2):
             for form in forms[1:]:
-                use(HighOrderSemiCRF(**params), form, y)
+                yield partial(use, HighOrderSemiCRF(**params), form, y)
 
 
-def use_answers(X, _, orders, *__):
-    """Ask chains and segments of tags for answers beyond the best labelling, given some labels and not."""
+def answers(X, _, orders, *__):
+    """Yield uses of chains and segments of tags: answers beyond the best labelling, given some labels and not."""
     tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
-    known = [["B", *[None] * (len(rows) - 1)] for rows in X]
     for model in HighOrderCRF(orders[-1], max_iter=2), HighOrderSemiCRF(orders[-1], encoding="bio", max_iter=2):
-        model.fit(X, tags).predict(X, known=known)
-        model.predict_nbest(X, 2)
-        model.sample(X, 2, known=known)
-        model.entropy(X)
-        model.entropy(X, known=tags)  # so low that it is computed from choices
-        model.segment_marginals(X)
-        model.predict_segments(X, with_probability=True)
-        for decoding in "token", "segment":
-            model.set_params(decoding=decoding).predict(X)
+        yield partial(use_answers, model, X, tags)
 
 
-def use_extremes(X, y):
-    """Use a sequence that is long enough to be alone, and features so large that only log space can hold them."""
+def use_answers(model, X, tags):
+    """Fit a model of tags and ask it for answers beyond the best labelling."""
+    known = [["B", *[None] * (len(rows) - 1)] for rows in X]
+    model.fit(X, tags).predict(X, known=known)
+    model.predict_nbest(X, 2)
+    model.sample(X, 2, known=known)
+    model.entropy(X)
+    model.entropy(X, known=tags)  # so low that it is computed from choices
+    model.segment_marginals(X)
+    model.predict_segments(X, with_probability=True)
+    for decoding in "token", "segment":
+        model.set_params(decoding=decoding).predict(X)
+
+
+def extremes(X, y):
+    """Yield uses of a sequence long enough to be alone, and of features so large that only log space can hold them."""
     for model in HighOrderCRF, HighOrderSemiCRF:
         for solver in "lbfgs", "newton-cg":
-            fitted = model(2, feature_order=1, solver=solver, max_iter=2).fit(X, y)
-            fitted.predict(X)
-            fitted.predict_marginals([1e5 * rows for rows in X[1:]])
+            yield partial(use_extreme, model(2, feature_order=1, solver=solver, max_iter=2), X, y)
+
+
+def use_extreme(model, X, y):
+    """Fit a model, and ask it about large features."""
+    model.fit(X, y).predict(X)
+    model.predict_marginals([1e5 * rows for rows in X[1:]])

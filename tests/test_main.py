@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from sklearn_hocrf.__main__ import main
+from sklearn_hocrf.__main__ import Counter, main
 from sklearn_hocrf._warm_up import WarmUp
 
 
@@ -45,10 +45,26 @@ def test_bad_arguments_end_with_a_message(capsys, arguments):
 
 
 def test_warm_up_says_what_it_has_done(capsys, monkeypatch):
-    monkeypatch.setattr("sklearn_hocrf.__main__.warm_up", lambda: WarmUp(7, 5, "folder", 1.2))
+    monkeypatch.setattr("sklearn_hocrf.__main__.warm_up", lambda tell: WarmUp(7, 5, "folder", 1.2))
     assert main(["warm-up"]) == 0
     out, err = capsys.readouterr()
     assert (out, err) == ("5 kernels compiled, 2 were there: folder (1 s)\n", "")
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "expected"),
+    [
+        (True, "0/3 models, 0 kernels\r1/3 models, 4 kernels\r2/3 models, 5 kernels\r3/3 models, 7 kernels\n"),
+        (False, "0/3 models, 0 kernels\n2/3 models, 5 kernels\n"),  # one in ten seconds
+    ],
+)
+def test_warm_up_counts(capsys, monkeypatch, is_terminal, expected):
+    counter = Counter()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    for now, n_kernels in enumerate([0, 4, 5, 7]):
+        monkeypatch.setattr("time.monotonic", lambda now=now: 6.0 * now)
+        counter(now, 3, n_kernels)
+    assert capsys.readouterr() == ("", expected)
 
 
 @pytest.mark.needs_jit

@@ -34,8 +34,9 @@ print(model.predict(X), sum(sum(kernel.stats.cache_misses.values()) for kernel i
 WARM_UP = """
 import json, sys
 from sklearn_hocrf import _warm_up
-done = _warm_up.warm_up()
-json.dump([done.n_versions, done.n_compiled, _warm_up.compiled()], sys.stdout)
+counts = []
+done = _warm_up.warm_up(lambda *count: counts.append(count))
+json.dump([done.n_versions, done.n_compiled, _warm_up.compiled(), counts], sys.stdout)
 """
 
 
@@ -149,7 +150,11 @@ def test_no_kernel_is_forgotten():
     """Each one is compiled by a warm-up, but for those that only other kernels call."""
     environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
     options = {"capture_output": True, "text": True, "check": True, "env": environment}
-    n_versions, n_compiled, compiled = json.loads(subprocess.run([sys.executable, "-c", WARM_UP], **options).stdout)
+
+    def warm_up():
+        return json.loads(subprocess.run([sys.executable, "-c", WARM_UP], **options).stdout)
+
+    n_versions, n_compiled, compiled, counts = warm_up()
     named, called = set(), set()
     for file, source in KERNELS.items():
         stem = Path(file).stem
@@ -162,4 +167,7 @@ def test_no_kernel_is_forgotten():
     assert named == kernels().keys()
     assert {name for name in named - compiled.keys() if name.split(".")[1] not in called} == set()
     assert n_versions >= sum(compiled.values()) > 60
-    assert n_compiled >= 0
+    assert [n_done for n_done, _, _ in counts] == list(range(len(counts)))
+    assert {n_models for _, n_models, _ in counts} == {len(counts) - 1}
+    assert counts[-1][2] == sum(compiled.values())
+    assert n_compiled == 0 or warm_up()[1] == 0  # all are kept
