@@ -253,6 +253,19 @@ def test_verbose_is_what_it_was(capfd, verbose):
     assert bool(plain.err) == bool(verbose)
 
 
+def fail(_):
+    raise StopIteration("of a user")
+
+
+@pytest.mark.parametrize("name", ONE_STAGE)
+def test_no_solver_takes_a_failure_of_its_callback_for_an_end(name):
+    options, y = ONE_STAGE[name]
+    crf = HighOrderCRF(**options)
+    crf.set_params(solver=callbacks.with_callback(crf._choose_training().solver, fail))
+    with pytest.raises(StopIteration, match="of a user"):
+        crf.fit(X, y)
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_solvers_own_callbacks_stop_and_see_all_weights(name):
     options, y = TRAININGS[name]
@@ -726,6 +739,15 @@ def test_searches_for_penalties_are_stopped(stops, orders):
     nothing = PenaltySearchCV(HighOrderCRF(fit_intercept=False, max_order=0), cv=2, refit=False)  # X has no features
     nothing.set_callbacks(Recorder(always)).fit([np.zeros((len(x), 1)) for x in X], Y)
     assert len(nothing.cv_results_["params"]) == 1
+
+
+@new
+@pytest.mark.parametrize("task", ["step", "order 0", "refit with best parameters", "fit"])
+def test_failures_of_callbacks_of_a_search_for_penalties_are_no_ends(task):
+    search = search_for_penalties().set_callbacks(Recorder(lambda context: context.task_name == task and fail(context)))
+    with pytest.raises(StopIteration, match="of a user"):
+        search.fit(X, Y)
+    assert not hasattr(search, "cv_results_") or task == "fit"
 
 
 @new

@@ -423,6 +423,21 @@ def test_masks_as_splits_and_models_without_weights():
     nothing = HighOrderCRF(0, fit_intercept=False)
     empty = PenaltySearchCV(nothing, cv=3, orders=[0, 1], max_steps=2).fit([[[]] * len(labels) for labels in Y], Y)
     assert empty.cv_results_["mean_test_score"][0] == pytest.approx(-np.log(3))
+    assert empty.cv_results_["params"][0] == {"max_order": 0}
+    np.testing.assert_array_equal(empty.cv_results_["param_sigma_reg"].mask, empty.cv_results_["max_order"] == 0)
+
+
+def test_models_without_any_weight_are_refused():
+    nothing = [[[]] * 3] * 4
+    search = PenaltySearchCV(HighOrderCRF(0, fit_intercept=False), cv=2)
+    with pytest.raises(ValueError, match="no penalties to learn: with max_order=0 the model has no weights"):
+        search.fit(nothing, [["a", "b", "a"]] * 4)
+    assert not hasattr(search, "cv_results_")
+    # where one order has none, and is the best: patterns that training parts teach are never right
+    y = [["a", "b", "b"], ["a", "b", "b"], ["b", "a", "a"], ["b", "a", "a"]]
+    best = search.set_params(orders=[0, 1], bounds=(0.5, 100)).fit(nothing, y)
+    assert best.best_params_ == {"max_order": 0}
+    assert best.best_estimator_.get_params()["sigma_reg"] == search.estimator.sigma_reg
 
 
 def test_routed_sample_weight():

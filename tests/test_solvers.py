@@ -1,12 +1,14 @@
 """Solvers and penalties on functions whose minima are known; neither has heard of sequences."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize, rosen, rosen_der
 
 from sklearn_hocrf._penalties import L2, ElasticNet
-from sklearn_hocrf._solvers import LBFGS, OWLQN, check_needs, minimize_in_box, shortest_subgradient
+from sklearn_hocrf._solvers import LBFGS, OWLQN, SearchEnd, check_needs, minimize_in_box, shortest_subgradient
 from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
 
 
@@ -452,6 +454,17 @@ def test_box_ends():
     )
     minimize_in_box(lambda x: (counts.append(x) or 0.0, x), np.ones(0), (-9.0, 9.0), max_evaluations=9, tol=0.0)
     assert len(counts) == 2
+
+
+@pytest.mark.parametrize("n_variables", [0, 2])
+def test_box_ends_by_its_own_exception_alone(n_variables):
+    def end(error, x):
+        raise error("of a user")
+
+    options = {"max_evaluations": 9, "tol": 0.0}
+    minimize_in_box(partial(end, SearchEnd), np.zeros(n_variables), (-1.0, 1.0), **options)
+    with pytest.raises(StopIteration, match="of a user"):
+        minimize_in_box(partial(end, StopIteration), np.zeros(n_variables), (-1.0, 1.0), **options)
 
 
 def test_shifted_memory_is_that_of_the_shifted_function():

@@ -8,8 +8,7 @@ and ends then.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -84,30 +83,29 @@ class SearchTasks(_Tasks):
         super().__init__(search, n_orders + bool(search.refit), *data)
         self._n_steps = n_steps
 
-    @contextmanager
-    def order(self, order: Any) -> Iterator[None]:
-        """Make the search for one order a task."""
-        if not self._callbacks:
-            yield
-            return
-        self._order = self._begin(self._root, f"order {order}", self._n_steps)
-        yield
-        self.is_stopped = self._order.call_on_fit_task_end(**self._arguments)
+    def begin_order(self, order: Any) -> None:
+        """Begin the task of the search for one order."""
+        if self._callbacks:
+            self._order = self._begin(self._root, f"order {order}", self._n_steps)
+
+    def end_order(self) -> None:
+        """End the task of the search for one order."""
+        if self._callbacks:
+            self.is_stopped = self._order.call_on_fit_task_end(**self._arguments)
 
     def end_step(self) -> bool:
         """End a step, and return whether a callback stops the search for this order."""
         return bool(self._callbacks) and self._begin(self._order, STEP).call_on_fit_task_end(**self._arguments)
 
-    @contextmanager
-    def refit(self, best: Any) -> Iterator[None]:
-        """Make the fit of the best estimator a task, which callbacks that wish see in detail."""
+    def refit(self, best: Any, fit: Callable[[], Any]) -> None:
+        """Call a function that fits the best estimator: a task, which callbacks that wish see in detail."""
         if not self._callbacks:
-            yield
+            fit()
             return
         task = self._root.subcontext(REFIT)
         with task.propagate_callback_context(best):
             task.call_on_fit_task_begin(**self._arguments)
-            yield
+            fit()
             task.call_on_fit_task_end(**self._arguments)
 
     def end(self) -> None:

@@ -6,7 +6,7 @@ work that they exist.
 """
 
 from ._blas import one_blas_thread
-from ._box import minimize_in_box
+from ._box import SearchEnd, minimize_in_box
 from ._common import STOPPED, Progress, Solver, SolverReport, check_needs, check_report
 from ._frank_wolfe import FrankWolfe
 from ._lbfgs import LBFGS
@@ -26,6 +26,7 @@ __all__ = [
     "Progress",
     "SGD",
     "STOPPED",
+    "SearchEnd",
     "Solver",
     "SolverReport",
     "check_needs",

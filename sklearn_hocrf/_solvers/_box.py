@@ -9,9 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-__all__ = ["minimize_in_box"]
+__all__ = ["SearchEnd", "minimize_in_box"]
 
 PATIENCE = 2
+
+
+class SearchEnd(Exception):
+    """Ends :func:`minimize_in_box`. No exception that the code of users may raise means the same."""
 
 
 class _Point(NamedTuple):
@@ -41,7 +45,7 @@ def minimize_in_box(
     ----------
     function : callable
         Gives value and gradient at a point; shape (n,). It keeps what it is interested in, and ends the search by
-        raising StopIteration.
+        raising :class:`SearchEnd`.
     start : ndarray of shape (n,)
     bounds : tuple of float
         Lowest and highest value of all variables.
@@ -53,7 +57,7 @@ def minimize_in_box(
         left out if the gradient at the best point promises less of it: a convex function keeps no more than that.
     """
     if not len(start):
-        with suppress(StopIteration):
+        with suppress(SearchEnd):
             function(start)
         return
     scale, best, in_vain, n_left = None, None, 0, max_evaluations
@@ -61,7 +65,7 @@ def minimize_in_box(
     def scaled(x):
         nonlocal scale, best, in_vain, n_left
         if n_left == 0 or in_vain == PATIENCE or (in_vain and best.promise(x) < tol * abs(best.value)):
-            raise StopIteration
+            raise SearchEnd
         value, gradient = function(x)
         n_left -= 1
         in_vain = in_vain + 1 if best is not None and best.value - value < tol * abs(value) else 0
@@ -73,5 +77,5 @@ def minimize_in_box(
         return scale * value, scale * gradient
 
     options = {"ftol": 0.0, "gtol": 0.0}  # their units are those of the function
-    with suppress(StopIteration):
+    with suppress(SearchEnd):
         minimize(scaled, start, jac=True, method="L-BFGS-B", bounds=[bounds] * len(start), options=options)

@@ -60,7 +60,7 @@ class NewtonCG(Solver):
         function = _PenalisedObjective(objective, penalty)
         value, gradient = function.value_gradient(w)
         history, message = [value], "no iteration is allowed"
-        converged, stopped = self._is_small(gradient, w), False
+        converged, stopped, failures = self._is_small(gradient, w), False, []
 
         def report(message=STOPPED):
             norm = float(np.linalg.norm(gradient))
@@ -78,7 +78,11 @@ class NewtonCG(Solver):
             if self.callback is not None:
                 norm = float(np.linalg.norm(gradient))
                 gap = gap_above_minimum(objective, penalty, norm)
-                stopped = self._is_stopped(Progress(len(history) - 1, value, norm, gap, report))
+                try:
+                    stopped = self._is_stopped(Progress(len(history) - 1, value, norm, gap, report))
+                except StopIteration as error:  # which scipy would take for the signal below
+                    failures.append(error)
+                    raise
             if converged or stopped:
                 raise StopIteration
 
@@ -99,6 +103,8 @@ class NewtonCG(Solver):
                 # finer measure of differences
                 options={"maxiter": self.max_iter + 1 - len(history), "xtol": 0},
             )
+            if failures:
+                raise failures[0]
             message = str(result.message)
         if stopped and not converged:
             return report()._replace(stopped=True)

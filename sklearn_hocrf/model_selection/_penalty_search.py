@@ -23,8 +23,8 @@ from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import CallbacksMixin, SearchTasks
 from .._persistence import VersionMixin
 from .._settings import check
-from .._solvers import minimize_in_box, one_blas_thread
-from .._validation import check_sequence_weight, warn_user
+from .._solvers import SearchEnd, minimize_in_box, one_blas_thread
+from .._validation import TrainingData, check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import Interval, fit_context
 from ._fold import FoldStep
@@ -116,8 +116,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     best_estimator_ : estimator
         The estimator with the best parameters, fitted to all data; only with ``refit``.
     best_params_ : dict
-        The best parameters by the names that GridSearchCV would have for them: ``sigma_reg``, a mapping, and
-        ``max_order`` if there are ``orders``; in a pipeline with the name of the last step in front.
+        The best parameters by the names that GridSearchCV would have for them: ``sigma_reg``, a mapping, if there are
+        weights, and ``max_order`` if there are ``orders``; in a pipeline with the name of the last step in front.
     best_score_ : float
         Mean over the folds of the log-likelihood per held-out token, in nats.
     best_index_ : int
@@ -263,13 +263,16 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         if not splits:
             raise ValueError(f"cv={self.cv!r} has no splits (left): use a splitter or a list")
         whole = training_data(self.estimator, X, y, weight)
+        self._refuse_no_weights(whole)
         parts = [split_data(self.estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         steps: list[_Step] = []
         start: dict = {}
         for order in self._orders():
-            with one_blas_thread(), tasks.order(order):
+            tasks.begin_order(order)
+            with one_blas_thread():
                 of_order = self._search(order, whole, parts, start, tasks)
+            tasks.end_order()
             start = of_order[_best_index(of_order)].sigma
             steps += of_order
             if tasks.is_stopped:
@@ -290,8 +293,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         name = "sample_weight" if get_config()["enable_metadata_routing"] else f"{self._prefix}sample_weight"
         options = {} if sample_weight is None else {name: sample_weight}
         best = clone(self.estimator).set_params(**copy.deepcopy(best_params))
-        with tasks.refit(best):
-            best.fit(X, y, **options)
+        tasks.refit(best, lambda: best.fit(X, y, **options))
         return {"best_estimator_": best, "refit_time_": time.perf_counter() - begun}
 
     def _check_parameters(self) -> None:
@@ -312,6 +314,15 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         check_keys(self.penalty_groups)
         for order in self._orders():
             check_searchable(clone(self._final).set_params(max_order=order))
+
+    def _refuse_no_weights(self, whole: TrainingData) -> None:
+        """Raise a ValueError if nothing can be learned for the last fit; models of lower orders have fewer weights."""
+        order = max(self._orders())
+        if self.refit and not clone(self._final).set_params(max_order=order)._build_layout(whole).n_weights:
+            raise ValueError(
+                f"PenaltySearchCV has no penalties to learn: with max_order={order} the model has no weights, as its X "
+                f"has no features and fit_intercept={self._final.fit_intercept}"
+            )
 
     @property
     def _final(self) -> Any:
@@ -345,7 +356,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             if self.verbose:
                 self._write(steps)
             if tasks.end_step():
-                raise StopIteration
+                raise SearchEnd
             return -steps[-1].score, -np.mean([answer.gradient for answer in answers], axis=0)
 
         minimize_in_box(evaluate, log_start, log_bounds, max_evaluations=self.max_steps, tol=LEAST_GAIN * self.tol)
@@ -416,11 +427,13 @@ def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     params = []
     for step in steps:
         order = {f"{prefix}max_order": step.order} if with_orders else {}
-        params.append({**order, f"{prefix}sigma_reg": step.sigma})
+        params.append(order | ({f"{prefix}sigma_reg": step.sigma} if step.sigma else {}))
     results: dict[str, Any] = {"params": params}
-    for name in params[0]:
+    for name in dict.fromkeys(name for given in params for name in given):
         column = np.ma.masked_all(len(steps), dtype=object)
-        column[:] = [given[name] for given in params]
+        for number, given in enumerate(params):
+            if name in given:  # a model without weights has no penalties
+                column[number] = given[name]
         results[f"param_{name}"] = column
     scores = np.array([[fold.score for fold in step.folds] for step in steps])
     results.update({f"split{number}_test_score": column for number, column in enumerate(scores.T)})
