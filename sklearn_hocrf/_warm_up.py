@@ -124,7 +124,7 @@ def use_extremes(X, y):
 
 def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
     """Return functions that use models of every kind on toys of a size, one model each."""
-    kinds = chains, segments, answers
+    kinds: tuple[Callable, ...] = chains, segments, answers
     return chain.from_iterable(kind(*toy(lengths, n_features), orders, feature_orders) for kind in kinds)
 
 
