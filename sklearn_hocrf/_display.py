@@ -6,11 +6,14 @@ colour of plain text to the notebook, and on coloured ground it writes in black.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from numbers import Real
+from collections.abc import Iterable, Iterator, Mapping
+from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from ._data.batch import SequenceBatch, TokenColumn
+from ._data.checks import short
 from ._data.texts import escaped, visible
 
 __all__ = [
@@ -23,7 +26,9 @@ __all__ = [
     "chip",
     "color_map",
     "html_table",
+    "listed",
     "number",
+    "table_of",
     "texts_of",
     "tokens_of",
 ]
@@ -84,8 +89,7 @@ def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: I
 class Table(list):
     """A list of named tuples that shows as a table.
 
-    It is a list in every way. ``pandas.DataFrame(table, columns=table.columns)`` makes a data frame of it; the columns
-    need to be named only where there may be no rows.
+    It is a list in every way; :meth:`to_frame` makes a data frame of it.
 
     Parameters
     ----------
@@ -122,6 +126,32 @@ class Table(list):
     def columns(self) -> tuple[str, ...]:
         return self.row_type._fields
 
+    def to_frame(self) -> Any:
+        """Return a data frame with a row for each row of the table.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            With the columns of the table, also where it has no rows.
+
+        Raises
+        ------
+        ImportError
+            If pandas is absent.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf.metrics import error_table
+        >>> error_table([["Ann", "met"]], [["PER", "O"]], [["LOC", "O"]]).to_frame()[["error", "true_text"]]
+           error true_text
+        0  label       Ann
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        return pandas.DataFrame(list(self), columns=list(self.columns))
+
     def __getitem__(self, key: Any) -> Any:
         rows = super().__getitem__(key)
         return Table(self.row_type, rows) if isinstance(key, slice) else rows
@@ -130,7 +160,7 @@ class Table(list):
         return Table, (self.row_type, list(self))
 
     def __repr__(self) -> str:
-        cells = [self.columns, *(tuple(map(_cell, row)) for row in self[:_MOST_ROWS])]
+        cells = [tuple(map(visible, self.columns)), *(tuple(map(_cell, row)) for row in self[:_MOST_ROWS])]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         is_number = self._numeric()
         lines = (
@@ -159,50 +189,82 @@ class Table(list):
         return [bool(column) and all(isinstance(value, Real) for value in column) for column in columns]
 
 
+def table_of(columns: Iterable[str], rows: Iterable[Iterable]) -> Table:
+    """Return a table whose columns have any names, which those of named tuples have not."""
+
+    class Row(tuple):
+        _fields = tuple(columns)
+
+    return Table(Row, map(Row, rows))
+
+
 def number(value: float) -> str:
-    """Return a number with three decimals, none of them for what rounds to 0 but is not."""
-    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.3f}"
+    """Return a number with three decimals; with an exponent if it rounds to 0 but is not, and from a million on.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._display import number
+    >>> [number(value) for value in (0.0, 1e-5, 999.5, 1234567.0)]
+    ['0.000', '1.0e-05', '999.500', '1.23e+06']
+    """
+    if 0 < abs(value) < 5e-4:
+        return f"{value:.1e}"
+    return f"{value:.3g}" if abs(value) >= 1e6 else f"{value:.3f}"
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, Real) and not isinstance(value, int):
+    if isinstance(value, Integral):
+        return short(int(value)) if not isinstance(value, bool) else str(value)
+    if isinstance(value, Real):
         return number(float(value))
     if isinstance(value, tuple):
         return " ".join(map(visible, value))
     return "" if value is None else visible(value)
 
 
-def _token_text(token: Any, position: int, field: Any = None) -> str:
+def _token_text(token: Any, position: int) -> str:
     """Return what a token is shown as.
 
     Parameters
     ----------
     token : text, mapping of fields, list of attributes, or numbers
+        The first field or attribute that is a text is shown.
     position : int
         What stands for tokens that have no text, such as arrays of numbers.
-    field : object or None
-        Which field of the token, or which of its attributes; None stands for the first that is a text.
     """
     if isinstance(token, str):
         return token
     if isinstance(token, bytes):
         return token.decode("utf-8", "replace")
-    if isinstance(token, Mapping):
-        if field is not None:
-            return str(token[field])
-        return next((value for value in token.values() if isinstance(value, str)), str(position))
-    if isinstance(token, (list, tuple)):
-        if field is not None:
-            return str(token[field])
-        return next((value for value in token if isinstance(value, str)), str(position))
-    return str(position)
+    values = token.values() if isinstance(token, Mapping) else token if isinstance(token, (list, tuple)) else ()
+    return next((value for value in values if isinstance(value, str)), str(position))
+
+
+def _field_text(token: Any, field: Any, where: str) -> str:
+    """Return a field of a token, or one of its attributes, as text, or raise."""
+    if not isinstance(token, (Mapping, list, tuple, np.ndarray)):
+        raise ValueError(f"field={short(field)}, but the token {short(token)} ({where}) has no fields")
+    try:
+        return str(token[field])
+    except (LookupError, TypeError):
+        raise ValueError(f"the token {short(token)} ({where}) has no field {short(field)}") from None
 
 
 def texts_of(X: Any, field: Any = None) -> list[list[str]]:
     """Return the texts of the tokens of each sequence; ``field`` as in ``SegmentsDisplay.from_estimator``."""
     if isinstance(X, SequenceBatch):
         return _texts_of_batch(X, field)
-    return [[_token_text(token, t, field) for t, token in enumerate(sequence)] for sequence in X]
+    if field is None:
+        return [[_token_text(token, t) for t, token in enumerate(sequence)] for sequence in X]
+    return [
+        [_field_text(token, field, f"sequence {n}, position {t}") for t, token in enumerate(sequence)]
+        for n, sequence in enumerate(X)
+    ]
+
+
+def listed(X: Any) -> Any:
+    """Return X; the rest of an iterator, which can be read once, as a list."""
+    return list(X) if isinstance(X, Iterator) else X
 
 
 def tokens_of(one: Any, name: int, field: Any = None) -> list[str]:
@@ -217,6 +279,8 @@ def tokens_of(one: Any, name: int, field: Any = None) -> list[str]:
 def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
     texts = [str(t) for length in batch.lengths.tolist() for t in range(length)]
     texts_columns = [name for name, column in batch.columns.items() if isinstance(column, TokenColumn)]
+    if field is not None and field not in batch.columns:
+        raise ValueError(f"field={short(field)} is none of the columns of the batch, {short(list(batch.columns))}")
     if field is not None or texts_columns:
         column = batch.columns[texts_columns[0] if field is None else field]
         values = column.values[column.codes] if isinstance(column, TokenColumn) else column

@@ -80,6 +80,7 @@ OWNERS = {
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
     "narwhals": {"datasets"},  # imported where a frame is not of pandas
+    "pandas": {"_display"},  # imported when a table is made a frame
     "skops": {"callback"},  # of the extra "skops": imported when a file of that name is written
     "matplotlib": {"model_selection", "inspection"},  # of the extra "plot": imported when something is drawn
 }

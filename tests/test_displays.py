@@ -1,11 +1,13 @@
 """Displays: what notebooks show of segments, marginals, weights and reasons."""
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.inspection import (
@@ -16,7 +18,7 @@ from sklearn_hocrf.inspection import (
     explain,
 )
 from sklearn_hocrf.inspection._reasons import reasons_of
-from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.metrics import error_table, extract_segments
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.text import tokenize
@@ -134,6 +136,56 @@ def test_texts_of_tokens():
     assert SegmentsDisplay.from_predictions([rows], [[]], field="n").texts == [["1", "2"]]
     batch = SequenceFeatureExtractor().fit_transform(X)
     assert SegmentsDisplay.from_predictions(batch, Y).texts == X
+
+
+@pytest.mark.parametrize(
+    ("tokens", "field", "message"),
+    [
+        ([["a"], [{"w": "b"}]], "w", "field='w', but the token 'a' (sequence 0, position 0) has no fields"),
+        ([[{"w": "a"}, {"v": "b"}]], "w", "the token {'v': 'b'} (sequence 0, position 1) has no field 'w'"),
+        ([[("a", "P"), ("b",)]], 1, "the token ('b',) (sequence 0, position 1) has no field 1"),
+        ([[["a"]]], "w", "the token ['a'] (sequence 0, position 0) has no field 'w'"),
+        ([[{"w": "a"}]], ["w"], "the token {'w': 'a'} (sequence 0, position 0) has no field ['w']"),
+        ([[0.5]], 0, "field=0, but the token 0.5 (sequence 0, position 0) has no fields"),
+    ],
+)
+def test_fields_that_tokens_lack(tokens, field, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        SegmentsDisplay.from_predictions(tokens, [[]] * len(tokens), field=field)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        error_table(tokens, [[]] * len(tokens), [[]] * len(tokens), field=field)
+
+
+def test_fields_that_batches_lack():
+    with pytest.raises(ValueError, match="field='nope' is none of the columns"):
+        SegmentsDisplay.from_predictions(SequenceFeatureExtractor().fit_transform(X), Y, field="nope")
+
+
+@pytest.mark.parametrize("labels", [[b"four", b"type"], [(1, 2, 3, 4), "x"], ["four", "type"]])
+def test_labels_that_are_no_segments(labels):
+    display = SegmentsDisplay.from_predictions([["a", "b"]], [labels])
+    assert display.segments == [[(0, 1, labels[0], None), (1, 2, labels[1], None)]]
+
+
+def test_iterators(tagger):
+    assert repr(SegmentsDisplay.from_predictions(iter(X), iter(Y))) == repr(SegmentsDisplay.from_predictions(X, Y))
+    assert repr(SegmentsDisplay.from_estimator(tagger, iter(X))) == repr(SegmentsDisplay.from_estimator(tagger, X))
+    assert MarginalsDisplay.from_estimator(tagger, iter(X), 1).tokens == X[1]
+    assert repr(explain(tagger, iter(X), 1, 0)) == repr(explain(tagger, X, 1, 0))
+
+
+@pytest.mark.parametrize("y", [None, 3, "ab", [None], [3]])
+def test_what_is_no_labels(y):
+    with pytest.raises(TypeError, match="y_pred.*labels or segments"):
+        SegmentsDisplay.from_predictions([["a"]], y)
+
+
+def test_probabilities_are_numbers():
+    with pytest.raises(TypeError, match=r"'p' \(sequence 0, position 1\) is no number"):
+        SegmentsDisplay.from_predictions(X[:1], [[(0, 1, "A", 0.5), (1, 2, "A", "p")]])
+    with pytest.raises(ValueError, match="nan .sequence 0, position 0. is not finite"):
+        SegmentsDisplay(X[:1], [[(0, 1, "A", np.nan)]])
+    assert SegmentsDisplay(X[:1], [[(0, 1, "A", None)]]).segments == [[(0, 1, "A", None)]]
 
 
 @pytest.mark.parametrize(
@@ -301,13 +353,27 @@ def test_odd_marginals(pyplot):
     [
         (np.ones((2, 2)), ["a"], "shape"),
         (np.ones((1, 2)), ["a", "b"], "shape"),
-        ([(0, 3, "a", 1.0)], None, "beyond the 2 tokens"),
+        ([(0, 3, "a", 1.0)], None, "the sequence has 2 tokens"),
         ([(0, 3, "a")], None, "start, stop, label, probability"),
+        ([1], None, "start, stop, label, probability"),
+        ([(1, 0, "a", 0.5)], None, "position 0.*0 <= start < stop"),
+        ([(0, 1, "a", 0.5), (-1, 1, "a", 0.5)], None, "position 1.*0 <= start < stop"),
+        ([(0, 1, "a", float("nan"))], None, r"nan \(sequence 0, position 0\) is not finite"),
+        ([[0.5, np.nan], [0.5, 0.5]], ["a", "b"], "nan at position 0 for the class 'b'"),
+        ([[0.5, 0.5], [np.inf, 0.5]], ["a", "b"], "inf at position 1 for the class 'a'"),
     ],
 )
 def test_wrong_marginals(marginals, classes, message):
     with pytest.raises(ValueError, match=message):
         MarginalsDisplay.from_predictions(["a", "b"], marginals, classes)
+
+
+def test_overlapping_marginals_are_fine():
+    rows = [(0, 2, "a", 0.5), (1, 2, "b", 0.25), (0, 1, "a", 0.25)]
+    assert MarginalsDisplay.from_predictions(["a", "b"], rows).segments == rows
+    for wrong in ([(0, 1, "a", "p")], [(0, 1, ["a"], 0.5)]):
+        with pytest.raises(TypeError, match="sequence 0, position 0"):
+            MarginalsDisplay.from_predictions(["a", "b"], wrong)
 
 
 def test_marginals_of_models_without_probabilities():
@@ -369,6 +435,33 @@ def test_odd_explanation(pyplot):
     assert any("<script>" in text for text in drawn(display))
     segments = HighOrderSemiCRF(max_segment_length=3).fit([words], [labels])
     safe(ExplanationDisplay.from_estimator(segments, [words], 0, 0)).text.index("<i> of [")
+
+
+def test_nothing_hidden_reaches_the_terminal():
+    words, labels = [["\x1b[31ma"], ["b"]], ["\x1b[0m", "x\u202e"]
+    explanation = explain(HighOrderCRF().fit([words], [labels]), [words], 0, 0)
+    segments = explain(HighOrderSemiCRF(max_segment_length=2).fit([words], [labels]), [words], 0, 0)
+    for text in (explanation.title, segments.title, repr(explanation), repr(segments)):
+        assert not set(text) & {"\x1b", "\u202e"}
+        assert "\\x1b[31ma: " in text
+    display = PatternWeightsDisplay.from_estimator(HighOrderCRF().fit([words], [labels]))
+    assert not set(repr(display)) & {"\x1b", "\u202e"}
+
+
+def test_dense_columns_in_a_notebook():
+    vectors = np.arange(1.0, 25.0).reshape(2, 12) / 8
+    tokens = [{"w": "<b>", "v": vectors[0]}, {"w": "c", "v": vectors[1]}]
+    batch = SequenceFeatureExtractor([("w", 0), ("v", 0)]).fit_transform([tokens])
+    assert batch.dense is not None
+    text = safe(batch).text
+    assert "w[0]=<b>" in text
+    names = batch.attribute_names[batch.dense.attributes]
+    for row in vectors:
+        assert ", ".join(f"{name} {value:.3g}" for name, value in zip(names[:8], row[:8], strict=True)) in text
+    assert text.count("... 4 more") == 2
+    bare = SequenceBatch([0, 1], [0, 0], [], None, 2, dense=(np.array([0, 1]), np.array([[2.0, -1e-9]])))
+    assert "0 2, 1 -1e-09" in safe(bare).text
+    assert "more" not in safe(bare).text
 
 
 def test_batch_in_a_notebook():

@@ -2,13 +2,15 @@
 
 import itertools
 import pickle
+import sys
 
 import numpy as np
 import pytest
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._display import table_of
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import error_table, extract_segments, segment_confusion
+from sklearn_hocrf.metrics import error_table, extract_segments, segment_confusion, segment_f1_score
 from sklearn_hocrf.pipeline import make_pipeline
 
 TAGS = ["O", "O", "B-A", "I-A", "B-B", "I-B"]
@@ -146,8 +148,12 @@ def test_tokens():
     ("arguments", "options", "message"),
     [
         (([["a"]], [["A"]], [["A"], ["A"]]), {}, "y_pred has 2 sequences, but X has 1"),
-        (([["a"]], [["A", "A"]], [["A"]]), {}, "y_true has labels or segments beyond the 1 tokens of sequence 0"),
-        (([["a"]], [["A"]], [[(0, 2, "A", 0.5)]]), {}, "y_pred has labels or segments beyond"),
+        (([["a"]], [["A", "A"]], [["A"]]), {}, "y_true has 2 labels in sequence 0, but X has 1 tokens"),
+        (
+            ([["a"]], [["A"]], [[(0, 2, "A", 0.5)]]),
+            {},
+            "y_pred has the segment .* in sequence 0, beyond the 1 tokens of X",
+        ),
         (([["a"]], [["A"]], [["A"]]), {"encoding": "bie"}, "encoding must be one of"),
     ],
 )
@@ -172,3 +178,136 @@ def test_long_tables_are_cut_where_they_are_shown():
     assert errors._repr_html_().endswith("<div>... and 2 more rows</div>")
     assert errors[:61]._repr_html_().endswith("<div>... and 1 more row</div>")
     assert "more" not in repr(errors[:60])
+
+
+# --- wrong input, and input of other forms ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["runs", "bio", "bioes", "bilou", "bmes", "iob1"])
+def test_lengths_of_two_labellings(encoding):
+    message = "sequence 1 has 3 labels in y_true, but 2 in y_pred"
+    for score in (segment_confusion, segment_f1_score):
+        with pytest.raises(ValueError, match=message):
+            score([["O"], ["O"] * 3], [["O"], ["O"] * 2], encoding=encoding)
+    assert segment_confusion([[(0, 3, "A")]], [[(0, 2, "A")]], encoding="segments").matrix.sum() == 2
+    with pytest.raises(ValueError, match=r"y_pred has the segment \(0, 2, 'A'\) in sequence 0, beyond the 1 tokens"):
+        segment_confusion([["O"]], [[(0, 2, "A")]], encoding=encoding)
+    with pytest.raises(ValueError, match=r"y_true has the segment .* beyond the 1 tokens of y_pred"):
+        segment_confusion([[(0, 2, "A")]], [["O"]], encoding=encoding)
+
+
+@pytest.mark.parametrize("encoding", ["runs", "bio", "tokens"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_as_many_labels_as_tokens(encoding, count):
+    X, right, wrong = [["a"], ["b", "c"]], [["O"], ["O", "O"]], [["O"], ["O"] * count]
+    assert error_table(X, right, right, encoding=encoding) == []
+    for name, y in (("y_true", (wrong, right)), ("y_pred", (right, wrong))):
+        with pytest.raises(ValueError, match=f"{name} has {count} labels in sequence 1, but X has 2 tokens"):
+            error_table(X, *y, encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([np.full((2, 3), 0.25)], "sequence 0, position 0"),
+        ([np.full((2, 4), 0.25)], "sequence 0, position 0"),
+        ([[(0, 1, "A", 0.5), (1, 2, "A")]], "sequence 0, position 1"),
+        ([[(0, 1, "A", "p")]], "sequence 0, position 0"),
+        ([[(0, 1, "A", float("nan"))]], r"nan \(sequence 0, position 0\) is not finite"),
+        ([[(1, 0, "A", 0.5)]], "sequence 0, position 0.*0 <= start < stop"),
+        ([[(0, 1, ["A"], 0.5)]], "sequence 0, position 0"),
+        ([[0.5, None]], "sequence 0, position 0"),
+        ([[0.5]], "sequence 0.* has shape"),
+        ([[0.5, 0.5, 0.5]], "sequence 0.* has shape"),
+        ([[0.5, float("inf")]], "sequence 0.* position 1, which is not finite"),
+        ([[0.5, 0.5]] * 2, "probability has 2 sequences, but y_pred has 1"),
+    ],
+)
+def test_wrong_probabilities(given, message):
+    with pytest.raises(ValueError, match=message):
+        error_table([["a", "b"]], [["A", "B"]], [["B", "A"]], probability=given)
+
+
+def test_marginals_of_tokens_are_refused():
+    X, y = [["Ann", "met"], ["Bob"]], [["B-P", "O"], ["B-P"]]
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
+    with pytest.raises(ValueError, match="segment_marginals"):
+        error_table(X, y, [["O", "O"], ["O"]], encoding="bio", probability=pipe.predict_marginals(X))
+
+
+def test_few_probabilities():
+    errors = error_table([["a", "b"]], [["A", "B"]], [["B", "A"]], probability=[[(1, 2, "A", 0.5)]])
+    assert [row.probability for row in errors] == [0.5, None]
+    assert error_table([["a"]], [["A"]], [["B"]], probability=[[]])[0].probability is None
+    with pytest.raises(TypeError, match=r"the probability of y_pred 'p' \(sequence 0, position 0\) is no number"):
+        error_table([["a"]], [["A"]], [[(0, 1, "B", "p")]])
+
+
+@pytest.mark.parametrize("encoding", ["tokens", "runs", "bio"])
+@pytest.mark.parametrize("label", [None, float("nan"), {"X"}])
+def test_labels_are_read_by_name(encoding, label):
+    kind = TypeError if isinstance(label, set) else ValueError
+    for name, y in (("y_true", ([["O", label]], [["O", "O"]])), ("y_pred", ([["O", "O"]], [["O", label]]))):
+        with pytest.raises(kind, match=rf"(?s){name}.*(sequence 0, position 1)"):
+            error_table([["a", "b"]], *y, encoding=encoding)
+        if encoding != "tokens":
+            with pytest.raises(kind, match=rf"(?s){name}.*(sequence 0, position 1)"):
+                segment_confusion(*y, encoding=encoding)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_segments_in_place_of_labels(seed):
+    y_true, y_pred = draw_pair(seed)
+    segments = extract_segments(y_pred, encoding="bio")
+    kind = [("start", int), ("stop", int), ("label", "U1"), ("probability", float)]
+    arrays = [np.array([(*segment, 0.5) for segment in of_one], dtype=kind) for of_one in segments]
+    X = [["t"] * len(tags) for tags in y_true]
+    expected, errors = segment_confusion(y_true, y_pred, encoding="bio"), error_table(X, y_true, y_pred, encoding="bio")
+    for given in (segments, arrays, [list(map(list, of_one)) for of_one in segments]):
+        found = segment_confusion(y_true, given, encoding="bio")
+        np.testing.assert_array_equal(found.matrix, expected.matrix)
+        assert found[1:] == expected[1:]
+        found = error_table(X, y_true, given, encoding="bio")
+        assert sorted(map(repr, (row[:6] for row in found))) == sorted(map(repr, (row[:6] for row in errors)))
+
+
+def test_labels_with_the_names_of_rows():
+    labels = ["missing", "other boundary", "spurious", "'missing'", "x"]
+    confusion = segment_confusion([labels], [labels])
+    for names in confusion[1:]:
+        assert len(set(names)) == len(names) == 7
+        assert "x" in names
+    assert confusion.rows[-2:] == ["other boundary", "spurious"]
+    assert "'missing'" in repr(confusion)
+
+
+def test_texts_of_iterators():
+    assert error_table(iter([["a"]]), [["A"]], [["B"]])[0].true_text == "a"
+
+
+def test_tables_as_frames():
+    pandas = pytest.importorskip("pandas", reason="pandas is absent")
+    errors = error_table([["a"]], [["A"]], [["B"]])
+    frame = errors.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    assert tuple(frame.columns) == errors.columns
+    assert frame.loc[0, "true"] == (0, 1, "A")
+    assert tuple(errors[:0].to_frame().columns) == errors.columns
+    assert segment_confusion([["A"]], [["A"]])._table().to_frame().shape == (3, 4)
+
+
+def test_tables_without_pandas(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        error_table([["a"]], [["A"]], [["B"]]).to_frame()
+
+
+def test_cells_of_tables():
+    table = table_of(
+        ["\x1b[31mred", "n"], [["a", np.int64(3)], ["b", 2.5e300], ["c", 10**6], ["d", 999999.0], ["e", 10**5000]]
+    )
+    lines = repr(table).splitlines()
+    assert "\x1b" not in repr(table) + table._repr_html_()
+    assert lines[0].startswith("\\x1b[31mred")
+    assert [line.split()[1] for line in lines[1:5]] == ["3", "2.5e+300", "1000000", "999999.000"]
+    assert all(len(line) < 100 for line in lines)

@@ -213,6 +213,18 @@ def test_wrong_segments():
         explain(crf, [words], 0, 3, against=(0, 4, "x"))
 
 
+def test_segments_as_lists():
+    crf = random_segments(np.random.default_rng(0), "segments")
+    words = [["a"]] * 4
+    best = explain(crf, [words], 0, 1).label
+    other = next((1, 2, label) for label in ("x", "y", "z") if (1, 2, label) != best)
+    explanations = [explain(crf, [words], 0, 1, against=against) for against in (other, list(other))]
+    assert repr(explanations[0]) == repr(explanations[1])
+    assert explanations[1].against == other
+    with pytest.raises(ValueError, match="does not contain position 3"):
+        explain(crf, [words], 0, 3, against=[0, 3, "x"])
+
+
 def test_where_there_is_no_choice():
     crf = HighOrderSemiCRF(encoding="segments", max_segment_length=1).fit(
         [[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]]
@@ -276,6 +288,10 @@ def test_names_of_a_pipeline():
         ({"feature": 0.5}, TypeError, "feature must be a name"),
         ({"order": 3}, ValueError, "orders 0 to 2"),
         ({"order": []}, ValueError, "orders 0 to 2"),
+        ({"order": 1.0}, TypeError, "order must be an integer.*1.0"),
+        ({"order": True}, TypeError, "order must be an integer.*True"),
+        ({"order": [0, 1.0]}, TypeError, "order must be an integer"),
+        ({"order": "1"}, TypeError, "order must be an integer.*'1'"),
         ({"top": 0}, ValueError, "top must be"),
         ({"sign": "-"}, ValueError, "sign must be one of 'both'"),
     ],
@@ -357,5 +373,9 @@ def test_wrong_groups():
         template_importance(pipe, X, y, groups=lambda _: None)
     with pytest.raises(ValueError, match="groups must be"):
         template_importance(pipe, X, y, groups="features")
+    with pytest.raises(TypeError, match=r"groups must return hashable .* \['x'\] \(list\) for the feature '0\[0\]=0'"):
+        template_importance(pipe, X, y, groups=lambda _: ["x"])
+    with pytest.raises(ValueError, match=r"scoring='accuracy' fails.*token_accuracy_scorer"):
+        template_importance(pipe, X, y, scoring="accuracy")
     with pytest.raises(ValueError, match="n_repeats"):
         template_importance(pipe, X, y, n_repeats=0)

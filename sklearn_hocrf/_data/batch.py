@@ -363,15 +363,29 @@ class SequenceBatch:
         """Return what notebooks show: the sizes, and the features of the first tokens."""
         rows = []
         for t in range(min(self.n_tokens, _FEW_TOKENS)):
-            numbers = self.indices[self.indptr[t] : self.indptr[t + 1]]
-            few = [str(n if self.attribute_names is None else self.attribute_names[n]) for n in numbers[:_FEW_FEATURES]]
-            text = ", ".join(few) + (f", ... {len(numbers) - len(few)} more" if len(numbers) > len(few) else "")
+            text = ", ".join(self._few_sparse(t) + self._few_dense(t))
             sequence = int(np.searchsorted(self.offsets, t, side="right")) - 1
             place = f"{sequence}, {t - int(self.offsets[sequence])}"
             rows.append(f'<tr><td>{place}</td><td style="text-align:start">{escaped(text)}</td></tr>')
         head = '<thead><tr><th>sequence, token</th><th style="text-align:start">features</th></tr></thead>'
         table = f"<table>{head}<tbody>{''.join(rows)}</tbody></table>" if rows else ""
         return f"<div>{escaped(repr(self))}{table}</div>"
+
+    def _few_sparse(self, t) -> list[str]:
+        numbers = self.indices[self.indptr[t] : self.indptr[t + 1]]
+        rest = len(numbers) - _FEW_FEATURES
+        return [self._name(n) for n in numbers[:_FEW_FEATURES]] + ([f"... {rest} more"] if rest > 0 else [])
+
+    def _few_dense(self, t) -> list[str]:
+        """Return names and values, as all tokens have these features."""
+        if self.dense is None:
+            return []
+        few = zip(self.dense.attributes[:_FEW_FEATURES], self.dense.values[t].tolist(), strict=False)
+        rest = len(self.dense.attributes) - _FEW_FEATURES
+        return [f"{self._name(n)} {value:.3g}" for n, value in few] + ([f"... {rest} more"] if rest > 0 else [])
+
+    def _name(self, n) -> str:
+        return str(n if self.attribute_names is None else self.attribute_names[n])
 
     def __reduce__(self):
         # through the constructor, so that arrays are read-only again on the other side

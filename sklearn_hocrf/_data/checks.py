@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
-__all__ = ["is_missing", "missing_label", "number_weights", "refuse_infinite_sum", "short", "to_float", "unmasked"]
+__all__ = [
+    "check_choice",
+    "finite_number",
+    "finite_numbers",
+    "is_missing",
+    "missing_label",
+    "number_weights",
+    "refuse_infinite_sum",
+    "short",
+    "to_float",
+    "unmasked",
+]
 
 IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
@@ -29,6 +42,35 @@ def short(value, limit=60) -> str:
     except Exception as error:  # a user's class, or a number that is too long deep in a list
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise a ValueError unless a setting has one of its values."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
+
+
+def finite_number(value: Any, where: str, what: str) -> float:
+    """Return a number as a float, or raise; ``where`` says where it is, and ``what`` what it is, in the message."""
+    if not isinstance(value, Real):
+        raise TypeError(f"the {what} {short(value)} ({where}) is no number")
+    if not np.isfinite(to_float(value)):
+        raise ValueError(f"the {what} {short(value)} ({where}) is not finite")
+    return float(value)
+
+
+def finite_numbers(values: Any, count: int, name: str, whose: str) -> list[float]:
+    """Return one finite number for each of ``count`` things, which ``whose`` names in messages, or raise."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {short(values)}, but {whose}: one number for each") from None
+    if numbers.shape != (count,):
+        raise ValueError(f"{name} has shape {numbers.shape}, but {whose}: one number for each")
+    if not np.isfinite(numbers).all():
+        i = int(np.argmin(np.isfinite(numbers)))
+        raise ValueError(f"{name} has the number {numbers[i]} at position {i}, which is not finite")
+    return numbers.tolist()
 
 
 def to_float(value) -> float:

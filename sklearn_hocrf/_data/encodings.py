@@ -21,7 +21,7 @@ Segments and labels are integers here; strings occur only in the names of tags.
 from __future__ import annotations
 
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,11 +40,13 @@ __all__ = [
     "S",
     "TagTable",
     "goes_on",
+    "hold_segments",
     "join_tag",
     "legal_tags",
     "look_like_bio",
     "looks_like_segments",
     "marks_ends",
+    "parts_of_segment",
     "possible_tags",
     "read_segment",
     "segment_lists",
@@ -67,6 +69,7 @@ ENCODINGS = ("runs", *PREFIXES, "segments")
 B, I, O, E, S = range(5)  # noqa: E741  the field's own letters; codes of prefixes: positions in PREFIXES
 OUTSIDE = "O"  # tag of the tokens outside of all segments, and the label of those tokens
 MAX_STOP = 2**62  # positions are int64
+_ROWS: Any = (tuple, list, np.void)  # kinds of segments
 NO_LABEL = "_"  # label of the tags that have none
 
 
@@ -398,21 +401,55 @@ def looks_like_segments(sequences) -> bool:
     >>> looks_like_segments([[], [(0, 2, "PER"), (2, 3, "LOC")]]), looks_like_segments([[(0, 1, "A"), (0, 1, "A")]])
     (True, False)
     """
+    return hold_segments(sequences, sizes=(3,)) and all(map(_could_tile, sequences))
+
+
+def hold_segments(sequences, sizes=(3, 4)) -> bool:
+    """Return whether sequences are meant as segments, valid ones or not, rather than as labels of tokens.
+
+    Parameters
+    ----------
+    sequences : list of lists, tuples or arrays
+        Structured arrays with the fields "start" and "stop" are segments. So are tuples and lists that begin with two
+        integers.
+    sizes : tuple of int
+        Their sizes: 3 for (start, stop, label), 4 for (start, stop, label, probability).
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.encodings import hold_segments
+    >>> hold_segments([[], [(0, 2, "PER", 0.5), (1, 0, "LOC")]]), hold_segments([["PER", b"four"]]), hold_segments([[]])
+    (True, False, False)
+    """
     sequences = [sequence for sequence in sequences if len(sequence)]
     for sequence in sequences:
-        if isinstance(sequence, np.ndarray) and sequence.dtype.names is not None:
+        if _is_structured(sequence):
             if not {"start", "stop"} <= set(sequence.dtype.names):
                 return False
-        elif not all(map(_looks_like_segment, sequence)) or len({start for start, _, _ in sequence}) < len(sequence):
+        elif not all(_is_meant_as_segment(item, sizes) for item in sequence):
             return False
     return bool(sequences)
 
 
-def _looks_like_segment(item) -> bool:
-    if not isinstance(item, (tuple, list)) or len(item) != 3:
-        return False
-    start, stop, _ = item
-    return isinstance(start, Integral) and isinstance(stop, Integral) and 0 <= int(start) < int(stop)
+def _is_structured(sequence) -> bool:
+    return isinstance(sequence, np.ndarray) and sequence.dtype.names is not None
+
+
+def _is_meant_as_segment(item, sizes) -> bool:
+    parts = parts_of_segment(item)
+    return len(parts) in sizes and isinstance(parts[0], Integral) and isinstance(parts[1], Integral)
+
+
+def parts_of_segment(item) -> tuple:
+    """Return a tuple, a list or a row of a structured array as a tuple; anything else, as the only part."""
+    return tuple(item) if isinstance(item, _ROWS) else (item,)
+
+
+def _could_tile(segments) -> bool:
+    if _is_structured(segments):
+        return True
+    begins = {int(start) for start, stop, _ in segments if 0 <= int(start) < int(stop)}
+    return len(begins) == len(segments)
 
 
 def segment_lists(segments: Segments, offsets, labels) -> list:

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.segments import segment_features
-from .._display import Table, tokens_of
+from .._data.texts import visible
+from .._display import Table, listed, tokens_of
 from .._structure.pairs import values_at
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
 from .._validation import read_sequences
@@ -112,7 +113,7 @@ class Explanation:
         if self.position is None:
             return f"the best labelling against another: log-odds {self.log_odds_paths:.2f}"
         return (
-            f"{self.tokens[self.position]}: {_said(self.label)} rather than {_said(self.against)}: log-odds "
+            f"{visible(self.tokens[self.position])}: {_said(self.label)} rather than {_said(self.against)}: log-odds "
             f"{self.log_odds_paths:.2f}"
         )
 
@@ -196,6 +197,7 @@ def explain(
     ['DET', 'ADJ', 'NOUN']
     """
     check_is_fitted(estimator)
+    X = listed(X)
     number = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")
     one = safe_indexing(X, [number])
     model, inner = model_and_input(estimator, one)
@@ -222,8 +224,8 @@ def explain(
 
 def _said(what: Any) -> str:
     if isinstance(what, tuple) and len(what) == 3:
-        return f"{what[2]} of [{what[0]}, {what[1]})"
-    return str(what)
+        return f"{visible(what[2])} of [{what[0]}, {what[1]})"
+    return visible(what)
 
 
 def _marginal(contest: Contest, other: Any, position: int | None) -> float:

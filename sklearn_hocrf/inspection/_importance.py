@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from numbers import Integral
 from typing import Any
 
@@ -45,8 +45,9 @@ def template_importance(
         Sequences that the model was not trained on, rather than its training data.
     y : as in ``score``
     scoring : str, callable or None, default=None
-        A scorer of scikit-learn or :mod:`sklearn_hocrf.metrics`, which is given the model alone and a
-        ``SequenceBatch``; None stands for ``score`` of the model.
+        A scorer of sequences, such as ``sklearn_hocrf.metrics.segment_f1_scorer``; scikit-learn's own, such as
+        "accuracy", are of single labels. It is given the model alone and a
+        :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`. None stands for ``score`` of the model.
     groups : "template" or callable, default="template"
         What is permuted together: a function from the name of a token feature (its number where it has no name) to the
         name of its group, or None for features that stay. "template" is the part of the name before "=", and of names
@@ -65,8 +66,9 @@ def template_importance(
 
     Raises
     ------
-    ValueError
-        If X and y do not match, or if there is no group.
+    ValueError, TypeError
+        If X and y do not match, if there is no group, if the name of a group is not hashable, or if ``scoring`` names a
+        scorer that fails on sequences.
 
     Notes
     -----
@@ -102,7 +104,7 @@ def template_importance(
     y = [[label] for label in y] if form == "table" else y  # sequences of one token
     score = check_scoring(model, scoring=scoring)
     names, group_of_attribute = _groups(model, batch, groups)
-    base = score(model, batch, y)
+    base = _base_score(score, scoring, (model, batch, y))
     importances = np.empty((len(names), n_repeats))
     for group in range(len(names)):
         for repeat in range(n_repeats):
@@ -117,13 +119,25 @@ def template_importance(
     )
 
 
+def _base_score(score: Any, scoring: Any, of: tuple) -> float:
+    try:
+        return score(*of)
+    except (TypeError, ValueError) as error:
+        if not isinstance(scoring, str):
+            raise
+        raise ValueError(
+            f"scoring={short(scoring)} fails: is it a score of single labels? Give a scorer of sequences, such as "
+            "sklearn_hocrf.metrics.token_accuracy_scorer"
+        ) from error
+
+
 def _groups(model: Any, batch: SequenceBatch, groups: Any) -> tuple[list, np.ndarray]:
     """Return the names of the groups, and the number of the group of each token feature, -1 for none."""
     if groups == "template" and isinstance(groups, str):
         of_attribute = templates_of(model) if batch.attribute_names is None else map(template_of, batch.attribute_names)
     elif callable(groups):
         names = feature_names(model) if batch.attribute_names is None else batch.attribute_names
-        of_attribute = map(groups, names)
+        of_attribute = [_group_of(groups, name) for name in names]
     else:
         raise ValueError(f'groups must be "template" or a function of names, got {short(groups)}')
     of_attribute = list(of_attribute)
@@ -131,6 +145,16 @@ def _groups(model: Any, batch: SequenceBatch, groups: Any) -> tuple[list, np.nda
     if not number:
         raise ValueError("groups puts no feature into any group")
     return list(number), np.array([-1 if name is None else number[name] for name in of_attribute], dtype=np.int64)
+
+
+def _group_of(groups: Callable[[Any], Any], name: Any) -> Any:
+    group = groups(name)
+    if not isinstance(group, Hashable):
+        raise TypeError(
+            f"groups must return hashable names of groups, but returns {short(group)} ({type(group).__name__}) for the "
+            f"feature {short(name)}"
+        )
+    return group
 
 
 def _permuted(batch: SequenceBatch, is_member: np.ndarray, random: np.random.RandomState) -> SequenceBatch:

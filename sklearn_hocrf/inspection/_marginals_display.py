@@ -8,11 +8,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
+from .._data.encodings import hold_segments
 from .._data.texts import escaped, visible
-from .._display import bar, color_map, html_table, texts_of, tokens_of
+from .._display import bar, color_map, html_table, listed, texts_of, tokens_of
 from .._validation._delegation import method_of_model, model_inside
 from .._validation._sklearn import safe_indexing
 from ._paths import read_position
+from ._texts import read_rows
 
 __all__ = ["MarginalsDisplay"]
 
@@ -115,6 +117,7 @@ class MarginalsDisplay:
         if of not in ("tokens", "segments"):
             raise ValueError(f"of must be 'tokens' or 'segments', got {of!r:.80}")
         check_is_fitted(estimator)
+        X = listed(X)
         number = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")
         one = safe_indexing(X, [number])
         if known is not None:
@@ -148,17 +151,16 @@ class MarginalsDisplay:
 
         Raises
         ------
-        ValueError
-            If there is not one row for each token and one column for each class, or a segment ends after the last
-            token.
+        ValueError, TypeError
+            If there is not one row for each token and one column for each class, if a segment is none or ends after the
+            last token, and if a probability is no finite number.
         """
         [tokens] = texts_of([x], field)
         if classes is None:
-            rows = marginals.tolist() if isinstance(marginals, np.ndarray) else list(map(tuple, marginals))
-            if any(len(row) != 4 for row in rows):
+            rows = marginals.tolist() if isinstance(marginals, np.ndarray) else list(marginals)
+            if rows and not hold_segments([rows], sizes=(4,)):
                 raise ValueError("marginals must be segments (start, stop, label, probability), or give their classes")
-            if any(row[1] > len(tokens) for row in rows):
-                raise ValueError(f"marginals have a segment beyond the {len(tokens)} tokens")
+            rows = read_rows(rows, len(tokens), 0, "marginals")
             return cls(tokens, None, sorted({row[2] for row in rows}, key=str), rows)
         table, classes = np.asarray(marginals, dtype=np.float64), list(classes)
         if table.ndim == 1 and len(tokens) == 1:
@@ -168,6 +170,9 @@ class MarginalsDisplay:
                 f"marginals have shape {table.shape}, but there are {len(tokens)} tokens and {len(classes)} classes "
                 f"({short(classes)})"
             )
+        if not np.isfinite(table).all():
+            t, k = np.argwhere(~np.isfinite(table))[0].tolist()
+            raise ValueError(f"marginals have {table[t, k]} at position {t} for the class {short(classes[k])}")
         return cls(tokens, table, classes)
 
     def __repr__(self) -> str:

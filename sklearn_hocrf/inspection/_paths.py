@@ -90,8 +90,8 @@ class Contest:
             return self._second() if against is None else self._agreeing(against)
         if against is None:
             return self._runner_up(position)
-        if self.labels_segments and _is_segment(against) and against not in self.fitted.classes_.tolist():
-            what, conditions = f"the segment {short(against)}", self._of_segment(position, *against)
+        if self.labels_segments and _is_segment(against) and tuple(against) not in self.fitted.classes_.tolist():
+            what, conditions = f"the segment {short(tuple(against))}", self._of_segment(position, *against)
         else:
             what, conditions = f"{short(against)} at position {position}", self._of_class(position, against)
         return self._different(None if conditions is None else self._best_under(conditions), what)
@@ -189,7 +189,7 @@ class Contest:
 
 def _is_segment(against: Any) -> bool:
     return (
-        isinstance(against, tuple)
+        isinstance(against, (tuple, list))
         and len(against) == 3
         and all(isinstance(end, Integral) and not isinstance(end, bool) for end in against[:2])
     )

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._data.texts import escaped, visible
-from .._display import Table, bar, html_table, number
+from .._display import bar, html_table, number, table_of
 from ._bars import bars
 from ._weights import fitted_model, weights
 
@@ -103,10 +103,7 @@ class PatternWeightsDisplay:
         return [[label, *(None if np.isnan(weight) else weight for weight in row)] for label, row in rows]
 
     def __repr__(self) -> str:
-        class Row(tuple):
-            _fields = ("pattern", "weight") if self.labels is None else ("first", *map(visible, self.labels))
-
-        return repr(Table(Row, map(Row, self._rows())))
+        return repr(table_of(("pattern", "weight") if self.labels is None else ("first", *self.labels), self._rows()))
 
     def _repr_html_(self) -> str:
         largest = max(map(abs, self.weights), default=1.0)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from .._data.encodings import OUTSIDE
 from .._data.texts import escaped, visible
-from .._display import EDGES, chip, color_map, texts_of
+from .._display import EDGES, chip, color_map, listed, texts_of
 from .._validation._delegation import method_of_model, model_inside
 from ._texts import check_encoding, checked_segments, gaps_of, guessed_encoding, read_any_segments
 from ._typesetting import CAPTION, COLUMNS, Box, Piece, Typesetter
@@ -110,7 +110,8 @@ class SegmentsDisplay:
         known : as in ``predict``, default=None
         field : object, default=None
             Which field of a token that is a mapping, a list or a tuple is its text, or which column of a
-            ``SequenceBatch``; None stands for the first that is a text. Tokens without text show their position.
+            :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`; None stands for the first that is a text. Tokens
+            without text show their position.
         separator : str, default=" "
             What is between tokens, "" for characters. A :class:`~sklearn_hocrf.text.TokenizedText` knows it.
 
@@ -122,7 +123,8 @@ class SegmentsDisplay:
         Raises
         ------
         ValueError, TypeError
-            If X, ``y_true`` or ``known`` are not valid, or if labels are no tags of the encoding.
+            If X, ``y_true`` or ``known`` are not valid, if a token has no such field, or if labels are no tags of the
+            encoding.
 
         Examples
         --------
@@ -135,7 +137,7 @@ class SegmentsDisplay:
             not found: [Ng Slow | author] [trees | title]
         """
         check_encoding(encoding)
-        model = model_inside(estimator)
+        X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
         if encoding == "auto":
             encoding = model._encoding if labels_segments else guessed_encoding(model.classes_.tolist())
@@ -189,6 +191,7 @@ class SegmentsDisplay:
         [the | word][cat | word]
         """
         check_encoding(encoding)
+        X = listed(X)
         texts = texts_of(X, field)
         segments = read_any_segments(y_pred, encoding, "y_pred", texts)
         true_segments = None if y_true is None else read_any_segments(y_true, encoding, "y_true", texts)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from .._data.batch import SequenceBatch
-from .._data.checks import short
-from .._data.encodings import ENCODINGS, OUTSIDE, PREFIXES, looks_like_segments, read_segment, split_tag
-from ..metrics import extract_segments
+from .._data.checks import check_choice, finite_number, short
+from .._data.encodings import ENCODINGS, OUTSIDE, PREFIXES, hold_segments, parts_of_segment, read_segment, split_tag
+from .._display import listed
+from ..metrics._reading import code_tokens, list_sequences
+from ..metrics._segments import read_given_segments, segments_of_sequences
 
-__all__ = ["check_encoding", "checked_segments", "gaps_of", "guessed_encoding", "read_any_segments"]
+__all__ = ["check_encoding", "checked_segments", "gaps_of", "read_rows", "guessed_encoding", "read_any_segments"]
 
 
 def gaps_of(sequence: Any, separator: str) -> list[str]:
@@ -25,8 +28,7 @@ def gaps_of(sequence: Any, separator: str) -> list[str]:
 
 
 def check_encoding(encoding: Any) -> None:
-    if encoding not in ("auto", *ENCODINGS):
-        raise ValueError(f"encoding must be one of {', '.join(map(repr, ('auto', *ENCODINGS)))}, got {encoding!r:.80}")
+    check_choice("encoding", encoding, ("auto", *ENCODINGS))
 
 
 def guessed_encoding(labels: list) -> str:
@@ -40,22 +42,17 @@ def guessed_encoding(labels: list) -> str:
 
 def read_any_segments(y: Any, encoding: str, name: str, texts: list[list[str]]) -> list[list[tuple]]:
     """Return the segments that labels describe, or that are given."""
+    y = list_sequences(listed(y), name, "labels or segments")
     if len(y) != len(texts):
         raise ValueError(f"{name} has {len(y)} sequences, but X has {len(texts)}")
-    has_none = not any(map(len, y))
-    if encoding == "segments" or has_none or _have_probabilities(y) or looks_like_segments(y):
+    if encoding == "segments" or hold_segments(y) or not any(map(len, y)):
         return [segments.tolist() if isinstance(segments, np.ndarray) else list(segments) for segments in y]
     for n, (labels, words) in enumerate(zip(y, texts, strict=True)):
         if len(labels) != len(words):
             raise ValueError(f"{name} has {len(labels)} labels in sequence {n}, but X has {len(words)} tokens")
     if encoding == "auto":
-        encoding = guessed_encoding(list({label for labels in y for label in labels}))
-    return extract_segments(y, encoding=encoding)
-
-
-def _have_probabilities(y: Any) -> bool:
-    given = [segment for segments in y for segment in segments]
-    return all(not isinstance(s, str) and hasattr(s, "__len__") and len(s) == 4 for s in given)
+        encoding = guessed_encoding(code_tokens(y, name).labels)
+    return segments_of_sequences(read_given_segments(y, encoding, False, name)[0])
 
 
 def checked_segments(segments: list, texts: list[list[str]], name: str) -> list[list[tuple]]:
@@ -64,17 +61,7 @@ def checked_segments(segments: list, texts: list[list[str]], name: str) -> list[
         raise ValueError(f"{name} has {len(segments)} sequences, but there are {len(texts)}")
     checked = []
     for n, (of_one, words) in enumerate(zip(segments, texts, strict=True)):
-        rows = []
-        for i, segment in enumerate(of_one):
-            where = f"sequence {n}, position {i}"
-            start, stop, label = read_segment(tuple(segment)[:3], where, name)
-            if stop > len(words):
-                raise ValueError(
-                    f"{name} has the segment {short((start, stop, label))} ({where}), but the sequence has "
-                    f"{len(words)} tokens"
-                )
-            rows.append((start, stop, label, segment[3] if len(segment) > 3 else None))
-        rows.sort(key=lambda row: row[:2])
+        rows = sorted(read_rows(of_one, len(words), n, name), key=lambda row: row[:2])
         for before, row in zip(rows[:-1], rows[1:], strict=True):
             if row[0] < before[1]:
                 raise ValueError(
@@ -82,3 +69,24 @@ def checked_segments(segments: list, texts: list[list[str]], name: str) -> list[
                 )
         checked.append(rows)
     return checked
+
+
+def read_rows(segments: Any, n_tokens: int, n: int, name: str) -> list[tuple]:
+    """Return (start, stop, label, probability or None) of each segment of sequence ``n``, or raise."""
+    rows = []
+    for i, segment in enumerate(segments):
+        where = f"sequence {n}, position {i}"
+        row = parts_of_segment(segment)
+        start, stop, label = read_segment(row[:3] if len(row) == 4 else row, where, name)
+        if not isinstance(label, Hashable):
+            raise TypeError(f"a label must be hashable, but {name} has the segment {short(row)} ({where})")
+        if stop > n_tokens:
+            raise ValueError(
+                f"{name} has the segment {short((start, stop, label))} ({where}), but the sequence has {n_tokens} "
+                "tokens"
+            )
+        probability = row[3] if len(row) == 4 else None
+        if probability is not None:
+            probability = finite_number(probability, where, f"probability of {name}")
+        rows.append((start, stop, label, probability))
+    return rows

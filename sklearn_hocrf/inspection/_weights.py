@@ -81,7 +81,7 @@ def weights(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If the model has no such label, feature or order, or if a setting has another value.
 
     See Also
@@ -169,7 +169,9 @@ def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
     """Tell which weights belong to patterns of given orders."""
     if order is None:
         return np.ones(len(orders), bool)
-    wanted: Any = [order] if isinstance(order, Integral) else list(order)
+    wanted: Any = list(order) if isinstance(order, Iterable) else [order]
+    if any(not isinstance(one, Integral) or isinstance(one, bool) for one in wanted):
+        raise TypeError(f"order must be an integer, several of them, or None, got {short(order)}")
     if not wanted or not np.isin(wanted, orders).all():
-        raise ValueError(f"order={short(order)}, but the weights are of orders 0 to {orders.max(initial=0)}")
+        raise ValueError(f"order={short(order)} chooses no weights: they are of orders 0 to {orders.max(initial=0)}")
     return np.isin(orders, wanted)

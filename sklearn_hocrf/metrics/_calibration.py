@@ -9,7 +9,7 @@ import numpy as np
 
 from .._data.checks import short
 from .._data.encodings import read_segment
-from ._reading import LabelSequences, list_sequences, refuse_other_number
+from ._reading import FIELDS, LabelSequences, list_sequences, refuse_other_number, tuples_of_segments
 from ._segments import read_given_segments
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "segment_outcomes",
 ]
 
-FIELDS = ("start", "stop", "label", "probability")
 TABLE = np.dtype(
     [
         ("low", np.float64),
@@ -270,7 +269,7 @@ def _read_predicted(y_pred: LabelSequences, lengths: np.ndarray | None, n_sequen
     refuse_other_number(n_sequences, len(sequences))
     predicted, seen = [], set()
     for n, segments in enumerate(sequences):
-        for i, segment in enumerate(_as_tuples(segments, n)):
+        for i, segment in enumerate(tuples_of_segments(segments, f"y_pred[{n}] (sequence {n})", FIELDS)):
             where = f"sequence {n}, position {i}"
             start, stop, label = _read_segment(segment, where, None if lengths is None else lengths[n])
             if (n, start, stop, label) in seen:
@@ -278,18 +277,6 @@ def _read_predicted(y_pred: LabelSequences, lengths: np.ndarray | None, n_sequen
             seen.add((n, start, stop, label))
             predicted.append((n, start, stop, label, float(segment[3])))
     return predicted
-
-
-def _as_tuples(segments: Any, n: int) -> list:
-    if isinstance(segments, np.ndarray) and segments.dtype.names is not None:
-        missing = [name for name in FIELDS if name not in segments.dtype.names]
-        if missing:
-            raise TypeError(
-                f"y_pred[{n}] (sequence {n}) lacks the field {missing[0]!r}: segments with probabilities have "
-                f"{', '.join(FIELDS)}"
-            )
-        return segments[list(FIELDS)].tolist()
-    return list(segments)
 
 
 def _read_segment(segment: Any, where: str, length: int | None) -> tuple:

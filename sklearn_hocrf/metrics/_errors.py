@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from itertools import chain
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import chain, pairwise
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.checks import short
-from .._display import Table, texts_of
-from ._reading import LabelSequences, list_sequences, refuse_other_number, sorted_union
-from ._segments import check_encoding, extract_segments
+from .._data.checks import check_choice, finite_number, finite_numbers, short
+from .._data.encodings import ENCODINGS, hold_segments, parts_of_segment, read_segment
+from .._display import Table, listed, table_of, texts_of
+from ._reading import (
+    FIELDS,
+    LabelSequences,
+    code_tokens,
+    list_sequences,
+    refuse_other_lengths,
+    refuse_other_number,
+    sorted_union,
+    tuples_of_segments,
+)
+from ._segments import check_encoding, read_given_segments, segments_of_sequences
 
 __all__ = ["SegmentConfusion", "SegmentError", "error_table", "segment_confusion"]
 
@@ -45,10 +55,8 @@ class SegmentConfusion(NamedTuple):
         return self._table()._repr_html_()
 
     def _table(self) -> Table:
-        class Row(tuple):
-            _fields = ("", *map(str, self.columns))
-
-        return Table(Row, (Row((name, *counts)) for name, counts in zip(self.rows, self.matrix.tolist(), strict=True)))
+        counts = zip(self.rows, self.matrix.tolist(), strict=True)
+        return table_of(("", *map(str, self.columns)), ((name, *of_row) for name, of_row in counts))
 
 
 class SegmentError(NamedTuple):
@@ -94,8 +102,9 @@ def segment_confusion(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or, with ``encoding="segments"``, lists of (start, stop, label).
+        Token labels, or lists of (start, stop, label), as for :func:`error_table`; both may differ in this.
     encoding, strict : as in :func:`extract_segments`
+        How token labels encode segments. Segments are taken as such, whatever the encoding is.
     ignore : iterable of labels, default=()
         Labels of segments that are left out, such as "O" of "runs".
 
@@ -103,12 +112,13 @@ def segment_confusion(
     -------
     confusion : SegmentConfusion
         Named tuple of the ``matrix`` and the names of its ``rows`` and ``columns``: ``pandas.DataFrame(*confusion)``
-        makes a data frame, and a notebook shows a table.
+        makes a data frame, and a notebook shows a table. A label that is the name of another row or column, such as
+        "missing", has quotation marks there.
 
     Raises
     ------
     TypeError, ValueError
-        If labels or segments are invalid, and if the numbers of sequences differ.
+        If labels or segments are invalid, and if the numbers of sequences or the lengths of two labellings differ.
 
     Examples
     --------
@@ -122,9 +132,11 @@ def segment_confusion(
     other boundary    0    1               0        0
     spurious          0    1               0        0
     """
-    true, predicted = _read_pair(y_true, y_pred, encoding, strict)
+    check_encoding(encoding, strict)
+    given = [_read_any(y, encoding, name, strict) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))]
+    _refuse_other_sizes(*given)
     ignored = set(ignore)
-    true, predicted = ([[s for s in of_one if s[2] not in ignored] for of_one in y] for y in (true, predicted))
+    true, predicted = ([[s for s in of_one if s[2] not in ignored] for of_one in one.segments] for one in given)
     labels = sorted_union((label for *_, label in chain(*true)), (label for *_, label in chain(*predicted)))
     number = {label: i for i, label in enumerate(labels)}
     other, none = len(labels), len(labels) + 1
@@ -137,7 +149,14 @@ def segment_confusion(
         for segment, overlaps in zip(of_predicted, _overlap(of_predicted, of_true), strict=True):
             if segment[:2] not in known:
                 matrix[other if overlaps else none, number[segment[2]]] += 1
-    return SegmentConfusion(matrix, [*labels, OTHER, SPURIOUS], [*labels, OTHER, MISSING])
+    names = [_quoted(label) for label in labels]
+    return SegmentConfusion(matrix, [*names, OTHER, SPURIOUS], [*names, OTHER, MISSING])
+
+
+def _quoted(label: Any) -> Any:
+    """Return a label as it is, or in quotation marks if it reads like the name of another row or column."""
+    is_taken = isinstance(label, str) and label.strip("'\"") in (OTHER, MISSING, SPURIOUS)
+    return repr(str(label)) if is_taken else label
 
 
 def error_table(
@@ -167,8 +186,8 @@ def error_table(
     encoding : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How token labels encode segments, see :func:`extract_segments`. "tokens": each token is a segment of its own.
     probability : list of sequences or None, default=None
-        Segments with probabilities, such as ``segment_marginals`` returns, or the probability of the predicted label of
-        each token. Default: those of ``y_pred``, if it has any.
+        Segments (start, stop, label, probability), such as ``segment_marginals`` returns, or the probability of the
+        predicted label of each token. Default: those of ``y_pred``, if it has any.
     field : object, default=None
         Which field of a token that is a mapping, list or tuple is its text; None stands for the first that is one.
     separator : str, default=" "
@@ -183,7 +202,7 @@ def error_table(
     Raises
     ------
     TypeError, ValueError
-        If labels or segments are invalid, or do not match X.
+        If labels, segments or probabilities are invalid, or do not match X; the message names the sequence.
 
     Examples
     --------
@@ -197,15 +216,16 @@ def error_table(
            0  other boundary  0 2 PER  0 1 PER    Ann Lee    Ann                   0.600
            0  missing         5 6 LOC             Oslo
     """
-    if encoding != "tokens":
-        check_encoding(encoding, strict=False)
-    texts = texts_of(X, field)
-    true, _ = _read_any(y_true, encoding, "y_true", texts)
-    predicted, known = _read_any(y_pred, encoding, "y_pred", texts)
+    check_choice("encoding", encoding, ("tokens", *ENCODINGS))
+    texts = texts_of(listed(X), field)
+    true, predicted = _read_any(y_true, encoding, "y_true"), _read_any(y_pred, encoding, "y_pred")
+    for name, given in (("y_true", true), ("y_pred", predicted)):
+        _refuse_other_texts(given, name, texts)
+    known = predicted.probability
     if probability is not None:
-        known = _read_probability(probability, predicted)
+        known = _read_probability(probability, predicted.segments, [len(words) for words in texts])
     rows = []
-    for n, (words, of_true, of_predicted) in enumerate(zip(texts, true, predicted, strict=True)):
+    for n, (words, of_true, of_predicted) in enumerate(zip(texts, true.segments, predicted.segments, strict=True)):
         for error, there, here in _paired(of_true, of_predicted):
             texts_of_both = [separator.join(words[one[0] : one[1]]) if one else "" for one in (there, here)]
             p = None if here is None else known.get((n, here))
@@ -218,63 +238,116 @@ def error_table(
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _read_pair(y_true: Any, y_pred: Any, encoding: str, strict: bool) -> tuple[list, list]:
-    true, predicted = (extract_segments(y, encoding=encoding, strict=strict) for y in (y_true, y_pred))
-    refuse_other_number(len(true), len(predicted))
-    return true, predicted
+class _Given(NamedTuple):
+    """Segments of any form."""
+
+    segments: list[list[Segment]]
+    probability: dict  # {(sequence, segment): probability} of those that have one
+    lengths: np.ndarray | None  # numbers of labels; None where segments are given, which do not say it
 
 
-def _read_any(y: Any, encoding: str, name: str, texts: list[list[str]]) -> tuple[list[list[Segment]], dict]:
-    """Return segments, and the probabilities of those that have one: {(sequence, segment): probability}."""
+def _read_any(y: Any, encoding: str, name: str, strict: bool = False) -> _Given:
+    """Read labels of tokens, or segments with or without probabilities."""
     sequences = list_sequences(y, name, "labels or segments")
-    if len(sequences) != len(texts):
-        raise ValueError(f"{name} has {len(sequences)} sequences, but X has {len(texts)}")
-    known: dict = {}
-    if encoding == "segments" or _are_segments(sequences):
-        rows = [s.tolist() if isinstance(s, np.ndarray) else [tuple(one) for one in s] for s in sequences]
-        known = {(n, row[:3]): float(row[3]) for n, of_one in enumerate(rows) for row in of_one if len(row) > 3}
-        segments = extract_segments([[row[:3] for row in of_one] for of_one in rows], encoding="segments")
-    elif encoding == "tokens":
-        segments = [[(t, t + 1, label) for t, label in enumerate(labels)] for labels in _as_lists(sequences)]
-    else:
-        segments = extract_segments(y, encoding=encoding)
+    if encoding == "segments" or hold_segments(sequences) or not any(map(len, sequences)):
+        return _read_segments(sequences, name)
+    if encoding == "tokens":
+        tokens = code_tokens(sequences, name)
+        labels, cuts = [tokens.labels[code] for code in tokens.codes.tolist()], tokens.offsets.tolist()
+        segments = [[(t - i, t - i + 1, labels[t]) for t in range(i, j)] for i, j in pairwise(cuts)]
+        return _Given(segments, {}, tokens.lengths)
+    table, lengths = read_given_segments(sequences, encoding, strict, name)
+    return _Given(segments_of_sequences(table), {}, lengths)
+
+
+def _read_segments(sequences: list, name: str) -> _Given:
+    rows = [_rows_of_segments(given, f"{name}[{n}] (sequence {n})") for n, given in enumerate(sequences)]
+    plain = [[row[:3] if len(row) == len(FIELDS) else row for row in of_one] for of_one in rows]
+    segments = segments_of_sequences(read_given_segments(plain, "segments", False, name)[0])
+    known = {
+        (n, segments[n][i]): finite_number(row[3], f"sequence {n}, position {i}", f"probability of {name}")
+        for n, of_one in enumerate(rows)
+        for i, row in enumerate(of_one)
+        if len(row) == len(FIELDS)
+    }
+    return _Given(segments, known, None)
+
+
+def _rows_of_segments(given: Any, where: str) -> list:
+    """Return segments as tuples, and whatever else there is as it is."""
+    names = getattr(getattr(given, "dtype", None), "names", None) or ()
+    rows = tuples_of_segments(given, where, FIELDS if "probability" in names else FIELDS[:3])
+    return list(map(parts_of_segment, rows))
+
+
+def _refuse_other_sizes(true: _Given, predicted: _Given) -> None:
+    """Raise unless two segmentations can be those of the same sequences."""
+    refuse_other_number(len(true.segments), len(predicted.segments))
+    if true.lengths is not None and predicted.lengths is not None:
+        refuse_other_lengths(true.lengths, predicted.lengths)
+    if true.lengths is not None:
+        _refuse_beyond(predicted.segments, true.lengths, "y_pred", "y_true")
+    if predicted.lengths is not None:
+        _refuse_beyond(true.segments, predicted.lengths, "y_true", "y_pred")
+
+
+def _refuse_other_texts(given: _Given, name: str, texts: list[list[str]]) -> None:
+    """Raise unless labels or segments can be those of texts."""
+    if len(given.segments) != len(texts):
+        raise ValueError(f"{name} has {len(given.segments)} sequences, but X has {len(texts)}")
     lengths = [len(words) for words in texts]
+    for n, (count, length) in enumerate(zip(lengths if given.lengths is None else given.lengths, lengths, strict=True)):
+        if count != length:
+            raise ValueError(f"{name} has {count} labels in sequence {n}, but X has {length} tokens")
+    _refuse_beyond(given.segments, lengths, name, "X")
+
+
+def _refuse_beyond(segments: list[list[Segment]], lengths: Iterable[int], name: str, other: str) -> None:
     for n, (of_one, length) in enumerate(zip(segments, lengths, strict=True)):
-        if any(stop > length for _, stop, _ in of_one):
-            raise ValueError(f"{name} has labels or segments beyond the {length} tokens of sequence {n} of X")
-    return segments, known
+        for segment in of_one:
+            if segment[1] > length:
+                raise ValueError(
+                    f"{name} has the segment {short(segment)} in sequence {n}, beyond the {length} tokens of {other}"
+                )
 
 
-def _as_lists(sequences: list) -> list[list]:
-    return [labels.tolist() if isinstance(labels, np.ndarray) else list(labels) for labels in sequences]
-
-
-def _are_segments(sequences: list) -> bool:
-    """Tell whether sequences hold segments, with or without probabilities."""
-    given = [s.dtype.names is not None if isinstance(s, np.ndarray) else None for s in sequences if len(s)]
-    if any(kind is not None for kind in given):
-        return all(kind is not None and kind for kind in given)
-    items = list(chain(*sequences))
-    return all(isinstance(item, (tuple, list)) and len(item) in (3, 4) for item in items)
-
-
-def _read_probability(probability: Any, predicted: list[list[Segment]]) -> dict:
+def _read_probability(probability: Any, predicted: list[list[Segment]], lengths: list[int]) -> dict:
     """Return the probabilities of predicted segments that are given: {(sequence, segment): probability}."""
     sequences = list_sequences(probability, "probability", "probabilities")
-    refuse_other_number(len(sequences), len(predicted))
-    known = {}
-    for n, (given, of_one) in enumerate(zip(_as_lists(sequences), predicted, strict=True)):
-        if all(isinstance(p, Real) for p in given):
-            for segment in of_one:
-                if segment[1] > len(given) or segment[1] != segment[0] + 1:
-                    raise ValueError(
-                        f"probability has a number for each token of sequence {n}, but the segment {short(segment)} "
-                        "is not one of them: give segments with probabilities, as segment_marginals does"
-                    )
-                known[n, segment] = float(given[segment[0]])
+    if len(sequences) != len(predicted):
+        raise ValueError(f"probability has {len(sequences)} sequences, but y_pred has {len(predicted)}")
+    known: dict = {}
+    for n, (given, of_one, length) in enumerate(zip(sequences, predicted, lengths, strict=True)):
+        name = f"probability[{n}] (sequence {n})"
+        rows = tuples_of_segments(given, name, FIELDS)
+        if rows and all(isinstance(p, Real) for p in rows):
+            numbers = finite_numbers(rows, length, name, f"sequence {n} of X has {length} tokens")
+            known |= {(n, s): numbers[s[0]] for s in of_one if _is_token(s, n)}
         else:
-            known |= {(n, tuple(row[:3])): float(row[3]) for row in given}
+            known |= {(n, row[:3]): row[3] for row in _probable_segments(rows, n)}
     return known
+
+
+def _is_token(segment: Segment, n: int) -> bool:
+    """Return True, or raise if a number for each token says nothing of a segment."""
+    if segment[1] != segment[0] + 1:
+        raise ValueError(
+            f"probability has a number for each token of sequence {n}, but the segment {short(segment)} "
+            "is not one of them: give segments with probabilities, as segment_marginals does"
+        )
+    return True
+
+
+def _probable_segments(rows: list, n: int) -> Iterator[tuple]:
+    """Yield (start, stop, label, probability), or raise."""
+    for i, row in enumerate(rows):
+        where = f"sequence {n}, position {i}"
+        if not hold_segments([[row]], sizes=(4,)) or not isinstance(row[3], Real) or not isinstance(row[2], Hashable):
+            raise ValueError(
+                f"probability has {short(row)} ({where}), where a segment (start, stop, label, probability) belongs, "
+                "as segment_marginals returns them, or the probability of the predicted label of each token"
+            )
+        yield *read_segment(tuple(row)[:3], where, "probability"), finite_number(row[3], where, "probability")
 
 
 # --- pairs ------------------------------------------------------------------------------------------------------------

@@ -16,16 +16,20 @@ from .._data.encodings import looks_like_segments
 from .._data.labels import flatten_labels, position_name
 
 __all__ = [
+    "FIELDS",
     "CodedLabels",
     "code_values",
     "read_pair",
     "list_sequences",
     "code_tokens",
+    "refuse_other_lengths",
     "refuse_other_number",
+    "tuples_of_segments",
     "sorted_union",
 ]
 
 
+FIELDS = ("start", "stop", "label", "probability")  # of structured arrays of segments
 # lists or arrays of sequences, whose items are labels or (start, stop, label)
 LabelSequences = Sequence[Any] | np.ndarray
 
@@ -90,10 +94,7 @@ def read_pair(y_true: LabelSequences, y_pred: LabelSequences) -> tuple[CodedLabe
     """Read two labellings of the same tokens."""
     true, predicted = code_tokens(y_true, "y_true"), code_tokens(y_pred, "y_pred")
     refuse_other_number(len(true.lengths), len(predicted.lengths))
-    different = np.flatnonzero(true.lengths != predicted.lengths)
-    if len(different):
-        n = int(different[0])
-        raise ValueError(f"sequence {n} has {true.lengths[n]} labels in y_true, but {predicted.lengths[n]} in y_pred")
+    refuse_other_lengths(true.lengths, predicted.lengths)
     return true, predicted
 
 
@@ -101,6 +102,24 @@ def refuse_other_number(n_true: int, n_predicted: int) -> None:
     """Raise unless y_true and y_pred have the same number of sequences."""
     if n_true != n_predicted:
         raise ValueError(f"y_true has {n_true} sequences, but y_pred has {n_predicted}")
+
+
+def refuse_other_lengths(of_true: np.ndarray, of_predicted: np.ndarray) -> None:
+    """Raise unless the sequences of y_true and y_pred have the same numbers of labels."""
+    different = np.flatnonzero(of_true != of_predicted)
+    if len(different):
+        n = int(different[0])
+        raise ValueError(f"sequence {n} has {of_true[n]} labels in y_true, but {of_predicted[n]} in y_pred")
+
+
+def tuples_of_segments(segments: Any, where: str, fields: Sequence[str]) -> list:
+    """Return the rows of a structured array as tuples of given fields; other segments as they are."""
+    if not isinstance(segments, np.ndarray) or segments.dtype.names is None:
+        return list(segments)
+    missing = [name for name in fields if name not in segments.dtype.names]
+    if missing:
+        raise TypeError(f"{where} lacks the field {missing[0]!r}: such segments have {', '.join(fields)}")
+    return segments[list(fields)].tolist()
 
 
 def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> tuple[np.ndarray, list]:

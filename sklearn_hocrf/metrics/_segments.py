@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.checks import short
+from .._data.checks import check_choice, short
 from .._data.encodings import (
     ENCODINGS,
     PREFIXES,
@@ -35,6 +35,7 @@ __all__ = [
     "extract_segments",
     "read_given_segments",
     "read_segments",
+    "segments_of_sequences",
     "segments_of_tokens",
     "warn_of_bio",
 ]
@@ -53,8 +54,7 @@ class SegmentTable(NamedTuple):
 
 def check_encoding(encoding: str, strict: bool) -> None:
     """Raise unless both parameters have valid values."""
-    if encoding not in ENCODINGS:
-        raise ValueError(f"encoding must be one of {', '.join(map(repr, ENCODINGS))}, got {encoding!r}")
+    check_choice("encoding", encoding, ENCODINGS)
     if not isinstance(strict, (bool, np.bool_)):
         raise TypeError(f"strict must be True or False, got {strict!r}")
 
@@ -116,7 +116,11 @@ def extract_segments(
     >>> extract_segments(tags, encoding="bio", strict=True)
     [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
     """
-    table, _ = read_given_segments(y, encoding, strict, "y")
+    return segments_of_sequences(read_given_segments(y, encoding, strict, "y")[0])
+
+
+def segments_of_sequences(table: SegmentTable) -> list[list[tuple[int, int, Any]]]:
+    """Return (start, stop, label) of the segments of each sequence."""
     segments: list[list[tuple[int, int, Any]]] = [[] for _ in range(table.n_sequences)]
     for n, start, stop, label in zip(*(column.tolist() for column in table[:4]), strict=True):
         segments[n].append((start, stop, table.labels[label]))

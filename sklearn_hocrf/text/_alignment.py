@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.checks import is_missing, short
+from .._data.checks import check_choice, finite_numbers, is_missing, short
 from .._data.encodings import (
     ENCODINGS,
     OUTSIDE,
@@ -109,11 +109,6 @@ def tags_from_spans(
         for n, segment in _segments_of_text(text, _read_spans(of_text, text, encoding), misaligned, encoding):
             segments[n].append(segment)
     return labels_of_segments(segments, [len(tokens) for tokens in tokenized], encoding)
-
-
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
 
 
 def _texts(tokenized: list[TokenizedText]) -> list[Text]:
@@ -348,13 +343,10 @@ def _check_lengths(n: int, labels: Any, segments: list, n_tokens: int, encoding:
 
 
 def _read_probability(probability: Any, segments: list[list]) -> list[list[float]]:
-    numbers = [np.asarray(of_sequence, dtype=float) for of_sequence in probability]
+    numbers = list(probability)
     if len(numbers) != len(segments):
         raise ValueError(f"probability has {len(numbers)} sequences, but y has {len(segments)}")
-    for n, (of_sequence, found) in enumerate(zip(numbers, segments, strict=True)):
-        if of_sequence.shape != (len(found),):
-            raise ValueError(
-                f"probability[{n}] (sequence {n}) has shape {of_sequence.shape}, but y[{n}] has {len(found)} segments: "
-                "one number for each segment"
-            )
-    return [of_sequence.tolist() for of_sequence in numbers]
+    return [
+        finite_numbers(given, len(found), f"probability[{n}] (sequence {n})", f"y[{n}] has {len(found)} segments")
+        for n, (given, found) in enumerate(zip(numbers, segments, strict=True))
+    ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .._data.checks import check_choice
 from .._data.encodings import ENCODINGS, OUTSIDE
 from ..metrics import extract_segments
-from ._alignment import check_choice, labels_of_segments
+from ._alignment import labels_of_segments
 
 __all__ = ["convert_tags"]
 
