@@ -579,7 +579,7 @@ MENDS = "text.convert_tags(y, "
         (
             [["O", "B-a"], ["O", "O", "I-a", "O"]],
             "bio",
-            f"sequence 1, position 2: 'I-a' after 'O' is forbidden by constraints=\"bio\"; {MENDS}\"bio\", \"bio\") "
+            f'sequence 1, position 2: \'I-a\' after \'O\' is forbidden by constraints="bio"; {MENDS}"bio", "bio") '
             'mends such tags, and HighOrderSemiCRF(encoding="bio") reads it as a begin',
         ),
         (

@@ -49,19 +49,22 @@ def largest_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def resolve(weighted_arcs, state, arc_of_label):
-    """Find, for each label, the arc that ``state`` uses: its own, or that of the nearest suffix that has one."""
+def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
+    """Find, for each label, the arc that ``state`` uses: its own, or that of the nearest suffix that has one.
+
+    The arrays of the automaton come one by one: a tuple of all would be compiled anew for each kind of tuple.
+    """
     arc_of_label[:] = -1
-    missing = weighted_arcs.n_labels
+    missing = len(arc_of_label)
     while True:
-        for index in range(weighted_arcs.outgoing[state], weighted_arcs.outgoing[state + 1]):
-            arc = weighted_arcs.source_arcs[index]
-            if arc_of_label[weighted_arcs.arc_label[arc]] < 0:
-                arc_of_label[weighted_arcs.arc_label[arc]] = arc
+        for index in range(outgoing[state], outgoing[state + 1]):
+            arc = source_arcs[index]
+            if arc_of_label[arc_label[arc]] < 0:
+                arc_of_label[arc_label[arc]] = arc
                 missing -= 1
         if missing == 0:
             return
-        state = weighted_arcs.fail[state]
+        state = fail[state]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

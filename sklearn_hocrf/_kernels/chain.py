@@ -67,7 +67,7 @@ __all__ = [
     "walk",
 ]
 
-NETWORK_SOURCE = "6ce609e65b95010a"
+NETWORK_SOURCE = "ed9a80dacf94715b"
 VECTORS_SOURCE = "bcbba1196ce83f68"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
@@ -407,7 +407,14 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
                     continue
                 current = state[block, lane]
                 if not resolved[current]:
-                    resolve(weighted_arcs, np.int64(current), arcs[current])
+                    resolve(
+                        weighted_arcs.outgoing,
+                        weighted_arcs.source_arcs,
+                        weighted_arcs.arc_label,
+                        weighted_arcs.fail,
+                        np.int64(current),
+                        arcs[current],
+                    )
                     resolved[current] = True
                 arc_of_label = arcs[current]
                 best, best_arc = -np.inf, arc_of_label[0]
@@ -424,12 +431,12 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def label_arcs(weighted_arcs, offsets, codes, arcs):
+def label_arcs(n_labels, outgoing, source_arcs, arc_label, arc_target, fail, offsets, codes, arcs):
     """Write the arc that each token uses when the sequences are labelled with ``codes``: ``arcs`` (N,) int32."""
-    arc_of_label = np.empty(weighted_arcs.n_labels, dtype=np.int32)
+    arc_of_label = np.empty(n_labels, dtype=np.int32)
     for sequence in range(len(offsets) - 1):
-        current = 0
+        current = np.int64(0)
         for token in range(offsets[sequence], offsets[sequence + 1]):
-            resolve(weighted_arcs, current, arc_of_label)
+            resolve(outgoing, source_arcs, arc_label, fail, current, arc_of_label)
             arcs[token] = arc_of_label[codes[token]]
-            current = weighted_arcs.arc_target[arcs[token]]
+            current = np.int64(arc_target[arcs[token]])

@@ -22,7 +22,7 @@ import numpy as np
 from ._jit import njit
 from ._network import resolve
 
-NETWORK_SOURCE = "6ce609e65b95010a"
+NETWORK_SOURCE = "ed9a80dacf94715b"
 
 
 class Lattice(NamedTuple):
@@ -109,7 +109,14 @@ def place_of(tile, block, lane):
 def meet(weighted_arcs, lattice, state):
     """Look up the arcs that a state uses, unless it has been met before."""
     if not lattice.met[state]:
-        resolve(weighted_arcs, np.int64(state), lattice.arcs[state])
+        resolve(
+            weighted_arcs.outgoing,
+            weighted_arcs.source_arcs,
+            weighted_arcs.arc_label,
+            weighted_arcs.fail,
+            np.int64(state),
+            lattice.arcs[state],
+        )
         lattice.met[state] = True
 
 

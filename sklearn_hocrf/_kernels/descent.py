@@ -23,7 +23,7 @@ from .token_scores import move_rows, score_rows
 
 MASKS_SOURCE = "f78594250ad34025"
 TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
-CHAIN_SOURCE = "ad8ea037db272123"
+CHAIN_SOURCE = "1f5ebe41f5744eb4"
 LARGEST_SCORE = 300.0  # of an arc, for which exp needs no shift
 SMALLEST_FACTOR = 1e-100
 

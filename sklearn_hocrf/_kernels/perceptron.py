@@ -27,7 +27,7 @@ VECTORS_SOURCE = "bcbba1196ce83f68"
 MASKS_SOURCE = "f78594250ad34025"
 TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
 LOSS_AUGMENTED_SOURCE = "4ea4c6c60cac6a57"
-CHAIN_SOURCE = "ad8ea037db272123"
+CHAIN_SOURCE = "1f5ebe41f5744eb4"
 
 
 class LabelledSequences(NamedTuple):
@@ -129,7 +129,17 @@ def _decode(weighted_arcs, tile, scores, arcs):
     codes, origin = np.empty(length, np.int32), np.zeros((1, 1), np.int64)
     local = LocalTile(tile.rows, origin, tile.length, tile.last)
     walk(weighted_arcs, local, scores, varying_log, beta, np.zeros((1, 1), np.int32), codes)
-    label_arcs(weighted_arcs, tile.rows, codes, arcs)
+    label_arcs(
+        weighted_arcs.n_labels,
+        weighted_arcs.outgoing,
+        weighted_arcs.source_arcs,
+        weighted_arcs.arc_label,
+        weighted_arcs.arc_target,
+        weighted_arcs.fail,
+        tile.rows,
+        codes,
+        arcs,
+    )
     return beta[0, 0]
 
 

@@ -47,7 +47,7 @@ from ._vectors import (
     where_positive,
 )
 
-NETWORK_SOURCE = "6ce609e65b95010a"
+NETWORK_SOURCE = "ed9a80dacf94715b"
 VECTORS_SOURCE = "bcbba1196ce83f68"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
@@ -602,7 +602,14 @@ def walk(weighted_arcs, index, tile, table, varying_log, beta, codes, lengths):
             while position < n_tokens:
                 row = tile.rows[block] + position
                 if not resolved[current]:
-                    resolve(weighted_arcs, current, arcs[current])
+                    resolve(
+                        weighted_arcs.outgoing,
+                        weighted_arcs.source_arcs,
+                        weighted_arcs.arc_label,
+                        weighted_arcs.fail,
+                        np.int64(current),
+                        arcs[current],
+                    )
                     resolved[current] = True
                 arc_of_label = arcs[current]
                 best, best_arc, best_length = -np.inf, arc_of_label[0], 1

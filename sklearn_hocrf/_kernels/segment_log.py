@@ -13,7 +13,7 @@ import numpy as np
 from ._jit import njit
 from ._network import arc_log, log_add, log_sum, sum_adjoints_log, sum_network_log
 
-NETWORK_SOURCE = "6ce609e65b95010a"
+NETWORK_SOURCE = "ed9a80dacf94715b"
 
 
 class SegmentLogTables(NamedTuple):

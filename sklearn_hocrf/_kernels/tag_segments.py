@@ -15,7 +15,7 @@ import numpy as np
 from ._jit import njit
 from .choices import empty_choices, list_choices, place_of, weigh
 
-CHOICES_SOURCE = "61545ebdc32e2dbe"
+CHOICES_SOURCE = "b38c84b4d87c7bee"
 
 
 class Tags(NamedTuple):
