@@ -3,6 +3,13 @@
 :class:`CalibratedSequenceLabeler` finds a temperature for all weights of a model. How good probabilities are, before
 and after, is said by ``calibration_table``, ``expected_calibration_error`` and ``segment_brier_score`` of
 :mod:`sklearn_hocrf.metrics`, and by ``log_likelihood`` of held-out sequences.
+
+>>> from sklearn_hocrf import HighOrderCRF
+>>> from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+>>> X, y = [[["a"], ["b"]], [["b"], ["a"]]] * 5, [["x", "y"], ["y", "x"]] * 4 + [["x", "x"], ["y", "y"]]
+>>> calibrated = CalibratedSequenceLabeler(HighOrderCRF(), cv=2).fit(X, y)
+>>> calibrated.predict([[["a"], ["a"]]])
+[['x', 'x']]
 """
 
 from __future__ import annotations

@@ -2,6 +2,14 @@
 
 scikit-learn's :class:`~sklearn.pipeline.Pipeline` passes on only the methods that scikit-learn knows. With
 :class:`SequencePipeline` one calls ``pipe.predict_marginals(X)`` with the X of ``pipe.fit``.
+
+>>> from sklearn_hocrf import HighOrderCRF
+>>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+>>> from sklearn_hocrf.pipeline import make_pipeline
+>>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+>>> pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
+>>> pipe.predict([["the", "house"]]), pipe.predict_marginals([["the", "house"]])[0].shape
+([['DET', 'NOUN']], (2, 3))
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import (
     ExplanationDisplay,
     MarginalsDisplay,

@@ -69,3 +69,14 @@ def test_readme_is_short():
     assert len(readme.splitlines()) <= 160
     for link in re.findall(r"\]\((?!http|#)([^)#]+)", readme):
         assert (CHECKOUT / link).exists(), link
+
+
+@pytest.mark.parametrize("name", [m for _, m, _ in pkgutil.iter_modules(sklearn_hocrf.__path__) if m[0] != "_"])
+def test_public_classes_have_an_example(name):
+    """The docstring of each public class has an example, or says where there is one."""
+    module = importlib.import_module(f"sklearn_hocrf.{name}")
+    for public in module.__all__:
+        value = getattr(module, public)
+        if inspect.isclass(value):
+            text = inspect.getdoc(value) or ""
+            assert re.search(r">>>|\bSee\s(?!Also)", text), public

@@ -13,10 +13,11 @@ more array, of shape (N, d), beside the sparse rows. Which numbers are kept wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .arrays import freeze, freeze_indices, joined_ranges, offsets_of
@@ -88,6 +89,10 @@ class DenseColumns(NamedTuple):
 class SequenceBatch:
     """A list of sequences of feature rows, sparse and dense.   N tokens in all.
 
+    The transformers of :mod:`sklearn_hocrf.feature_extraction` return it, and estimators take it as X. It has the
+    length and the indices of a list of sequences: an int, a slice, a mask or an array of indices gives a batch of
+    these. It does not change: its arrays are read-only.
+
     Parameters
     ----------
     offsets : array-like of shape (n_sequences + 1,)
@@ -127,7 +132,15 @@ class SequenceBatch:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.batch import SequenceBatch
+    >>> from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
+    >>> words = SequenceFeatureExtractor([("w", 0)]).fit_transform([["the", "old", "man"], ["the", "man"]])
+    >>> words
+    SequenceBatch(2 sequences, 5 tokens, 3 features)
+    >>> words[1:].lengths, words.feature_names.tolist()
+    (array([2]), ['w[0]=man', 'w[0]=old', 'w[0]=the'])
+
+    From arrays:
+
     >>> batch = SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2)
     >>> len(batch), batch.shape, batch.n_tokens
     (2, (2, 2), 3)
@@ -150,17 +163,17 @@ class SequenceBatch:
 
     def __init__(
         self,
-        offsets,
-        indptr,
-        indices,
-        values,
-        n_attributes,
-        attribute_names=None,
-        columns=None,
-        blocks=None,
-        block_names=None,
-        dense=None,
-    ):
+        offsets: ArrayLike,
+        indptr: ArrayLike,
+        indices: ArrayLike,
+        values: ArrayLike | None,
+        n_attributes: int,
+        attribute_names: Any = None,
+        columns: Mapping | None = None,
+        blocks: Any = None,
+        block_names: Any = None,
+        dense: Any = None,
+    ) -> None:
         self.offsets = freeze(offsets, np.int64)
         self.indptr = freeze(indptr, np.int64)
         self.indices = freeze(_within(indices, n_attributes), np.int32)
@@ -199,7 +212,14 @@ class SequenceBatch:
                 freeze_indices(cells, len(column.values), f"codes of the column {name!r}", start=-1)
 
     @classmethod
-    def from_csr(cls, matrix, offsets, feature_names=None, columns=None, dense=None) -> SequenceBatch:
+    def from_csr(
+        cls,
+        matrix: Any,
+        offsets: ArrayLike,
+        feature_names: Any = None,
+        columns: Mapping | None = None,
+        dense: DenseColumns | None = None,
+    ) -> SequenceBatch:
         """Return the batch whose stacked token rows are a sparse matrix of shape (N, n_features).
 
         Features of ``dense`` columns have no entries in the matrix.
@@ -216,7 +236,9 @@ class SequenceBatch:
         return cls(offsets, *parts, feature_names, columns, dense=dense)
 
     @classmethod
-    def from_table(cls, table, offsets, feature_names=None, columns=None) -> SequenceBatch:
+    def from_table(
+        cls, table: Any, offsets: ArrayLike, feature_names: Any = None, columns: Mapping | None = None
+    ) -> SequenceBatch:
         """Return the batch whose stacked token rows are a table of shape (N, n_features), an array or a sparse matrix.
 
         Of an array that is mostly not 0 the columns are dense; anything else becomes sparse rows, as in
@@ -229,7 +251,7 @@ class SequenceBatch:
         nothing = np.zeros(n_tokens + 1), np.empty(0), None
         return cls(offsets, *nothing, n_features, feature_names, columns, dense=dense)
 
-    def with_blocks(self, blocks, block_names=None) -> SequenceBatch:
+    def with_blocks(self, blocks: Any, block_names: Any = None) -> SequenceBatch:
         """Return the batch with other blocks."""
         for block in blocks or ():
             freeze_indices(getattr(block, "attributes", ()), self.n_attributes, "attributes of a block")
@@ -256,7 +278,7 @@ class SequenceBatch:
         return self.n_attributes if self.blocks is None else sum(block.n_features for block in self.blocks)
 
     @property
-    def feature_names(self):
+    def feature_names(self) -> Any:
         if self.blocks is None:
             return self.attribute_names
         if self.block_names is not None:
@@ -292,10 +314,10 @@ class SequenceBatch:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[SequenceBatch]:
         return (self[n] for n in range(len(self)))
 
-    def __getitem__(self, key) -> SequenceBatch:
+    def __getitem__(self, key: Any) -> SequenceBatch:
         """Return the batch of the sequences that an int, slice, mask or index array selects."""
         if isinstance(key, tuple):  # scikit-learn's indexing helpers write array[key, ...]
             if len(key) != 2 or key[1] is not Ellipsis:
@@ -313,7 +335,7 @@ class SequenceBatch:
             raise IndexError("a SequenceBatch is indexed by an int, a slice, a mask or a 1-D array of indices")
         return self.cut(self.offsets[chosen], self.offsets[chosen + 1])
 
-    def cut(self, starts, stops) -> SequenceBatch:
+    def cut(self, starts: np.ndarray, stops: np.ndarray) -> SequenceBatch:
         """Return the batch of sequences that are ranges of tokens of this one."""
         tokens = joined_ranges(starts, stops)
         entries = joined_ranges(self.indptr[tokens], self.indptr[tokens + 1])

@@ -25,6 +25,8 @@ _LARGE = 1e6  # size of scores beyond which rounding errors would tell labelling
 class Problem:
     """Labelled training data under one layout of weights.
 
+    ``fit`` makes it, for objectives. See :mod:`sklearn_hocrf.training`, on objectives of your own.
+
     Parameters
     ----------
     family : Family

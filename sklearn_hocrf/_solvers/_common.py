@@ -30,7 +30,8 @@ STOPPED = "a callback has stopped it"  # message of reports
 class Progress(NamedTuple):
     """State of training after an iteration, as callbacks get it.
 
-    Solvers whose iterations may increase the function report on the best weights so far.
+    Solvers whose iterations may increase the function report on the best weights so far. See
+    :mod:`sklearn_hocrf.training`, on solvers of your own.
     """
 
     n_iter: int
@@ -41,7 +42,10 @@ class Progress(NamedTuple):
 
 
 class SolverReport(NamedTuple):
-    """Result of a solver.   K weights."""
+    """Result of a solver.   K weights.
+
+    The method ``solve`` of solvers returns it. See :mod:`sklearn_hocrf.training`, on solvers of your own.
+    """
 
     w: np.ndarray  # (K,)
     n_iter: int

@@ -82,10 +82,12 @@ exact orders.
 1 10
 {'word:': (0, 2)} 6
 
+The transformers return a :class:`SequenceBatch`, which all estimators take; it is sliced like a list of sequences.
 Segments have features of their own, by :class:`SegmentFeatureExtractor` and :class:`LogOddsSegments`: see
 :mod:`sklearn_hocrf.semicrf`. Bad input raises an error that names the sequence, the position and the value.
 """
 
+from .._data.batch import SequenceBatch
 from ._extractor import SequenceFeatureExtractor
 from ._log_odds import LogOddsSegments
 from ._segment_extractor import SegmentFeatureExtractor
@@ -96,6 +98,7 @@ __all__ = [
     "AttributeVectorizer",
     "LogOddsSegments",
     "SegmentFeatureExtractor",
+    "SequenceBatch",
     "SequenceFeatureExtractor",
     "Tokenwise",
 ]

@@ -27,7 +27,9 @@ _ROUNDING = 1e-12  # relative: what sums of features that cancel may leave
 
 
 class Contribution(NamedTuple):
-    """What one weight contributes at one token.
+    """What one weight contributes at one token: a row of the ``table`` of an :class:`Explanation`.
+
+    See the examples of :func:`explain`.
 
     Attributes
     ----------
@@ -55,6 +57,8 @@ class Contribution(NamedTuple):
 class SegmentContribution(NamedTuple):
     """What one weight contributes between two tokens where both segmentations have a border.
 
+    It is a row of the ``table`` of an :class:`Explanation` of a segment model. See :func:`explain`.
+
     Attributes
     ----------
     start, stop : int
@@ -74,6 +78,8 @@ class SegmentContribution(NamedTuple):
 
 class Explanation:
     """Why a model prefers a labelling to another one; :func:`explain` returns it, and notebooks show it.
+
+    See the examples there.
 
     Attributes
     ----------

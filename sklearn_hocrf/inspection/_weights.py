@@ -21,7 +21,9 @@ SIGNS = ("both", "positive", "negative")
 
 
 class Weight(NamedTuple):
-    """One weight of a model.
+    """One weight of a model: a row of the table that :func:`weights` returns.
+
+    See the examples there.
 
     Attributes
     ----------

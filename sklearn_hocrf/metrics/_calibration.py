@@ -32,7 +32,10 @@ TABLE = np.dtype(
 
 
 class SegmentOutcomes(NamedTuple):
-    """Segments of all sequences in order, with what has become of them.   M segments."""
+    """Segments of all sequences in order, with what has become of them.   M segments.
+
+    :func:`segment_outcomes` returns it. See the examples there.
+    """
 
     is_right: np.ndarray  # (M,) bool
     probability: np.ndarray  # (M,) float64

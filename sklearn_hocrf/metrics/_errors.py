@@ -34,6 +34,8 @@ Segment = tuple[int, int, Any]
 class SegmentConfusion(NamedTuple):
     """How often segments of a label are predicted as segments of another one.   L labels.
 
+    :func:`segment_confusion` returns it. See the example there.
+
     Attributes
     ----------
     matrix : ndarray of shape (L + 2, L + 2), int64
@@ -60,7 +62,9 @@ class SegmentConfusion(NamedTuple):
 
 
 class SegmentError(NamedTuple):
-    """One error of a segmentation.
+    """One error of a segmentation: a row of the table that :func:`error_table` returns.
+
+    See the example there.
 
     Attributes
     ----------

@@ -42,7 +42,10 @@ ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
 
 
 class RandomizationTest(NamedTuple):
-    """Result of :func:`randomization_test`."""
+    """Result of :func:`randomization_test`: how probable a difference of scores is by chance.
+
+    See the example there.
+    """
 
     score_a: float  # metric of the first system
     score_b: float  # metric of the second system

@@ -35,7 +35,10 @@ __all__ = [
 
 
 class PrecisionRecallF1(NamedTuple):
-    """Precision, recall and F1, of each label or averaged.   L labels."""
+    """Precision, recall and F1, of each label or averaged.   L labels.
+
+    :func:`token_precision_recall_f1` and :func:`segment_precision_recall_f1` return it. See the examples there.
+    """
 
     precision: float | np.ndarray  # correct / predicted; (L,) float64 with ``average=None``
     recall: float | np.ndarray  # correct / true
