@@ -31,7 +31,10 @@ Saving models
 Fitted estimators, transformers and pipelines can be pickled. That is for yourself: loading a pickle can run any code.
 For others, skops writes files that run none: ``skops.io.dump(pipe, path, compression=zipfile.ZIP_DEFLATED)`` and
 ``skops.io.load(path, trusted=TRUSTED_TYPES)``. ``TRUSTED_TYPES`` names the types of this package in such files.
-Functions of your own, such as token features, are yours to trust. Of scikit-learn's searches, save ``best_estimator_``.
+Without ``trusted=``, skops raises an ``UntrustedTypesFoundException`` that lists private names: that line helps.
+Functions of your own, such as token features, are yours to trust. Files hold callbacks, too, which ``TRUSTED_TYPES``
+does not name: call ``set_callbacks()``, which removes them, before you save a model that has some. Of scikit-learn's
+searches, save ``best_estimator_``.
 
 >>> import skops.io
 >>> from sklearn_hocrf import HighOrderCRF, TRUSTED_TYPES

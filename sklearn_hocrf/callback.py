@@ -5,8 +5,9 @@ that are called after each iteration of ``fit``, whatever the solver. It needs s
 
 * :class:`EarlyStopping`: stops when held-out data are predicted no better, and keeps the best model;
 * :class:`Checkpoint`: writes the model to a file every few iterations, from which a fit can be resumed;
-* of scikit-learn, :class:`sklearn.callback.ProgressBar` and :class:`sklearn.callback.ScoringMonitor`, which scores the
-  training data. Scorers that are plain functions go into a dict: ``scoring={"nats": log_likelihood_scorer}``.
+* of scikit-learn, :class:`sklearn.callback.ProgressBar`, which needs rich (``pip install 'sklearn_hocrf[progress]'``),
+  and :class:`sklearn.callback.ScoringMonitor`, which scores the training data. Scorers that are plain functions go into
+  a dict: ``scoring={"nats": log_likelihood_scorer}``.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.callback import EarlyStopping
@@ -61,7 +62,16 @@ Held-out data have the form in which the estimator gets X:
 >>> pipe.predict([["the", "man"]])
 [['DET', 'NOUN']]
 
-Pickles of an estimator hold its callbacks; ``set_callbacks()`` removes them.
+An estimator that was fitted outside of a pipeline becomes one together with the fitted steps before it:
+
+>>> stopped = HighOrderCRF().set_callbacks(stopping).fit(features.transform(X[:2]), y[:2])
+>>> make_pipeline(features, stopped).predict([["the", "man"]])
+[['DET', 'NOUN']]
+
+Pickles of an estimator hold its callbacks, with the held-out data of :class:`EarlyStopping`; ``set_callbacks()``
+removes them. Do so before skops writes a file: ``TRUSTED_TYPES`` does not name callbacks, so it would not be loaded.
+
+>>> stopped = stopped.set_callbacks()
 """
 
 from __future__ import annotations
@@ -69,6 +79,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import re
+import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -79,7 +91,7 @@ import numpy as np
 from sklearn.metrics import check_scoring
 
 from ._estimator.base import BaseSequenceLabeler
-from ._estimator.callbacks import FIT, ITERATION, SEARCH, STARTING
+from ._estimator.callbacks import FIT, ITERATION, SEARCH, STARTING, check_held_out
 from ._settings import check, is_integer, is_number
 
 __all__ = ["Checkpoint", "EarlyStopping"]
@@ -131,7 +143,8 @@ class EarlyStopping(_ModelCallback):
         before.
     scoring : str, callable or None, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` has scorers.
-        None stands for ``score`` of the estimator, the token accuracy.
+        None stands for ``score`` of the estimator, the token accuracy. A name is one of scikit-learn; those of F1 of
+        segments and the like are objects: :data:`~sklearn_hocrf.metrics.bio_f1_scorer`, not "bio_f1".
     patience : int, default=5
         Number of iterations without progress after which training stops.
     min_delta : float, default=0.0
@@ -196,7 +209,25 @@ class EarlyStopping(_ModelCallback):
         self.patience, self.min_delta, self.restore_best = patience, min_delta, restore_best
 
     def _new_run(self, estimator) -> _Scores:
-        return _Scores(check_scoring(estimator, self.scoring), [], [])
+        try:
+            scorer = check_scoring(estimator, self.scoring)
+        except ValueError as error:
+            if not isinstance(self.scoring, str):
+                raise
+            raise ValueError(
+                f"scoring={self.scoring!r:.80} of EarlyStopping is no scorer of scikit-learn; scores of sequences are "
+                "objects of sklearn_hocrf.metrics: bio_f1_scorer, segment_f1_scorer, log_likelihood_scorer, ..."
+            ) from error
+        return _Scores(scorer, [], [])
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, *, X: Any = None) -> None:
+        """Compare the held-out data with those of training, before any work."""
+        if context.task_name == FIT:
+            try:
+                check_held_out(estimator, X, self.X, self.y)
+            except (ValueError, TypeError) as error:
+                _say_held_out(error)
+                raise
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
         """Score the model after an iteration, and return whether training stops."""
@@ -218,7 +249,7 @@ class EarlyStopping(_ModelCallback):
         try:
             score = scorer(model, self.X, self.y)
         except (ValueError, TypeError) as error:
-            error.add_note(f"This is about the held-out X and y of {type(self).__name__}.")
+            _say_held_out(error)
             raise
         if not is_number(score):
             raise ValueError(f"scoring={self.scoring!r:.80} of {type(self).__name__} gives {score!r:.80}, not a number")
@@ -244,6 +275,13 @@ class EarlyStopping(_ModelCallback):
             self.scores_ = run.scores
 
 
+def _say_held_out(error: Exception) -> None:
+    """Say in the message of an error whose X and y it is about."""
+    if error.args and isinstance(error.args[0], str):
+        error.args = f"EarlyStopping: {error.args[0]}", *error.args[1:]
+    error.add_note("This is about the held-out X and y of EarlyStopping.")
+
+
 class _Scores(NamedTuple):
     """What :class:`EarlyStopping` keeps of a fit."""
 
@@ -256,8 +294,8 @@ class Checkpoint(_ModelCallback):
     """Write the model to a file every few iterations, and at the end.
 
     The file holds the whole fitted estimator, as if training had stopped there, without its callbacks. It is replaced
-    as a whole: whenever the process is killed, there is the last complete file, which is at most ``every`` iterations
-    old.
+    as a whole, and keeps its mode: whenever the process is killed, there is the last complete file, which is at most
+    ``every`` iterations old. What a process leaves that is killed while it writes, the next run removes.
 
     Parameters
     ----------
@@ -320,6 +358,7 @@ class Checkpoint(_ModelCallback):
         if not path.parent.is_dir():
             raise FileNotFoundError(f"path={str(self.path)!r} of Checkpoint lies in no folder that exists")
         _writer(path)
+        self._remove_leftovers(path)
         return [0]  # iterations so far
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
@@ -336,19 +375,51 @@ class Checkpoint(_ModelCallback):
         """Return the path of the file itself, where it is a link."""
         return Path(os.path.realpath(self.path))
 
+    def _remove_leftovers(self, path) -> None:
+        """Remove what processes have left that were killed while they wrote; those that still run may need theirs."""
+        pattern = re.compile(rf"\.{re.escape(path.name)}\.(\d+)-\d+\.tmp")
+        for file in path.parent.iterdir():
+            match = pattern.fullmatch(file.name)
+            if match and file not in _being_written and not _is_running(int(match[1])):
+                with suppress(OSError):
+                    file.unlink()
+
     def _write(self, model) -> None:
         path = self._real_path()
         new = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+        _being_written.add(new)
         try:
             with open(new, "wb") as file:
                 _writer(path)(model, file)
                 file.flush()
                 os.fsync(file.fileno())
+            with suppress(FileNotFoundError):  # the first file
+                shutil.copymode(path, new)
             os.replace(new, path)
         except BaseException:
             with suppress(OSError):
                 os.unlink(new)
             raise
+        finally:
+            _being_written.discard(new)
+
+
+_being_written: set[Path] = set()  # by the threads of this process
+
+
+def _is_running(process: int) -> bool:
+    """Tell whether another process runs here; True where the system does not say it without harm."""
+    if process == os.getpid():  # of a container that has been started again
+        return False
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # it is another user's
+        return True
+    return True
 
 
 def _writer(path: Path) -> Callable:

@@ -481,6 +481,7 @@ def test_early_stopping_tells_what_is_wrong():
     with pytest.raises(ValueError, match=".") as caught:
         HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV[:1])).fit(X, Y)
     assert caught.value.__notes__ == ["This is about the held-out X and y of EarlyStopping."]
+    assert str(caught.value).startswith("EarlyStopping: X has 2 sequences, ")
     for value in (np.nan, {"f1": 1.0}, None):
         with pytest.raises(ValueError, match="EarlyStopping gives .*, not a number"):
             HighOrderCRF().set_callbacks(stopping_by([value])).fit(X, Y)
@@ -491,6 +492,44 @@ def test_early_stopping_tells_what_is_wrong():
         pipe.fit(WORDS, Y)
     pipe[-1].set_callbacks(EarlyStopping(pipe[:-1].fit_transform(WORDS), Y, patience=1))
     assert pipe.set_callbacks().fit(WORDS, Y).predict(WORDS)
+
+
+RAW = [[[("w", word)] for word in words] for words in WORDS]
+
+
+@new
+@pytest.mark.parametrize(
+    ("held_out", "message"),
+    [
+        ((WORDS, Y), "X has attribute names, but HighOrderCRF was fitted on rows of numbers or on a SequenceBatch"),
+        (([[{"w": word} for word in words] for words in WORDS], Y), "X has attribute names"),
+        ((SequenceFeatureExtractor().fit_transform(WORDS[:1]), Y[:1]), r"X has \d+ features, but"),
+        (([np.zeros((2, 3))], [["L", "L"]]), "X has 3 features"),
+        ((["text"], Y[:1]), "."),
+    ],
+)
+def test_held_out_data_of_another_form_are_found_before_training(held_out, message):
+    recorder = Recorder()
+    crf = HighOrderCRF().set_callbacks(recorder, EarlyStopping(*held_out))
+    with pytest.raises((ValueError, TypeError), match="^EarlyStopping: .*" + message):
+        make_pipeline(SequenceFeatureExtractor(), crf).fit(WORDS, Y)
+    assert not recorder.ends
+
+
+@new
+def test_held_out_data_of_all_forms_are_taken():
+    numbers = [np.array([[ord(word), 1.0] for word in words]) for words in WORDS]
+    grid, labels = np.stack([rows[:2] for rows in numbers]), [row[:2] for row in Y]
+    batch, dicts = SequenceFeatureExtractor().fit_transform(WORDS), [[{"w": word} for word in words] for words in WORDS]
+    for inputs, y in (numbers, Y), (grid, labels), (grid[:, 0], [row[0] for row in Y]), (batch, Y), (dicts, Y), (X, Y):
+        stopping = EarlyStopping(inputs[1:4], y[1:4], patience=1)
+        assert fit(HighOrderCRF(max_iter=2).set_callbacks(stopping), y, inputs).n_iter_ <= 2
+
+
+@new
+def test_scorers_that_scikit_learn_does_not_know():
+    with pytest.raises(ValueError, match="^scoring='bio_f1' of EarlyStopping is no .*metrics: bio_f1_scorer"):
+        HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV, scoring="bio_f1")).fit(X, Y)
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
@@ -576,6 +615,14 @@ def test_a_process_that_is_killed_loses_at_most_one_interval(tmp_path):
     assert_same_model(model, fit(HighOrderCRF(max_iter=4)), *NUMBERS)
     resumed = model.set_params(warm_start=True, tol=1e-9).fit(X, Y)
     np.testing.assert_allclose(resumed.coef_.toarray(), HighOrderCRF(tol=1e-9).fit(X, Y).coef_.toarray(), atol=1e-6)
+    assert len(os.listdir(tmp_path)) == 2
+    others = [".model.pickle.1-2.tmp", ".other.pickle.999999999-2.tmp", "model.pickle.999999999-2.tmp"]
+    for name in (*others, f".model.pickle.{os.getpid()}-2.tmp"):  # process 1 runs; the last is of an earlier container
+        (tmp_path / name).touch()
+    path.chmod(0o640)
+    fit(HighOrderCRF(max_iter=4).set_callbacks(Checkpoint(path, every=2)))
+    assert sorted(os.listdir(tmp_path)) == sorted(["model.pickle", *others])
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 @new

@@ -10,12 +10,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from .._settings import is_integer
 from .._solvers import STOPPED, Progress, SolverReport
+from .._validation import read_sequences, read_training_sequences
 from .._validation._callbacks import CallbacksMixin, without_tasks
 from .fitted import Fitted
 from .fitting import Watch, with_callback
@@ -28,6 +30,7 @@ __all__ = [
     "CallbacksMixin",
     "FitTasks",
     "SearchTasks",
+    "check_held_out",
     "without_tasks",
 ]
 
@@ -200,6 +203,26 @@ class FitTasks(_Tasks):
         """End the task of the whole fit."""
         if self._callbacks:
             self._root.call_on_fit_task_end(**self._arguments, reconstruction_attributes={})
+
+
+def check_held_out(estimator: Any, X: Any, X_held_out: Any, y_held_out: Any) -> None:
+    """Raise an error if held-out sequences do not go with training data that are valid, before these are used.
+
+    Only the first sequence of the training data is read, which says what X has to be.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If X is not as in training, or has another number of sequences than y.
+    """
+    first = read_training_sequences(estimator, X[:1])
+    if first.form != "table":
+        reader = copy.copy(estimator)
+        reader._fitted = SimpleNamespace(features=first.features._replace(vocabulary=first.vocabulary))
+        read_sequences(reader, X_held_out)
+    n_x, n_y = (data.shape[0] if hasattr(data, "shape") else len(data) for data in (X_held_out, y_held_out))
+    if n_x != n_y:
+        raise ValueError(f"X has {n_x} sequences, but y has {n_y}")
 
 
 def _most_iterations(solver) -> int | None:

@@ -24,7 +24,8 @@ class CallbacksMixin(CallbackSupportMixin):
     def set_callbacks(self, *callbacks: Any) -> Any:
         """Set the callbacks of :meth:`fit`; without any, remove them.
 
-        Needs scikit-learn 1.9 or later. :mod:`sklearn_hocrf.callback` says what there is.
+        Needs scikit-learn 1.9 or later. :mod:`sklearn_hocrf.callback` says what there is. The progress bar of
+        scikit-learn needs rich: ``pip install 'sklearn_hocrf[progress]'``.
 
         Parameters
         ----------
