@@ -130,6 +130,7 @@ def test_full_disk_leaves_no_index_of_stale_code(tmp_path):
     assert output == "4 0"
     assert len(warned) == 1
     assert "OSError" in warned[0]
+    assert f"{cache['NUMBA_CACHE_DIR']} cannot be written, or has no room" in warned[0]
     assert run(CALL_TOY, tmp_path, **cache) == ("4 0", [])
     assert run(CALL_TOY, tmp_path, **cache) == ("4 1", [])
 

@@ -117,9 +117,15 @@ def _warn(reason):
     global _warned
     if not _warned:
         _warned = True
+        remedy = "set the environment variable NUMBA_CACHE_DIR to a writable folder on a disk with room"
+        if numba.config.CACHE_DIR:
+            remedy = (
+                f"NUMBA_CACHE_DIR={numba.config.CACHE_DIR} cannot be written, or has no room, and lacks kernels of "
+                "this version: run python -m sklearn_hocrf warm-up where it can be, or name another folder"
+            )
         warnings.warn(
-            "Compiled kernels cannot be kept on disk, so each process compiles them again: set the environment "
-            f"variable NUMBA_CACHE_DIR to a writable folder on a disk with room ({type(reason).__name__}: {reason})",
+            "Compiled kernels cannot be kept on disk, so each process compiles them again: "
+            f"{remedy} ({type(reason).__name__}: {reason})",
             UserWarning,
             stacklevel=2,
         )
