@@ -579,7 +579,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         segments : list of lists of (int, int, label), or list of structured arrays
             (start, stop, label) of each segment in order, with ``stop`` excluded. The segments tile the sequence,
             except that O tokens of "bio" and "bioes" are left out. With probabilities, arrays as those of
-            :meth:`segment_marginals`.
+            :meth:`segment_marginals`; json takes their ``tolist()``, as it knows no numbers of numpy.
 
         Examples
         --------

@@ -99,7 +99,7 @@ class TagSegmentsMixin:
         -------
         segments : list of lists of (int, int, label), or list of structured arrays
             (start, stop, label) of each segment in order, with ``stop`` excluded. With probabilities, arrays as those
-            of :meth:`segment_marginals`.
+            of :meth:`segment_marginals`; json takes their ``tolist()``, as it knows no numbers of numpy.
 
         Examples
         --------
