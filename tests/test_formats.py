@@ -249,3 +249,9 @@ def test_what_doccano_does_not_hold(tmp_path, texts, spans, arguments, kind, mes
     with pytest.raises(kind, match=message):
         dump_doccano(tmp_path / "file", texts, spans, **arguments)
     assert not (tmp_path / "file").exists()
+
+
+def test_ids_that_are_no_json(tmp_path):
+    with pytest.raises(ValueError, match="text 1: .*JSON"):
+        dump_doccano(tmp_path / "new.jsonl", ["a", "b"], [[], []], ids=[1, float("nan")])
+    assert not (tmp_path / "new.jsonl").exists()

@@ -7,6 +7,13 @@ list of lists of strings, as a list of integer arrays of shape (T,), or, for seg
 stop, label). ``load_conll`` and ``load_doccano`` read files of one's own, which ``dump_conll`` and ``dump_doccano``
 write. :func:`sequences_from_frame` reads data frames, :func:`frame_from_predictions` puts predictions beside their
 rows.
+
+Examples
+--------
+>>> from sklearn_hocrf.datasets import make_name_sentences
+>>> X, y = make_name_sentences(2, random_state=0)
+>>> list(zip(X[0], y[0]))
+[('Berlin', 'B-LOC'), ('is', 'O'), ('larger', 'O'), ('than', 'O'), ('Delhi', 'B-LOC'), ('.', 'O')]
 """
 
 from ._chinese import load_ud_chinese

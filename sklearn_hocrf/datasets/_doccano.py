@@ -175,9 +175,9 @@ def dump_doccano(
 
 def _write_object(record: dict[str, Any]) -> str:
     """Return a line; half of a surrogate pair, which UTF-8 lacks, is escaped."""
-    line = json.dumps(record, ensure_ascii=False)
+    line = json.dumps(record, ensure_ascii=False, allow_nan=False)
     try:
         line.encode()
     except UnicodeEncodeError:
-        line = json.dumps(record)
+        line = json.dumps(record, allow_nan=False)
     return line + "\n"

@@ -58,6 +58,8 @@ def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") 
     ValueError
         If the file is not a model of CRFsuite, is damaged, or has names that are no text in this encoding. Unlike
         CRFsuite, which may end the process, this reads damaged files safely. Also if there are fewer than two labels.
+    LookupError
+        If there is no such encoding.
     OSError
         If the file cannot be read.
     TypeError

@@ -58,7 +58,8 @@ def tags_from_spans(
     Parameters
     ----------
     tokenized : list of TokenizedText
-        The tokens, as :func:`tokenize` returns them.
+        The tokens, as :func:`tokenize` returns them. Sentences of a text may be left out, but where two texts that
+        follow each other are equal, the first sentence of the second one tells them apart.
     spans : list of lists of (start, stop, label)
         For each text its spans, in any order, with ``stop`` excluded; for all sentences of a text together.
     encoding : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
