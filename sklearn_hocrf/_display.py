@@ -6,8 +6,10 @@ colour of plain text to the notebook, and on coloured ground it writes in black.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from ._data.texts import escaped, visible
 __all__ = [
     "COLORS",
     "EDGES",
+    "HtmlPage",
     "NEGATIVE",
     "POSITIVE",
     "Table",
@@ -28,6 +31,7 @@ __all__ = [
     "html_table",
     "listed",
     "number",
+    "pyplot",
     "table_of",
     "texts_of",
     "tokens_of",
@@ -57,9 +61,8 @@ def chip(text: str, caption: str, color: str, edge: str = "") -> str:
         f"background:{color};color:#000;border:2px {line} {line_color};border-radius:.4em;padding:.1em .3em;"
         "-webkit-box-decoration-break:clone;box-decoration-break:clone"
     )
-    after = (
-        f' <bdi style="font-size:.75em;font-weight:600;white-space:nowrap">{escaped(caption)}</bdi>' if caption else ""
-    )
+    small = "font-size:.75em;font-weight:600;white-space:nowrap"
+    after = f'&nbsp;<bdi style="{small}">{escaped(caption)}</bdi>' if caption else ""  # no line ends before a caption
     return f'<span style="{style}"><span style="unicode-bidi:plaintext">{escaped(text)}</span>{after}</span>'
 
 
@@ -86,7 +89,65 @@ def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: I
     return f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>'
 
 
-class Table(list):
+def pyplot() -> Any:
+    """Return matplotlib's pyplot.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is absent.
+    """
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise ImportError("plot needs matplotlib: pip install 'sklearn_hocrf[plot]'") from error
+    return plt
+
+
+class HtmlPage:
+    """Base class of what notebooks show: it can be written to a file as well."""
+
+    def to_html(self, path: str | os.PathLike | None = None, *, title: str | None = None) -> str:
+        """Return what a notebook shows as a whole page, and write it to a file.
+
+        Parameters
+        ----------
+        path : str, path-like or None, default=None
+            The file, which is replaced if it is there; None writes none.
+        title : str or None, default=None
+            Title of the page; None stands for the name of the class.
+
+        Returns
+        -------
+        html : str
+            The page, on light or dark ground as the browser is set. It has no scripts, and needs no other files.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf.inspection import SegmentsDisplay
+        >>> display = SegmentsDisplay([["Ann", "met"]], [[(0, 1, "PER")]])
+        >>> page = display.to_html(title="Names")  # or to_html("names.html")
+        >>> page.splitlines()[0], "<title>Names</title>" in page
+        ('<!DOCTYPE html>', True)
+        """
+        head = (
+            '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+            f"<title>{escaped(type(self).__name__ if title is None else title)}</title>"
+        )
+        style = "color-scheme:light dark;font-family:sans-serif;margin:1.5em"
+        body = self._repr_html_()  # type: ignore[attr-defined]
+        page = f'<!DOCTYPE html>\n<html>\n<head>{head}</head>\n<body style="{style}">\n{body}\n</body>\n</html>\n'
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")  # lone surrogates have no code
+        return page
+
+
+class Table(HtmlPage, list):
     """A list of named tuples that shows as a table.
 
     It is a list in every way; :meth:`to_frame` makes a data frame of it.

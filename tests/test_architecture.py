@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
-    "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator"},
+    "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "_display"},
     "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator"},
     "callback": {"_estimator", "_settings"},
     "pipeline": ESTIMATORS | {"_validation"},
@@ -82,7 +82,7 @@ OWNERS = {
     "narwhals": {"datasets"},  # imported where a frame is not of pandas
     "pandas": {"_display"},  # imported when a table is made a frame
     "skops": {"callback"},  # of the extra "skops": imported when a file of that name is written
-    "matplotlib": {"model_selection", "inspection"},  # of the extra "plot": imported when something is drawn
+    "matplotlib": {"_display", "inspection"},  # of the extra "plot": imported when something is drawn
 }
 SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "callback", "pipeline", "interop"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn

@@ -1,6 +1,7 @@
 """Displays: what notebooks show of segments, marginals, weights and reasons."""
 
 import re
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn_hocrf.inspection import (
 )
 from sklearn_hocrf.inspection._reasons import reasons_of
 from sklearn_hocrf.metrics import error_table, extract_segments
-from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.text import tokenize
 
@@ -473,3 +474,58 @@ def test_batch_in_a_notebook():
     safe(odd[:0])
     crf = HighOrderCRF().fit([[[0.5, 0.0], [0.0, 2.0]]], [["a", "b"]])
     assert repr(crf.automaton_) == "PatternAutomaton(2 labels, 3 patterns, 3 states, 3 arcs)"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["segments", "marginals", "pattern weights", "explanation display", "explanation", "table"]
+)
+def test_pages_are_whole_files(tagger, tmp_path, name):
+    shown = {
+        "segments": lambda: SegmentsDisplay.from_predictions([ODD], [[(0, 3, ODD[0])]]),
+        "marginals": lambda: MarginalsDisplay.from_estimator(tagger, X, 0),
+        "pattern weights": lambda: PatternWeightsDisplay.from_estimator(tagger),
+        "explanation display": lambda: ExplanationDisplay.from_estimator(tagger, X),
+        "explanation": lambda: explain(tagger, X),
+        "table": lambda: error_table([ODD], [["A"] * len(ODD)], [["B"] * len(ODD)]),
+    }[name]()
+    path = tmp_path / "page.html"
+    page = shown.to_html(path)
+    source = path.read_bytes()
+    assert source.decode("utf-8").replace("\r\n", "\n") == page
+    assert page.startswith("<!DOCTYPE html>\n<html>")
+    assert page.count(shown._repr_html_()) == 1
+    assert f"<title>{type(shown).__name__}</title>" in page
+    assert '<meta charset="utf-8">' in page
+    assert "color-scheme:light dark" in page
+    assert "<title>&lt;b&gt;</title>" in shown.to_html(title="<b>")
+
+
+def test_captions_stay_with_their_last_word():
+    display = SegmentsDisplay.from_predictions([["Slow", "trees"]], [[(0, 2, "title", 0.83)]])
+    assert re.search(
+        r"Slow trees</span>&nbsp;<bdi [^>]*white-space:nowrap[^>]*>title 0.83</bdi>", display._repr_html_()
+    )
+
+
+def test_drawing_without_matplotlib_names_the_extra(tagger, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for display in (
+        SegmentsDisplay.from_predictions(X, Y),
+        MarginalsDisplay.from_estimator(tagger, X, 0),
+        PatternWeightsDisplay.from_estimator(tagger),
+        ExplanationDisplay.from_estimator(tagger, X),
+        PenaltySearchDisplay({"features_0": np.ones(2)}, np.zeros(2), 0),
+    ):
+        with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'sklearn_hocrf\[plot\]'"):
+            display.plot()
+
+
+def test_all_classes_are_named_where_one_is_none_of_them():
+    tags = ["O", *(f"{prefix}-{kind}" for kind in ("LOC", "MISC", "ORG", "PER") for prefix in "BI")]
+    crf = HighOrderCRF().fit([[[tag] for tag in tags]], [tags])
+    with pytest.raises(ValueError, match="'LOC' is none of the classes") as caught:
+        explain(crf, [[["O"]]], against="LOC", position=0)
+    assert all(repr(tag) in str(caught.value) for tag in tags)

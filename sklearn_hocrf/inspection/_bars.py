@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._data.texts import visible
-from .._display import NEGATIVE, POSITIVE
+from .._display import NEGATIVE, POSITIVE, pyplot
 
 __all__ = ["bars"]
 
@@ -15,9 +15,7 @@ __all__ = ["bars"]
 def bars(names: list[str], values: list[float], what: str, ax: Any) -> Any:
     """Plot horizontal bars, the first one above, and return the Axes."""
     if ax is None:
-        from matplotlib import pyplot as plt
-
-        _, ax = plt.subplots(figsize=(6.4, 0.8 + 0.28 * max(len(names), 1)), layout="constrained")
+        _, ax = pyplot().subplots(figsize=(6.4, 0.8 + 0.28 * max(len(names), 1)), layout="constrained")
     places = np.arange(len(values))
     ax.barh(places, values, color=[POSITIVE if value >= 0 else NEGATIVE for value in values])
     ax.axvline(0.0, color="gray", linewidth=0.8)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.batch import SequenceBatch
 from .._data.segments import segment_features
 from .._data.texts import visible
-from .._display import Table, listed, tokens_of
+from .._display import HtmlPage, Table, listed, tokens_of
 from .._structure.pairs import values_at
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
 from .._validation import read_sequences
@@ -76,7 +76,7 @@ class SegmentContribution(NamedTuple):
     contribution: float
 
 
-class Explanation:
+class Explanation(HtmlPage):
     """Why a model prefers a labelling to another one; :func:`explain` returns it, and notebooks show it.
 
     See the examples there.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from .._data.texts import visible
-from .._display import Table
+from .._display import HtmlPage, Table
 from ._bars import bars
 from ._explanation import Explanation, explain
 from ._reasons import Reason, explanation_html, reasons_of
@@ -13,7 +13,7 @@ from ._reasons import Reason, explanation_html, reasons_of
 __all__ = ["ExplanationDisplay"]
 
 
-class ExplanationDisplay:
+class ExplanationDisplay(HtmlPage):
     """Why a model prefers a labelling to another one: both labellings, and bars of the contributions of weights.
 
     Notebooks show it as HTML, and :class:`Explanation` in the same way.

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.checks import short
 from .._data.encodings import hold_segments
 from .._data.texts import escaped, visible
-from .._display import bar, color_map, html_table, listed, texts_of, tokens_of
+from .._display import HtmlPage, bar, color_map, html_table, listed, pyplot, texts_of, tokens_of
 from .._validation._delegation import method_of_model, model_inside
 from .._validation._sklearn import safe_indexing
 from ._paths import read_position
@@ -23,7 +23,7 @@ _LINE = 90  # characters of a line of tokens
 _SEEN = 0.02  # lowest probability that HTML shows
 
 
-class MarginalsDisplay:
+class MarginalsDisplay(HtmlPage):
     """Probabilities of labels at each token of a sequence, or of segments that compete with each other.
 
     Make one by :meth:`from_estimator` or :meth:`from_predictions`. Notebooks show it as HTML; :meth:`plot` shows long
@@ -257,10 +257,8 @@ class MarginalsDisplay:
         """
         rows = self._packed()
         if ax is None:
-            from matplotlib import pyplot as plt
-
             height = 3.2 if self.segments is None else 1.0 + 0.4 * max(len(rows), 1)
-            _, ax = plt.subplots(figsize=(9.0, height), layout="constrained")
+            _, ax = pyplot().subplots(figsize=(9.0, height), layout="constrained")
         n_tokens = len(self.tokens)
         if self.probabilities is not None and n_tokens:
             self._draw_areas(ax)

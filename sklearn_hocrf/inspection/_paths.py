@@ -18,6 +18,8 @@ from .._inference.families import SEGMENTS
 
 __all__ = ["Contest", "Units", "read_position"]
 
+_LABELS = 240  # characters of a list of labels in a message: about twenty of them
+
 
 class Units(NamedTuple):
     """What one labelling of a sequence consists of: its tokens, or its segments.   M units."""
@@ -133,7 +135,9 @@ class Contest:
         fitted, classes = self.fitted, self.fitted.classes_
         code = label_codes(classes).get(against, -1) if isinstance(against, Hashable) else -1
         if code < 0:
-            raise ValueError(f"against={short(against)} is none of the classes, which are {short(classes.tolist())}")
+            raise ValueError(
+                f"against={short(against)} is none of the classes, which are {short(classes.tolist(), _LABELS)}"
+            )
         mask, tags = self._free(), getattr(fitted, "_tags", None)
         label = code if tags is None else int(tags.label[code])
         mask.allowed[position] &= np.arange(mask.allowed.shape[1]) == label
@@ -153,7 +157,7 @@ class Contest:
             )
         labels = self.fitted.segment_labels_.tolist()
         if label not in labels:
-            raise ValueError(f"against has the label {short(label)}, but segments have one of {short(labels)}")
+            raise ValueError(f"against has the label {short(label)}, but segments have one of {short(labels, _LABELS)}")
         mask = self._free()
         mask.allowed[start:stop] &= np.arange(mask.allowed.shape[1]) == labels.index(label)
         return self._with_borders(mask, {start: 1, **dict.fromkeys(range(start + 1, stop), -1), stop: 1})

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._data.texts import escaped, visible
-from .._display import bar, html_table, number, table_of
+from .._display import HtmlPage, bar, html_table, number, pyplot, table_of
 from ._bars import bars
 from ._weights import fitted_model, weights
 
@@ -16,7 +16,7 @@ __all__ = ["PatternWeightsDisplay"]
 _MOST_LABELS = 25  # of a matrix of weights
 
 
-class PatternWeightsDisplay:
+class PatternWeightsDisplay(HtmlPage):
     """Weights of label patterns themselves: of pairs of labels as a matrix, of others as bars.
 
     Notebooks show it as HTML.
@@ -139,9 +139,7 @@ class PatternWeightsDisplay:
             self.figure_ = self.ax_.figure
             return self
         if ax is None:
-            from matplotlib import pyplot as plt
-
-            _, ax = plt.subplots(layout="constrained")
+            _, ax = pyplot().subplots(layout="constrained")
         matrix, largest = self.matrix(), max(map(abs, self.weights), default=1.0)
         image = ax.imshow(matrix, cmap="RdBu", vmin=-largest, vmax=largest)  # blue is positive, as everywhere here
         ax.figure.colorbar(image, ax=ax, label="weight")

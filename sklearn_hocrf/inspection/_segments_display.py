@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from .._data.encodings import OUTSIDE
 from .._data.texts import escaped, visible
-from .._display import EDGES, chip, color_map, listed, texts_of
+from .._display import EDGES, HtmlPage, chip, color_map, listed, pyplot, texts_of
 from .._validation._delegation import method_of_model, model_inside
 from ._texts import check_encoding, checked_segments, gaps_of, guessed_encoding, read_any_segments
 from ._typesetting import CAPTION, COLUMNS, Box, Piece, Typesetter
@@ -19,7 +19,7 @@ _LINE, _ABOVE, _AFTER = 3.6, 1.5, 0.8  # heights of a line, of the captions in i
 _MONO = 0.602  # width of a character of DejaVu Sans Mono, in the size of the font
 
 
-class SegmentsDisplay:
+class SegmentsDisplay(HtmlPage):
     """Sequences as text in which segments are coloured, with their labels and probabilities.
 
     Make one by :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML, without scripts, in
@@ -294,9 +294,7 @@ class SegmentsDisplay:
         sequences = [self._lines(n) for n in self._shown()]
         height = sum(_LINE * len(lines) + _AFTER for lines in sequences) or 1.0
         if ax is None:
-            from matplotlib import pyplot as plt
-
-            ax = plt.figure(figsize=(_INCHES, height * _INCHES / COLUMNS)).add_axes((0, 0, 1, 1))
+            ax = pyplot().figure(figsize=(_INCHES, height * _INCHES / COLUMNS)).add_axes((0, 0, 1, 1))
         ax.set(xlim=(-0.5, COLUMNS + 0.5), ylim=(height, 0))
         ax.axis("off")
         points = ax.get_window_extent().width / ax.figure.dpi * 72 / (COLUMNS + 1)  # of a character

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._display import pyplot
 from ._groups import column_name
 
 if TYPE_CHECKING:
@@ -89,9 +90,7 @@ class PenaltySearchDisplay:
         display : PenaltySearchDisplay
         """
         if axes is None:
-            from matplotlib import pyplot as plt
-
-            _, axes = plt.subplots(2, 1, sharex=True, figsize=(6.4, 6.0), layout="constrained")
+            _, axes = pyplot().subplots(2, 1, sharex=True, figsize=(6.4, 6.0), layout="constrained")
         above, below = axes
         steps = np.arange(1, len(self.score) + 1)
         for name, values in self.sigma.items():
