@@ -19,7 +19,7 @@ import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn
 from sklearn_hocrf._data.segments import BAG, BEGIN, FROM_START, FROM_STOP, RANGE, WHOLE, Channel, LengthBlock
-from sklearn_hocrf._estimator import base
+from sklearn_hocrf._estimator import base, predictions
 from sklearn_hocrf._structure.layout import WeightLayout
 from sklearn_hocrf._structure.pairs import FeatureMap
 from sklearn_hocrf._structure.patterns import PatternTable, given_patterns
@@ -405,14 +405,14 @@ def test_predictions_beside_refits_are_old_or_new_ones(crf):
 def test_answers_in_progress_are_those_of_the_model_that_was_asked(crf, monkeypatch):
     """A refit between any two steps of predict."""
     crf.fit(X, TAGS)
-    expected, read = crf.predict(X), base.read_sequences
+    expected, read = crf.predict(X), predictions.read_sequences
 
     def read_and_refit(estimator, given):
         result = read(estimator, given)
         crf.fit(OTHER_X, OTHER_TAGS)
         return result
 
-    monkeypatch.setattr(base, "read_sequences", read_and_refit)
+    monkeypatch.setattr(predictions, "read_sequences", read_and_refit)
     assert crf.predict(X) == expected
 
 

@@ -605,7 +605,7 @@ class BaseSequenceLabeler(
 
     def __copy__(self):
         twin = object.__new__(type(self))
-        twin.__dict__ = without_tasks(self.__dict__)
+        twin.__dict__ = without_tasks(self.__dict__.copy())  # in one step, beside other threads that refit
         return twin
 
     def __getstate__(self):
