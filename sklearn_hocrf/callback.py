@@ -82,6 +82,7 @@ import pickle
 import re
 import shutil
 import threading
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -97,7 +98,7 @@ from ._settings import check, is_integer, is_number
 __all__ = ["Checkpoint", "EarlyStopping"]
 
 
-class _ModelCallback:
+class _ModelCallback(metaclass=ABCMeta):
     """Base class of callbacks that keep something for each fit that is running.
 
     One object serves all clones of an estimator, which may be fitted at the same time.
@@ -122,12 +123,12 @@ class _ModelCallback:
         """Forget the fit of an estimator."""
         self._runs.pop(estimator, None)
 
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:  # noqa: B027
         """Do nothing."""
 
+    @abstractmethod
     def _new_run(self, estimator) -> Any:
         """Return what is kept of a fit."""
-        raise NotImplementedError
 
 
 class EarlyStopping(_ModelCallback):
