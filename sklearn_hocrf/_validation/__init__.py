@@ -21,7 +21,13 @@ from ._inputs import (
     read_training_sequences,
 )
 from ._known import Holes, Known, Reader, has_holes, have_segment_holes, read_known_segments, read_known_tokens
-from ._segment_targets import SegmentTargets, check_segment_classes, read_segment_targets, read_segments
+from ._segment_targets import (
+    SegmentTargets,
+    check_segment_classes,
+    read_partition_targets,
+    read_segment_targets,
+    read_segments,
+)
 from ._targets import check_classes, read_labels
 from ._token_targets import TokenTargets, read_label_codes, read_token_targets
 from ._warnings import warn_user
@@ -46,6 +52,7 @@ __all__ = [
     "read_label_codes",
     "read_labels",
     "read_more_sequences",
+    "read_partition_targets",
     "read_segment_targets",
     "read_segments",
     "read_sequences",

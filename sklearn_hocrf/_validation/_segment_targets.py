@@ -51,7 +51,7 @@ from ._targets import (
 )
 from ._warnings import warn_user
 
-__all__ = ["SegmentTargets", "check_segment_classes", "read_segment_targets", "read_segments"]
+__all__ = ["SegmentTargets", "check_segment_classes", "read_partition_targets", "read_segment_targets", "read_segments"]
 
 
 class SegmentTargets(NamedTuple):
@@ -203,6 +203,20 @@ def read_segment_targets(
     if known is not None and segments.lengths.sum() == len(known.begins):  # all segments are known after all
         known = None
     return SegmentTargets(segments, labels, longest, *flags, encoding, shortest, known)
+
+
+def read_partition_targets(y, lengths, name, *, encoding) -> SegmentTargets:
+    """Return the segmentations of a part of the training sequences, which may be of a single label.
+
+    Parameters
+    ----------
+    y, lengths, name, encoding
+        As in :func:`read_segment_targets`.
+    """
+    labels = None
+    if encoding == "runs":
+        labels = sorted_labels(read_labels(y, lengths, "sequences", name)[0], offsets_of(lengths), at_least=1)
+    return read_segment_targets(y, lengths, "sequences", name, encoding=encoding, max_segment_length=None, fixed=labels)
 
 
 def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown) -> Segments:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +32,7 @@ from ._columns import (
     without_arrays,
 )
 from ._hashing import HashedNames, hash_names
+from ._merging import merge_columns, merge_vocabularies, without_tokens
 from ._names import ConstantNames, FeatureNames, InputFeatures
 from ._templates import BOS, EOS, TemplateVocabularies, Window, check_kind, check_templates
 from ._token_functions import as_function, is_token_function, named_functions, token_function, warn_if_local
@@ -38,6 +40,55 @@ from ._token_functions import as_function, is_token_function, named_functions, t
 __all__ = ["SequenceFeatureExtractor"]
 
 DEFAULT_TOKEN_FEATURES = ("lower", "prefix2", "prefix3", "suffix2", "suffix3", "shape")
+
+
+class TokenCounts(NamedTuple):
+    """What some training sequences add to a :class:`SequenceFeatureExtractor`; nothing if they have no tokens."""
+
+    input: InputFeatures | None
+    kind: str = "empty"  # form of the tokens
+    columns: dict = {}  # raw columns of no tokens, with all values
+    complete: Collection = ()  # fields that every token has
+    functions: dict = {}  # the field of each token feature
+    vocabularies: TemplateVocabularies = TemplateVocabularies([], {})  # all attributes, however rare
+    n_of: Sequence = ()  # how many tokens have each of them, by template
+
+    def by_template(self) -> dict:
+        """Return how many tokens have each attribute, by template."""
+        return {own.template: n for own, n in zip(self.vocabularies.all, self.n_of, strict=True)}
+
+    def merged(self, other) -> TokenCounts:
+        """Return the counts of both."""
+        if self.input is None or other.input is None:
+            return other if self.input is None else self
+        if self.kind != other.kind:
+            raise ValueError(f"tokens are of the form {self.kind!r} in one partition and {other.kind!r} in another")
+        self.input.check_same(other.input)
+        if self.kind != "dict" and list(self.columns) != list(other.columns):
+            raise ValueError(
+                f"tokens have the fields {short(list(self.columns))} in one partition and "
+                f"{short(list(other.columns))} in another"
+            )
+        for name in sorted(self.functions.keys() & other.functions.keys()):
+            if self.functions[name] != other.functions[name]:
+                raise ValueError(
+                    f"the token feature {name!r} is for the field {self.functions[name]!r} in one partition and for "
+                    f"{other.functions[name]!r} in another: say which in token_features"
+                )
+        vocabularies, numbers = merge_vocabularies(self.vocabularies, other.vocabularies)
+        n_of = self.by_template(), other.by_template()
+        return TokenCounts(
+            self.input,
+            self.kind,
+            merge_columns(self.columns, other.columns),
+            [field for field in self.complete if field in set(other.complete)],
+            {name: field for name, field in self.functions.items() if name in other.functions},
+            vocabularies,
+            [
+                number.add_up(n_of[0][own.template], n_of[1][own.template], len(own))
+                for own, number in zip(vocabularies.all, numbers, strict=True)
+            ],
+        )
 
 
 class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -270,6 +321,91 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         attributes = self._attributes(table.offsets, self._with_token_features(table.columns), learn=False)
         return self._to_batch(X, table, attributes)
 
+    def fit_partition(self, X: Any, y: Any = None) -> TokenCounts:
+        """Count the attributes of a part of the training sequences; see :mod:`sklearn_hocrf.feature_extraction`.
+
+        Parameters
+        ----------
+        X
+            As for `fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        counts : TokenCounts
+            For `merge` and `finish`. The transformer itself stays as it is.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`.
+        """
+        return self._count(X)
+
+    def merge(self, left: TokenCounts, right: TokenCounts) -> TokenCounts:
+        """Return the counts of two parts of the training sequences together, the earlier part first.
+
+        Parameters
+        ----------
+        left, right : TokenCounts
+            What `fit_partition` or `merge` has returned.
+
+        Returns
+        -------
+        counts : TokenCounts
+
+        Raises
+        ------
+        ValueError
+            If the tokens of the parts are not of one form, or if token features without a field are for different
+            fields of them.
+        """
+        return left.merged(right)
+
+    def finish(self, counts: TokenCounts) -> Self:
+        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
+
+        Parameters
+        ----------
+        counts : TokenCounts
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If no part had tokens; if a template names an unknown field; if the default templates of all parts together
+            are not among those of each, because fields are missing in some: `templates` and `fields` must be given.
+        """
+        fresh = copy(self)
+        fresh._finish(counts)
+        self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
+        return self
+
+    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
+        """Return a part of the training sequences as `fit_transform` of all does: the same as `transform`.
+
+        Parameters
+        ----------
+        X
+            What `fit_partition` has got.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError
+            As for `transform`.
+        """
+        return self.transform(X)
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features.
 
@@ -300,32 +436,112 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
     @fit_task
     def _learn(self, X):
         """Set the fitted attributes; return the columns of the tokens and their attributes."""
-        if isinstance(self.n_features, bool):
-            raise ValueError(f"n_features must be an integer >= 1 or None, got {self.n_features!r}")
-        if self.n_features is not None and self.min_count > 1:
-            raise ValueError(f"min_count={self.min_count} needs a vocabulary, which n_features does without")
+        self._check_hashing()
         table = read_tokens(X, _check_fields(self.fields))
-        if table.kind == "empty":
-            raise ValueError("X has no tokens to learn features from")
-        for field in table.columns if self.fields is not None else ():
-            if is_text(table.columns[field]) and not len(table.columns[field].values):
-                raise ValueError(f"fields names {field!r}, but no token has a value for it")
-        self.fields_ = list(table.columns)
-        self._kind = table.kind
-        self._text_fields = {field for field, column in table.columns.items() if is_text(column)}
-        self._input = InputFeatures.of(X)
-        self._plan(table.columns)
-        used = {field for template in self.templates_ for field, _ in template}
-        used |= {field for field, _ in self.token_features_.values()}
-        self.complete_fields_ = complete_fields(table.columns, [field for field in self.fields_ if field in used])
+        complete = complete_fields(table.columns, table.columns)
+        self._read_form(table.kind, table.columns, InputFeatures.of(X), complete)
         columns = self._with_token_features(table.columns)
         self._vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self._sparse, columns)
         attributes = self._attributes(table.offsets, columns, learn=True)
         self._name_features()
         return table, attributes
 
-    def _plan(self, columns):
-        """Set ``templates_`` and ``token_features_`` from the parameters and the training columns."""
+    @fit_context(prefer_skip_nested_validation=True)
+    def _count(self, X) -> TokenCounts:
+        """Return what sequences add to the fit of all."""
+        self._check_hashing()
+        table = read_tokens(X, _check_fields(self.fields))
+        if table.kind == "empty":
+            return TokenCounts(None)
+        columns = table.columns
+        if table.kind == "dict":  # other parts may have tokens with these keys
+            columns = {**columns, **self._missing(columns, table.offsets)}
+        counting = copy(self)
+        counting.min_count = 1
+        counting._plan(columns, of_all=True)
+        derived = counting._with_token_features(columns)
+        counting._vocabularies = TemplateVocabularies.of(
+            [] if self.n_features is not None else counting._sparse, derived
+        )
+        n_of = []
+        if self.n_features is None:
+            numbers = counting._attributes(table.offsets, derived, learn=True)
+            for vocabulary, (number, _) in zip(counting._vocabularies.all, numbers, strict=False):
+                n_of.append(np.bincount(number + 1, minlength=len(vocabulary) + 1)[1:])
+        return TokenCounts(
+            InputFeatures.of(X),
+            table.kind,
+            without_tokens(table.columns),
+            complete_fields(table.columns, table.columns),
+            {name: field for name, (field, _) in counting.token_features_.items()},
+            counting._vocabularies,
+            n_of,
+        )
+
+    def _missing(self, columns, offsets) -> dict:
+        """Return empty columns for the fields that parameters name and ``columns`` lack."""
+        functions = self.token_features
+        named = []
+        if functions is not None and not isinstance(functions, str):
+            named = list(named_functions(functions, next(iter(columns), None)).items())
+        fields = [field for _, (field, _) in named]
+        if self.templates is not None:
+            fields += [field for template in check_templates(self.templates) for field, _ in template]
+        derived = {name for name, _ in named}
+        missing = TokenColumn(np.full(int(offsets[-1]), -1, dtype=np.int32), np.empty(0, dtype=object))
+        return {field: missing for field in fields if field not in derived and field not in columns}
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def _finish(self, counts):
+        """Set the fitted attributes."""
+        self._check_hashing()
+        self._read_form(counts.kind, counts.columns, counts.input, counts.complete)
+        for name, (field, _) in self.token_features_.items():
+            if counts.functions.get(name) != field:
+                raise self._lacks_counts(f"the token feature {name!r} of {field!r}")
+        templates = [] if self.n_features is not None else self._sparse
+        n_of = counts.by_template()
+        for template in templates:
+            if template not in n_of:
+                raise self._lacks_counts(f"the template {template!r}")
+        kept = {template: n >= self.min_count for template, n in n_of.items()}
+        self._vocabularies = counts.vocabularies.chosen(templates, kept)
+        self._name_features()
+
+    def _lacks_counts(self, what) -> ValueError:
+        return ValueError(
+            f"{what} was not counted in every partition, as some lack values of a field: give templates and "
+            f"token_features with their fields; the tokens have {short(self.fields_)}"
+        )
+
+    def _check_hashing(self):
+        if isinstance(self.n_features, bool):
+            raise ValueError(f"n_features must be an integer >= 1 or None, got {self.n_features!r}")
+        if self.n_features is not None and self.min_count > 1:
+            raise ValueError(f"min_count={self.min_count} needs a vocabulary, which n_features does without")
+
+    def _read_form(self, kind, columns, features, complete):
+        """Set the attributes that describe tokens, from training columns and the fields that every token has."""
+        if kind == "empty":
+            raise ValueError("X has no tokens to learn features from")
+        for field in columns if self.fields is not None else ():
+            if is_text(columns[field]) and not len(columns[field].values):
+                raise ValueError(f"fields names {field!r}, but no token has a value for it")
+        self.fields_ = list(columns)
+        self._kind = kind
+        self._text_fields = {field for field, column in columns.items() if is_text(column)}
+        self._input = features
+        self._plan(columns)
+        used = {field for template in self.templates_ for field, _ in template}
+        used |= {field for field, _ in self.token_features_.values()}
+        self.complete_fields_ = [field for field in self.fields_ if field in used and field in complete]
+
+    def _plan(self, columns, of_all=False):
+        """Set ``templates_`` and ``token_features_`` from the parameters and the training columns.
+
+        With ``of_all`` the columns are those of a part of the data: functions that change none of its texts may change
+        others.
+        """
         first_text = next((field for field, column in columns.items() if is_text(column)), None)
         templates = _default_templates(columns) if self.templates is None else check_templates(self.templates)
         functions = self.token_features
@@ -334,8 +550,8 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
             if self.templates is None and first_text is not None:
                 texts = columns[first_text].values.tolist()
                 free = (name for name in DEFAULT_TOKEN_FEATURES if name not in columns)
-                hashed = self.n_features is not None  # nothing may depend on the texts
-                functions = [name for name in free if hashed or _changes_any(token_function(name), texts)]
+                of_all = of_all or self.n_features is not None  # with hashing, nothing may depend on the texts
+                functions = [name for name in free if of_all or _changes_any(token_function(name), texts)]
                 templates += _main_templates("shape") if "shape" in functions else []
         self.token_features_ = {} if functions is None else named_functions(functions, first_text)
         for name, (_, function) in self.token_features_.items():

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
+from ._merging import merge_tries
 from ._names import FeatureNames, escape
 from ._tries import Trie
 
-__all__ = ["IdentityRows"]
+__all__ = ["IdentityRows", "SegmentTexts"]
+
+
+class SegmentTexts(NamedTuple):
+    """The texts of training segments, those without missing values."""
+
+    trie: Trie
+    counts: np.ndarray  # (n_nodes,) int64   of how many segments a string is the text
+
+    @classmethod
+    def of(cls, codes, start, stop, n_codes) -> SegmentTexts:
+        """Return the texts of the segments ``[start, stop)`` of tokens with such codes, -1 where one is missing."""
+        n_present = offsets_of(codes >= 0)  # tokens with a value, before each token
+        complete = n_present[stop] - n_present[start] == stop - start
+        start, stop = start[complete], stop[complete]
+        trie, _ = Trie.of(codes, start, stop - start, n_codes)
+        return cls(trie, np.bincount(trie.find(codes, start, stop), minlength=trie.n_nodes))
+
+    def merged(self, other, codes, n_codes) -> SegmentTexts:
+        """Return the texts of both; ``codes`` are Numbers of the codes of each."""
+        trie, nodes = merge_tries(self.trie, other.trie, codes, n_codes)
+        return SegmentTexts(trie, nodes.add_up(self.counts, other.counts, trie.n_nodes))
 
 
 class IdentityRows:
@@ -17,26 +41,18 @@ class IdentityRows:
 
     Parameters
     ----------
-    codes : ndarray of shape (N,)
-        Codes of the training tokens.
-    start, stop : ndarray of shape (M,)
-        Training segments.
+    texts : SegmentTexts
+        Of the training segments.
     token_codes : TokenCodes
         The texts of the codes.
     min_count : int
         Texts of fewer segments than this have no feature.
     """
 
-    def __init__(self, codes, start, stop, token_codes, min_count):
-        n_present = offsets_of(codes >= 0)  # tokens with a value, before each token
-        complete = n_present[stop] - n_present[start] == stop - start  # segments without missing values
-        start, stop = start[complete], stop[complete]
-        trie, _ = Trie.of(codes, start, stop - start, token_codes.size)
-        nodes = trie.find(codes, start, stop)
-        kept = np.bincount(nodes, minlength=trie.n_nodes)[nodes] >= min_count
-        start, stop = start[kept], stop[kept]
-        self._trie, _ = Trie.of(codes, start, stop - start, token_codes.size)  # without the strings that are rare
-        ends = np.unique(self._trie.find(codes, start, stop))
+    def __init__(self, texts, token_codes, min_count):
+        frequent = texts.counts >= min_count
+        self._trie, nodes = texts.trie.restricted(np.flatnonzero(frequent))
+        ends = np.flatnonzero(frequent[nodes])
         self._feature_of_node = np.full(self._trie.n_nodes, -1, dtype=np.int32)
         self._feature_of_node[ends] = np.arange(len(ends), dtype=np.int32)
         self.n_features = len(ends)

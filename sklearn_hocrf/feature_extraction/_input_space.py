@@ -14,7 +14,7 @@ from ._columns import check_complete, complete_fields, is_text, read_tokens, wit
 from ._names import InputFeatures
 from ._templates import check_kind
 
-__all__ = ["TOKEN_FEATURES_FIRST", "InputSpace", "kept_blocks", "text_field", "token_form"]
+__all__ = ["TOKEN_FEATURES_FIRST", "InputSpace", "has_tokens", "kept_blocks", "text_field", "token_form"]
 
 TOKEN_FEATURES_FIRST = (
     "put an AttributeVectorizer (dicts, lists of attribute names), a SequenceFeatureExtractor (texts, numbers) or "
@@ -30,6 +30,7 @@ class InputSpace(NamedTuple):
     fields: list  # raw columns
     text_fields: set  # those that hold text
     complete: list  # those that every token has
+    unknown: tuple = ()  # those without values, which could be text or numbers
 
     @classmethod
     def of(cls, X) -> tuple[InputSpace, SequenceBatch]:
@@ -43,7 +44,27 @@ class InputSpace(NamedTuple):
             raise ValueError("X has no tokens to learn features from")
         text_fields = {field for field, column in batch.columns.items() if is_text(column)}
         complete = complete_fields(batch.columns, batch.columns)
-        return cls(InputFeatures.of(X), kind, list(batch.columns), text_fields, complete), batch
+        unknown = tuple(field for field in text_fields if not len(batch.columns[field].values))
+        return cls(InputFeatures.of(X), kind, list(batch.columns), text_fields, complete, unknown), batch
+
+    def merged(self, other) -> InputSpace:
+        """Return the form of the sequences of both, or raise if they are not of one form."""
+        self.features.check_same(other.features)
+        if self.kind != other.kind:
+            raise ValueError(f"tokens are of the form {self.kind!r} in one partition and {other.kind!r} in another")
+        fields = list(dict.fromkeys([*self.fields, *other.fields]))  # in the order of their first appearance
+        text = {*self.text_fields, *other.text_fields} - self._unsure(other)
+        numbers = {field for part in (self, other) for field in part.fields if field not in part.text_fields}
+        for field in text & numbers:
+            raise ValueError(f"field {short(field)} holds text in one partition and numbers in another")
+        unknown = {field for field in fields if field not in text | numbers}
+        complete = [field for field in self.complete if field in other.complete]
+        return InputSpace(self.features, self.kind, fields, text | unknown, complete, tuple(unknown))
+
+    def _unsure(self, other) -> set:
+        """Return the fields that neither part knows to be text."""
+        sure = {field for part in (self, other) for field in part.text_fields if field not in part.unknown}
+        return {*self.unknown, *other.unknown} - sure
 
     def read(self, X, used) -> SequenceBatch:
         """Return a later X as a batch with the columns of fit, or raise; no field ``used`` may be missing."""
@@ -76,6 +97,15 @@ class InputSpace(NamedTuple):
             )
         for field in self.fields:
             check_kind(columns[field], field in self.text_fields, field)
+
+
+def has_tokens(X) -> bool:
+    """Tell whether a list of sequences has tokens; what is no such list does as well, and is refused later."""
+    if isinstance(X, SequenceBatch):
+        return X.n_tokens > 0
+    if not isinstance(X, (list, tuple)):
+        return True
+    return any(not isinstance(sequence, (list, tuple, np.ndarray)) or len(sequence) for sequence in X)
 
 
 def token_form(X) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import Tags
@@ -11,17 +12,44 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
+from .._data.checks import short
 from .._data.encodings import ENCODINGS
+from .._data.labels import SEEN, sorted_labels
 from .._data.segments import RowBlock
-from .._validation import read_segment_targets
+from .._validation import read_partition_targets, read_segment_targets
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._base import SequenceTransformer, fit_task
-from ._input_space import InputSpace, kept_blocks, text_field
+from ._input_space import InputSpace, has_tokens, kept_blocks, text_field
 from ._log_odds_rows import KINDS, LogOddsRows, StringCounts
+from ._merging import merge_codes
 from ._names import names_of_blocks
 from ._tries import TokenCodes
 
 __all__ = ["LogOddsSegments"]
+
+
+class LogOddsCounts(NamedTuple):
+    """What some training sequences add to a :class:`LogOddsSegments`; ``space`` is None if they have no tokens."""
+
+    space: InputSpace | None
+    batch: Any = None  # SequenceBatch of no sequences, with the features that X has already
+    token_codes: Any = None  # TokenCodes
+    strings: Any = None  # StringCounts
+    labels: Sequence = ()  # of segments, sorted
+    longest: int = 0  # length of the longest segment
+
+    def merged(self, other) -> LogOddsCounts:
+        """Return the counts of both."""
+        if self.space is None or other.space is None:
+            return other if self.space is None else self
+        space = self.space.merged(other.space)
+        token_codes, codes = merge_codes(self.token_codes, other.token_codes)
+        labels = sorted_labels([*self.labels, *other.labels], [0], at_least=1).tolist()
+        of_labels = [np.array([labels.index(label) for label in part.labels], dtype=np.int64) for part in (self, other)]
+        if not self.strings.n_labels:
+            of_labels = [numbers[:0] for numbers in of_labels]
+        strings = self.strings.merged(other.strings, codes, token_codes.size, of_labels)
+        return LogOddsCounts(space, self.batch, token_codes, strings, labels, max(self.longest, other.longest))
 
 
 class LogOddsSegments(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -212,35 +240,165 @@ class LogOddsSegments(SequenceTransformer, auto_wrap_output_keys=None):  # type:
         tags.no_validation = True
         return tags
 
+    def fit_partition(self, X: Any, y: Any) -> LogOddsCounts:
+        """Count strings and segments of a part of the training sequences; see :mod:`sklearn_hocrf.feature_extraction`.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        counts : LogOddsCounts
+            For `merge` and `finish`. The transformer itself stays as it is.
+
+        Raises
+        ------
+        ValueError
+            If `max_length` is None: which strings are counted would depend on the longest segment of the other parts.
+        ValueError, TypeError
+            As for `fit`.
+        """
+        if self.max_length is None:
+            raise ValueError(
+                "LogOddsSegments needs max_length to be fitted by partitions: a partition does not know the longest "
+                "segment of the others, and so not which of its strings to count"
+            )
+        return self._count_partition(X, y)
+
+    def merge(self, left: LogOddsCounts, right: LogOddsCounts) -> LogOddsCounts:
+        """Return the counts of two parts of the training sequences together.
+
+        Parameters
+        ----------
+        left, right : LogOddsCounts
+            What `fit_partition` or `merge` has returned.
+
+        Returns
+        -------
+        counts : LogOddsCounts
+
+        Raises
+        ------
+        ValueError
+            If the tokens or segments of the parts are not of one form.
+        """
+        return left.merged(right)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def finish(self, counts: LogOddsCounts) -> Self:
+        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
+
+        Parameters
+        ----------
+        counts : LogOddsCounts
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If no part had tokens.
+        """
+        self._finish(counts)
+        return self
+
+    def transform_partition(self, X: Any, y: Any) -> SequenceBatch:
+        """Return a part of the training sequences with **leave-one-out** features, as `fit_transform` of all does.
+
+        Parameters
+        ----------
+        X, y
+            What `fit_partition` has got.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `transform` and `fit`; also if y has a label that none of the parts had.
+        """
+        check_is_fitted(self, "n_features_out_")
+        batch = self._space.read(X, self._token_codes.fields)
+        codes = self._token_codes.encode(batch.columns)
+        if not batch.n_tokens:
+            return self._to_batch(
+                batch, codes, {"length": codes[:0], **({"label": codes[:0]} if self.per_label else {})}
+            )
+        targets = self._partition_targets(y, batch)
+        for label in targets.labels.tolist():
+            if label not in self.labels_:
+                raise ValueError(f"y has segments of the label {short(label)}, which is not among {SEEN}")
+        own = np.array([self.labels_.index(label) for label in targets.labels.tolist()], dtype=np.int32)
+        return self._to_batch(batch, codes, self._gold(batch, targets.segments, own[targets.segments.codes]))
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def _count_partition(self, X, y) -> LogOddsCounts:
+        if not has_tokens(X):
+            return LogOddsCounts(None)
+        return self._count(X, y, self._partition_targets)[0]
+
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
     def _learn(self, X, y):
         """Set the fitted attributes; return X as a batch, the codes of its tokens, and its segments by first token."""
-        kinds = _check_kinds(self.kind)
+        counts, batch, *of_tokens = self._count(X, y, self._targets)
+        self._finish(counts)
+        return batch, *of_tokens
+
+    def _count(self, X, y, read):
+        """Return the counts of sequences, their batch, the codes of its tokens, and its segments by first token."""
+        _check_kinds(self.kind)
         space, batch = InputSpace.of(X)
         fields = text_field(space, self.field, "field")
-        targets = read_segment_targets(
-            y, batch.lengths, "sequences", type(self).__name__, encoding=self.encoding, max_segment_length=None
+        targets = read(y, batch)
+        segments, labels = targets.segments, targets.labels.tolist()
+        longest = int(segments.lengths.max())
+        token_codes = TokenCodes.of(batch.columns, fields)
+        codes = token_codes.encode(batch.columns)
+        gold = self._gold(batch, segments, segments.codes)
+        max_length = min(longest if self.max_length is None else self.max_length, int(batch.lengths.max()))
+        n_labels = len(labels) if self.per_label else 0
+        strings = StringCounts(codes, batch.offsets, gold, max_length, token_codes.size, n_labels)
+        return LogOddsCounts(space, batch[:0], token_codes, strings, labels, longest), batch, codes, gold
+
+    def _targets(self, y, batch):
+        name = type(self).__name__
+        return read_segment_targets(
+            y, batch.lengths, "sequences", name, encoding=self.encoding, max_segment_length=None
         )
-        segments = targets.segments
-        self.labels_ = targets.labels.tolist()
-        self.max_length_ = int(segments.lengths.max()) if self.max_length is None else self.max_length
-        self._space, self._encoding = space, self.encoding
-        self._token_codes = TokenCodes(batch.columns, fields)
-        codes = self._token_codes.encode(batch.columns)
+
+    def _partition_targets(self, y, batch):
+        return read_partition_targets(y, batch.lengths, type(self).__name__, encoding=self.encoding)
+
+    def _gold(self, batch, segments, labels) -> dict:
+        """Return the lengths of segments and, if they are distinguished, their labels, at their first tokens."""
         gold = {"length": np.zeros(batch.n_tokens, dtype=np.int32)}
         gold["length"][segments.start] = segments.lengths
         if self.per_label:
             gold["label"] = np.zeros(batch.n_tokens, dtype=np.int32)
-            gold["label"][segments.start] = segments.codes
+            gold["label"][segments.start] = labels
+        return gold
+
+    def _finish(self, counts):
+        """Set the fitted attributes."""
+        if counts.space is None:
+            raise ValueError("X has no tokens to learn features from")
+        if self.encoding == "runs":
+            sorted_labels(counts.labels, [0])  # raises if there is only one
+        self.labels_ = counts.labels
+        self.max_length_ = counts.longest if self.max_length is None else self.max_length
+        self._space, self._encoding, self._token_codes = counts.space, self.encoding, counts.token_codes
         labels = self.labels_ if self.per_label else []
-        longest = min(self.max_length_, int(batch.lengths.max()))
-        counts = StringCounts(codes, batch.offsets, gold, longest, self._token_codes.size, len(labels))
-        self._maker = LogOddsRows(counts, labels, kinds, float(self.smoothing))
-        blocks = *kept_blocks(batch), RowBlock(self._maker, {})
-        self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
+        self._maker = LogOddsRows(counts.strings, labels, _check_kinds(self.kind), float(self.smoothing))
+        blocks = *kept_blocks(counts.batch), RowBlock(self._maker, {})
+        self._feature_names = names_of_blocks(blocks, self._space.features.attribute_names)
         self.n_features_out_ = len(self._feature_names)
-        return batch, codes, gold
 
     def _to_batch(self, batch, codes, gold) -> SequenceBatch:
         data = {name: freeze(array, np.int32) for name, array in {"code": codes, **gold}.items()}

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
+from ._merging import merge_tries
 from ._names import FeatureNames
 from ._tries import Trie, by_length
 
@@ -72,6 +73,33 @@ class StringCounts:
             raise ValueError(f"{len(self._row)} rows and {len(self._occurrences)} counts, but {n_nodes} strings")
         if (self._segments < 0).any() or (self._occurrences[:, None] < self._segments[self._row]).any():
             raise ValueError("strings cannot be segments more often than they occur")
+
+    def merged(self, other, codes, n_codes, labels) -> StringCounts:
+        """Return the counts of both; ``codes`` are Numbers of the codes of each, ``labels`` of its labels."""
+        trie, nodes = merge_tries(self._trie, other._trie, codes, n_codes)
+        own = np.zeros(trie.n_nodes, dtype=bool)
+        n_labels = int(np.concatenate(labels).max(initial=-1)) + 1
+        tables = []
+        for part, of_node, of_label in zip((self, other), nodes, labels, strict=True):
+            own[of_node[part._row > 0]] = True
+            table = np.zeros((len(part._row), 1 + n_labels), dtype=np.int64)
+            table[:, np.append(0, 1 + of_label)] = part._segments[part._row]
+            tables.append(table)
+        strings = np.flatnonzero(own)
+        row = np.zeros(trie.n_nodes, dtype=np.int32)
+        row[strings] = np.arange(1, len(strings) + 1)
+        segments = nodes.add_up(tables[0], tables[1], trie.n_nodes)[strings]
+        counts = StringCounts.__new__(StringCounts)
+        counts.__setstate__(
+            {
+                "n_labels": n_labels,
+                "_trie": trie,
+                "_occurrences": nodes.add_up(self._occurrences, other._occurrences, trie.n_nodes),
+                "_row": row,
+                "_segments": np.concatenate([np.zeros((1, 1 + n_labels), dtype=np.int32), segments.astype(np.int32)]),
+            }
+        )
+        return counts
 
     def find(self, codes, start, stop) -> OccurrenceCounts:
         """Return the counts for candidate segments; strings that do not occur in training have counts of 0."""

@@ -186,7 +186,10 @@ class InputFeatures(NamedTuple):
 
     def check(self, X) -> None:
         """Raise if X does not have the features of fit."""
-        given = InputFeatures.of(X)
+        self.check_same(InputFeatures.of(X))
+
+    def check_same(self, given: InputFeatures) -> None:
+        """Raise if a later X does not have these features."""
         if len(given.feature_names) != len(self.feature_names):
             raise ValueError(
                 f"X comes with {len(given.feature_names)} features, but had {len(self.feature_names)} in fit"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import Tags
@@ -12,13 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
+from .._data.checks import short
 from .._data.encodings import ENCODINGS
-from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, Segments, TokenBlock
-from .._validation import read_segment_targets, warn_user
+from .._data.labels import sorted_labels
+from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, TokenBlock
+from .._validation import read_partition_targets, read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._base import SequenceTransformer, fit_task
-from ._identity import IdentityRows
-from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, kept_blocks, text_field, token_form
+from ._identity import IdentityRows, SegmentTexts
+from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, has_tokens, kept_blocks, text_field, token_form
+from ._merging import merge_codes
 from ._names import names_of_blocks
 from ._segment_functions import FunctionRows, VectorRows, check_functions
 from ._tags import TAG_ENCODINGS, check_tags
@@ -27,6 +30,41 @@ from ._tries import TokenCodes
 __all__ = ["SegmentFeatureExtractor"]
 
 LENGTH_KINDS = ("indicator", "capped", "log")
+
+
+class SegmentCounts(NamedTuple):
+    """What some training sequences add to a :class:`SegmentFeatureExtractor`; ``space`` is None if there are none."""
+
+    space: InputSpace | None
+    batch: SequenceBatch | None = None  # of no sequences, with the features that X has already
+    token_blocks: list | None = None
+    labels: list | None = None  # of segments, sorted; None where y is not needed
+    longest: int | None = None  # length of the longest segment
+    token_codes: TokenCodes | None = None
+    texts: SegmentTexts | None = None
+    of_functions: tuple = ()  # how many segments have each named value, by kind of function
+
+    def merged(self, other) -> SegmentCounts:
+        """Return the counts of both."""
+        if self.space is None or other.space is None:
+            return other if self.space is None else self
+        space = self.space.merged(other.space)
+        for part in (self.space, other.space) if self.of_functions else ():
+            if part.fields != space.fields or set(part.unknown) != set(space.unknown):
+                raise ValueError(
+                    f"functions of segments get the fields {short(part.fields)} in one partition, but the whole has "
+                    f"{short(space.fields)}; a partition must have values of each"
+                )
+        merged = self._replace(space=space)
+        if self.labels is not None:
+            labels = sorted_labels([*self.labels, *other.labels], [0], at_least=1).tolist()
+            merged = merged._replace(labels=labels, longest=max(self.longest, other.longest))
+        if self.texts is not None:
+            token_codes, codes = merge_codes(self.token_codes, other.token_codes)
+            texts = self.texts.merged(other.texts, codes, token_codes.size)
+            merged = merged._replace(token_codes=token_codes, texts=texts)
+        of_functions = tuple(left + right for left, right in zip(self.of_functions, other.of_functions, strict=True))
+        return merged._replace(of_functions=of_functions)
 
 
 class SegmentFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -264,63 +302,167 @@ class SegmentFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None): 
         tags.no_validation = True
         return tags
 
+    def fit_partition(self, X: Any, y: Any = None) -> SegmentCounts:
+        """Count what a part of the training sequences has; see :mod:`sklearn_hocrf.feature_extraction`.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        counts : SegmentCounts
+            For `merge` and `finish`. The transformer itself stays as it is.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`.
+        """
+        return self._count_partition(X, y)
+
+    def merge(self, left: SegmentCounts, right: SegmentCounts) -> SegmentCounts:
+        """Return the counts of two parts of the training sequences together, the earlier part first.
+
+        Parameters
+        ----------
+        left, right : SegmentCounts
+            What `fit_partition` or `merge` has returned.
+
+        Returns
+        -------
+        counts : SegmentCounts
+
+        Raises
+        ------
+        ValueError
+            If the tokens of the parts are not of one form, or if functions would see other fields in them.
+        """
+        return left.merged(right)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def finish(self, counts: SegmentCounts) -> Self:
+        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
+
+        Parameters
+        ----------
+        counts : SegmentCounts
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If no part had tokens.
+        """
+        self._finish(counts)
+        return self
+
+    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
+        """Return a part of the training sequences as `fit_transform` of all does: the same as `transform`.
+
+        Parameters
+        ----------
+        X
+            What `fit_partition` has got.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError
+            As for `transform`.
+        """
+        return self.transform(X)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def _count_partition(self, X, y) -> SegmentCounts:
+        if not has_tokens(X):
+            return SegmentCounts(None)
+        return self._count(X, y, read_partition_targets)[0]
+
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
     def _learn(self, X, y) -> SequenceBatch:
         """Set the fitted attributes; return X as a batch."""
+        counts, batch = self._count(X, y, _read_targets)
+        self._finish(counts)
+        return batch
+
+    def _count(self, X, y, read) -> tuple[SegmentCounts, SequenceBatch]:
+        """Return the counts of sequences, and their batch; ``read`` is how y is read."""
         kinds = _check_lengths(self.length)
-        functions = {
-            VectorRows: check_functions(self.vector_functions, "vector_functions"),
-            FunctionRows: check_functions(self.functions, "functions"),
-        }
-        has_functions = any(functions.values())
+        functions = self._functions()
         if self.max_length is not None and not kinds:
             raise ValueError(f'max_length={self.max_length} has no effect without length: say length="capped"?')
         tags = check_tags(self.tags, self.tag_encoding)
         space, batch = InputSpace.of(X)
         fields = () if self.identity is False or self.identity is None else text_field(space, self.identity, "identity")
-        if has_functions:
+        if any(functions.values()):
             text_field(space, True, "functions")
         token_blocks = self._token_blocks(space.features, tags)
-        has_indicators = bool(set(kinds) - {"log"})
-        segments: Any = None
-        if fields or has_functions or (has_indicators and self.max_length is None):
-            segments = self._read_segments(y, batch)
-        self.max_length_ = self.max_length if has_indicators else None
-        learned_from_y = None
-        if has_indicators and self.max_length is None:
-            self.max_length_, learned_from_y = int(segments.lengths.max()), self.encoding
-        lengths = (
-            LengthBlock(kind, self.max_length_ or 0, None if kind == "log" else learned_from_y) for kind in kinds
-        )
-        self._blocks = [*token_blocks, *lengths]
-        self._learn_rows(batch, segments, fields, functions)
+        labels, longest, texts, token_codes = None, None, None, None
+        of_functions: tuple = ()
+        if fields or any(functions.values()) or (self._has_indicators() and self.max_length is None):
+            name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
+            targets = read(y, batch.lengths, name, encoding=self.encoding)
+            segments, labels = targets.segments, targets.labels.tolist()
+            longest = int(segments.lengths.max())
+            if fields:
+                token_codes = TokenCodes.of(batch.columns, fields)
+                codes = token_codes.encode(batch.columns)
+                texts = SegmentTexts.of(codes, segments.start, segments.stop, token_codes.size)
+            where = list(batch.columns), batch.columns, batch.offsets, segments.start, segments.stop
+            of_functions = tuple(rows.counts(chosen, *where) for rows, chosen in functions.items() if chosen)
         if self.bag is None:
             _warn_of_raw_tokens(X)
-        self._fields = space.fields if has_functions else fields  # those that are looked at
+        counts = SegmentCounts(space, batch[:0], token_blocks, labels, longest, token_codes, texts, of_functions)
+        return counts, batch
+
+    def _functions(self) -> dict:
+        return {
+            VectorRows: check_functions(self.vector_functions, "vector_functions"),
+            FunctionRows: check_functions(self.functions, "functions"),
+        }
+
+    def _has_indicators(self) -> bool:
+        return bool(set(_check_lengths(self.length)) - {"log"})
+
+    def _finish(self, counts):
+        """Set the fitted attributes."""
+        if counts.space is None:
+            raise ValueError("X has no tokens to learn features from")
+        if counts.labels is not None and self.encoding == "runs":
+            sorted_labels(counts.labels, [0])  # raises if there is only one
+        self.max_length_ = self.max_length if self._has_indicators() else None
+        learned_from_y = None
+        if self._has_indicators() and self.max_length is None:
+            self.max_length_, learned_from_y = counts.longest, self.encoding
+        lengths = (
+            LengthBlock(kind, self.max_length_ or 0, None if kind == "log" else learned_from_y)
+            for kind in _check_lengths(self.length)
+        )
+        self._blocks = [*counts.token_blocks, *lengths]
+        space, self._token_codes = counts.space, counts.token_codes
+        self._makers = []
+        if counts.texts is not None:
+            self._makers.append(IdentityRows(counts.texts, counts.token_codes, self.min_count))
+        used = [(rows, chosen) for rows, chosen in self._functions().items() if chosen]
+        for (rows, chosen), of_rows in zip(used, counts.of_functions, strict=True):
+            self._makers.append(rows.of_counts(chosen, space.fields, of_rows, self.min_count))
+        # those that are looked at
+        self._fields = space.fields if used else () if counts.token_codes is None else counts.token_codes.fields
         self._space, self._encoding = space, self.encoding
-        blocks = (*self._first_blocks(batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
+        blocks = (*self._first_blocks(counts.batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
         self.n_features_out_ = len(self._feature_names)
-        return batch
-
-    def _read_segments(self, y, batch) -> Segments:
-        name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
-        return read_segment_targets(
-            y, batch.lengths, "sequences", name, encoding=self.encoding, max_segment_length=None
-        ).segments
-
-    def _learn_rows(self, batch, segments, fields, functions):
-        """Learn the features computed for each candidate segment: its text and the values of functions."""
-        self._token_codes = TokenCodes(batch.columns, fields) if fields else None
-        self._makers = []
-        if fields:
-            codes = self._token_codes.encode(batch.columns)
-            self._makers.append(IdentityRows(codes, segments.start, segments.stop, self._token_codes, self.min_count))
-        for rows, chosen in functions.items():
-            if chosen:
-                where = batch.columns, batch.offsets, segments.start, segments.stop
-                self._makers.append(rows(chosen, list(batch.columns), *where, self.min_count))
 
     def _token_blocks(self, features, tags) -> list[TokenBlock]:
         """Return the blocks of token features that count at some tokens of a segment."""
@@ -356,6 +498,10 @@ class SegmentFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None): 
         )
         blocks = (*self._first_blocks(batch), *self._blocks, *rows)
         return batch.with_blocks(blocks, self._feature_names)
+
+
+def _read_targets(y, lengths, name, *, encoding):
+    return read_segment_targets(y, lengths, "sequences", name, encoding=encoding, max_segment_length=None)
 
 
 def _check_lengths(length) -> tuple:

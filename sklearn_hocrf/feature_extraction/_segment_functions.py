@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from numbers import Real
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -58,9 +59,18 @@ class _NamedRows:
     def __setstate__(self, state):
         _NamedRows.__init__(self, state["functions"], state["fields"], state["names"])
 
+    @classmethod
+    def counts(cls, functions, fields, columns, offsets, start, stop) -> Counter:
+        """Return how many of the segments ``[start, stop)`` of training tokens have each named value, other than 0."""
+        return cls(functions, fields, FeatureNames.of([]))._count(columns, offsets, start, stop)
 
-def _frequent(counts: Counter, min_count: int) -> FeatureNames:
-    return FeatureNames.of(sorted(name for name, count in counts.items() if count >= min_count))
+    @classmethod
+    def of_counts(cls, functions, fields, counts: Counter, min_count: int) -> Self:
+        """Return the features that ``min_count`` training segments have."""
+        return cls(functions, fields, FeatureNames.of(sorted(name for name, n in counts.items() if n >= min_count)))
+
+    def _count(self, columns, offsets, start, stop) -> Counter:
+        raise NotImplementedError
 
 
 class FunctionRows(_NamedRows):
@@ -70,22 +80,15 @@ class FunctionRows(_NamedRows):
     ----------
     functions : tuple of callable
         ``function(tokens, start, stop)`` returns a dict.
-    fields : list
-        Fields of the tokens.
-    columns, offsets
-        Raw columns of the training tokens, and token range of each sequence.
-    start, stop : ndarray of shape (M,)
-        Training segments.
-    min_count : int
-        Features of fewer segments than this are left out.
+    fields, names
+        As in :class:`_NamedRows`.
     """
 
-    def __init__(self, functions, fields, columns, offsets, start, stop, min_count):
-        self._functions, self._fields = functions, fields
+    def _count(self, columns, offsets, start, stop) -> Counter:
         counts: Counter = Counter()
         for _, values in self._values(columns, offsets, start, stop):
             counts.update(values.keys())
-        super().__init__(functions, fields, _frequent(counts, min_count))
+        return counts
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments, without features that no training segment had."""
@@ -169,16 +172,15 @@ class VectorRows(_NamedRows):
     ----------
     functions : tuple of callable
         ``function(tokens, starts, stops)`` returns an array or a dict of arrays.
-    fields, columns, offsets, start, stop, min_count
-        As in :class:`FunctionRows`.
+    fields, names
+        As in :class:`_NamedRows`.
     """
 
-    def __init__(self, functions, fields, columns, offsets, start, stop, min_count):
-        self._functions, self._fields = functions, fields
+    def _count(self, columns, offsets, start, stop) -> Counter:
         counts: Counter = Counter()
         for name, segments, _ in self._entries(columns, offsets, start, stop):
             counts[name] += len(segments)
-        super().__init__(functions, fields, _frequent(counts, min_count))
+        return counts
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments, without features that no training segment had."""

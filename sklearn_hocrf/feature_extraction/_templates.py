@@ -221,6 +221,17 @@ class TemplateVocabulary:
             key, n_keys = joined, n_keys * table.n_codes
         return key, n_keys
 
+    def codes(self, chosen=slice(None)) -> list[np.ndarray]:
+        """Return, for each pair, the codes of the chosen attributes."""
+        key = self.keys[chosen]
+        codes = []  # last pair first
+        for i in range(len(self.template) - 1, 0, -1):
+            key, code = np.divmod(key, self.tables[i].n_codes)
+            codes.append(code)
+            if i in self.prefixes:
+                key = self.prefixes[i][key]
+        return [key, *reversed(codes)]
+
     def names(self, chosen=slice(None)) -> np.ndarray:
         """Return the names of the chosen attributes, of dtype object."""
         head = "|".join(f"{escape(str(field), '|=')}[{offset}]" for field, offset in self.template)
@@ -228,14 +239,7 @@ class TemplateVocabulary:
 
     def texts(self, head="", head_alone="", chosen=slice(None)) -> np.ndarray:
         """Return the joined values of the chosen attributes after a head; ``head_alone`` where there are none."""
-        key = self.keys[chosen]
-        codes = []  # of each pair, last pair first
-        for i in range(len(self.template) - 1, 0, -1):
-            key, code = np.divmod(key, self.tables[i].n_codes)
-            codes.append(code)
-            if i in self.prefixes:
-                key = self.prefixes[i][key]
-        codes = [key, *reversed(codes)]
+        codes = self.codes(chosen)
         joined = len(self.tables) > 1
         texts = [table.texts(joined) for table in self.tables]
         if all(table.labels is not None for table in self.tables):
@@ -274,6 +278,16 @@ class TemplateVocabularies:
 
     def __len__(self):
         return sum(map(len, self.all))
+
+    def chosen(self, templates, kept) -> TemplateVocabularies:
+        """Return the vocabularies of some templates, with the attributes that ``kept`` tells; bool, by template."""
+        used = dict.fromkeys(field for template in templates for field, _ in template)
+        new = TemplateVocabularies(templates, {field: self.tables[field] for field in used})
+        own = {vocabulary.template: vocabulary for vocabulary in self.all}
+        for vocabulary in new.all:
+            old = own[vocabulary.template]
+            vocabulary.keys, vocabulary.prefixes = old.keys[kept[vocabulary.template]], dict(old.prefixes)
+        return new
 
     def names(self) -> np.ndarray:
         return np.concatenate([np.empty(0, dtype=object), *(vocabulary.names() for vocabulary in self.all)])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .._data.arrays import freeze_indices
+from .._data.arrays import freeze_indices, offsets_of
 from ._columns import apply_function, is_text
 from ._templates import TemplateVocabularies, check_kind
 
@@ -25,10 +25,12 @@ class TokenCodes:
 
     Parameters
     ----------
-    columns : mapping
-        Raw columns of the training tokens.
     fields : tuple
         The fields to read.
+    was_text : list of bool
+        Which of them held text in training.
+    vocabularies : TemplateVocabularies
+        The values, or combinations of values, of training tokens.
 
     Attributes
     ----------
@@ -36,32 +38,47 @@ class TokenCodes:
         Number of codes.
     """
 
-    def __init__(self, columns, fields):
+    def __init__(self, fields, was_text, vocabularies):
         self.fields = tuple(fields)
-        self._was_text = [is_text(columns[field]) for field in self.fields]
-        texts = [_as_text(columns[field], field) for field in self.fields]
-        template = tuple((field, 0) for field in self.fields)
-        self._vocabularies = TemplateVocabularies.of([template], dict(zip(self.fields, texts, strict=True)))
-        self._vocabulary.fit(self._parts(texts))
-        self.size = len(self._vocabulary)
+        self._was_text = list(was_text)
+        self._vocabularies = vocabularies
+        self.size = len(self.vocabulary)
+
+    @classmethod
+    def of(cls, columns, fields) -> TokenCodes:
+        """Return the codes of the values that occur in the raw ``columns`` of the training tokens."""
+        was_text = [is_text(columns[field]) for field in fields]
+        texts = [_as_text(columns[field], field) for field in fields]
+        template = tuple((field, 0) for field in fields)
+        vocabularies = TemplateVocabularies.of([template], dict(zip(fields, texts, strict=True)))
+        parts = zip(vocabularies.all[0].tables, texts, fields, strict=True)
+        vocabularies.all[0].fit([table.encode(column, field) for table, column, field in parts])
+        return cls(fields, was_text, vocabularies)
 
     @property
-    def _vocabulary(self):
+    def was_text(self) -> list[bool]:
+        """Which fields held text, rather than numbers; those without values count as text."""
+        return self._was_text
+
+    @property
+    def vocabularies(self) -> TemplateVocabularies:
+        return self._vocabularies
+
+    @property
+    def vocabulary(self):
         return self._vocabularies.all[0]
 
     def encode(self, columns) -> np.ndarray:
         """Return the code of each token, of shape (N,) int32; -1 for missing values and those not seen in training."""
         for field, was_text in zip(self.fields, self._was_text, strict=True):
             check_kind(columns[field], was_text, field)
-        return self._vocabulary.lookup(self._parts([_as_text(columns[field], field) for field in self.fields]))
-
-    def _parts(self, texts):
-        parts = zip(self._vocabulary.tables, texts, self.fields, strict=True)
-        return [table.encode(column, field) for table, column, field in parts]
+        texts = [_as_text(columns[field], field) for field in self.fields]
+        parts = zip(self.vocabulary.tables, texts, self.fields, strict=True)
+        return self.vocabulary.lookup([table.encode(column, field) for table, column, field in parts])
 
     def texts(self) -> np.ndarray:
         """Return the text of each code; values of several fields are joined by a bar."""
-        return self._vocabulary.texts()
+        return self.vocabulary.texts()
 
 
 def _as_text(column, field):
@@ -185,6 +202,27 @@ class Trie:
             node_of_origin[chosen] = chosen_nodes
             nodes[strings] = node_of_origin[start[strings] - first]
         return nodes
+
+    def level(self, number) -> np.ndarray:
+        """Return the nodes of the strings of ``number + 1`` tokens."""
+        starts = self._level_starts
+        return np.arange(starts[number], starts[number + 1]) + 1 if number < self.depth else np.empty(0, dtype=np.int64)
+
+    def restricted(self, chosen) -> tuple[Trie, np.ndarray]:
+        """Return the trie of the strings of some nodes with their prefixes, and the old numbers of its nodes."""
+        kept = np.zeros(self.n_nodes, dtype=bool)
+        kept[chosen] = True
+        kept[0] = True
+        parents, codes = self.edges()
+        for number in range(self.depth - 1, 0, -1):
+            nodes = self.level(number)
+            kept[parents[nodes[kept[nodes]] - 1]] = True
+        new = np.cumsum(kept) - 1
+        edges = np.flatnonzero(kept[1:])
+        sizes = [np.count_nonzero(kept[self.level(number)]) for number in range(self.depth)]
+        level_starts = offsets_of([size for size in sizes if size])
+        keys = new[parents[edges]] * self._n_codes + codes[edges]
+        return Trie(keys, level_starts, self._n_codes), np.flatnonzero(kept)
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """Return parent and code of the nodes 1, 2 ..."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import Tags
@@ -25,10 +26,37 @@ from .._validation._inputs import input_form, without_series
 from .._validation._sklearn import Interval, fit_context
 from ._base import SequenceTransformer, fit_task
 from ._columns import check_complete, column_of, complete_fields, is_text
+from ._merging import merge_columns, without_tokens
 from ._names import FeatureNames
 from ._templates import check_kind
 
 __all__ = ["AttributeVectorizer"]
+
+
+class AttributeCounts(NamedTuple):
+    """What some training sequences add to an :class:`AttributeVectorizer`."""
+
+    n_tokens: int
+    of_names: Counter  # how many tokens have each attribute
+    complete: tuple  # keys that every token has
+    columns: dict  # raw columns of no tokens, with all values
+    keys: set  # those of ``columns`` that some token has
+    complete_columns: list  # of which every token has a value
+
+    def merged(self, other) -> AttributeCounts:
+        """Return the counts of both."""
+        if not self.n_tokens or not other.n_tokens:
+            return self if self.n_tokens else other
+        of_names = self.of_names.copy()
+        of_names.update(other.of_names)  # unlike +, which drops counts of 0
+        return AttributeCounts(
+            self.n_tokens + other.n_tokens,
+            of_names,
+            tuple(key for key in self.complete if key in set(other.complete)),
+            merge_columns(self.columns, other.columns),
+            self.keys | other.keys,
+            [key for key in self.complete_columns if key in other.complete_columns],
+        )
 
 
 class AttributeVectorizer(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -207,15 +235,126 @@ class AttributeVectorizer(SequenceTransformer, auto_wrap_output_keys=None):  # t
             batch = SequenceBatch.from_csr(batch.tocsr()[:, np.flatnonzero(kept)], batch.offsets)
             names = names[kept]
             vocabulary = vocabulary.like(zip(names.tolist(), range(len(names)), strict=True))
+        self._set(vocabulary, names, complete_fields(columns, columns), columns)
+        return self._with(batch, columns)
+
+    def fit_partition(self, X: Any, y: Any = None) -> AttributeCounts:
+        """Count the attributes of a part of the training sequences; see :mod:`sklearn_hocrf.feature_extraction`.
+
+        Parameters
+        ----------
+        X
+            As for `fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        counts : AttributeCounts
+            For `merge` and `finish`. The transformer itself stays as it is.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`.
+        """
+        return self._count_partition(X)
+
+    def merge(self, left: AttributeCounts, right: AttributeCounts) -> AttributeCounts:
+        """Return the counts of two parts of the training sequences together.
+
+        Parameters
+        ----------
+        left, right : AttributeCounts
+            What `fit_partition` or `merge` has returned.
+
+        Returns
+        -------
+        counts : AttributeCounts
+
+        Raises
+        ------
+        ValueError
+            If a raw column holds text in one of them and numbers in the other.
+        """
+        return left.merged(right)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def finish(self, counts: AttributeCounts) -> Self:
+        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
+
+        Parameters
+        ----------
+        counts : AttributeCounts
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If no part had tokens, or if no token had one of the `columns`.
+        """
+        if not counts.n_tokens:
+            raise ValueError("X has no tokens to learn attributes from")
+        for key in self._keys():
+            if key not in counts.keys:
+                raise ValueError(f"columns names the key {key!r}, which no token of X has")
+        names = sorted(
+            name for name, count in counts.of_names.items() if self.min_count == 1 or count >= self.min_count
+        )
+        self._set(Vocabulary.of_names(names, counts.complete), names, counts.complete_columns, counts.columns)
+        return self
+
+    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
+        """Return a part of the training sequences as `fit_transform` of all does: the same as `transform`.
+
+        Parameters
+        ----------
+        X
+            What `fit_partition` has got.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `transform`.
+        """
+        return self.transform(X)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def _count_partition(self, X) -> AttributeCounts:
+        X = _check_sequences(X)
+        vocabulary = Vocabulary()
+        batch = read_attributes(X, vocabulary, grow=True)
+        columns = self._read_columns(X, batch.offsets)
+        complete = complete_fields(columns, columns)
+        keys = {key for key in columns if any(key in token for token in chain.from_iterable(X))}
+        n_tokens = batch.n_tokens
+        batch, sorted_ = sort_vocabulary(batch, vocabulary)
+        n_of = np.bincount(batch.indices, minlength=len(sorted_)).tolist()
+        of_names = Counter(dict(zip(sorted_, n_of, strict=True)))
+        return AttributeCounts(n_tokens, of_names, vocabulary.complete, without_tokens(columns), keys, complete)
+
+    def _keys(self) -> list:
+        return [self.columns] if isinstance(self.columns, str) else list(self.columns)
+
+    def _set(self, vocabulary, names, complete, columns):
+        """Set the fitted attributes."""
         self.vocabulary_ = vocabulary
         self.n_features_out_ = len(vocabulary)
         self._names = FeatureNames.of(names)
-        self._complete_columns = complete_fields(columns, columns)
+        self._complete_columns = complete
         self._text_columns = {key for key, column in columns.items() if is_text(column)}
-        return self._with(batch, columns)
 
     def _read_columns(self, X, offsets) -> dict:
-        keys = [self.columns] if isinstance(self.columns, str) else list(self.columns)
+        keys = self._keys()
         if not keys:
             return {}
         tokens = list(chain.from_iterable(X))

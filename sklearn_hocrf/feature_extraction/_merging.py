@@ -1,0 +1,163 @@
+"""What parts of the training data have, each with numbers of its own, joined as if they had been read at once.
+
+Values of fields and keys of attributes are numbered in sorted order, so the joined numbers are those of the whole. A
+template whose keys do not fit into 64 bits numbers its first pairs by what occurs; these numbers may differ from those
+of the whole, but not their order, and so not the number of any attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.batch import TokenColumn
+from .._data.checks import short
+from ._array_fields import ArrayColumn
+from ._columns import is_text
+from ._templates import CodedField, FieldTable, TemplateVocabularies
+from ._tries import TokenCodes, Trie
+
+__all__ = ["Numbers", "merge_columns", "merge_codes", "merge_tries", "merge_vocabularies", "without_tokens"]
+
+
+class Numbers(NamedTuple):
+    """The joined numbers of what two parts have numbered."""
+
+    left: np.ndarray
+    right: np.ndarray
+
+    def add_up(self, left, right, n_rows) -> np.ndarray:
+        """Return the sums of the rows that the parts have under their own numbers; shape (n_rows, ...), int64."""
+        total = np.zeros((n_rows, *np.shape(left)[1:]), dtype=np.int64)
+        total[self.left] += left  # numbers of one part are distinct
+        total[self.right] += right
+        return total
+
+
+def merge_vocabularies(left, right) -> tuple[TemplateVocabularies, list[Numbers]]:
+    """Return the vocabularies of the templates that both have, and the numbers of their attributes."""
+    of_right = {vocabulary.template: vocabulary for vocabulary in right.all}
+    pairs = [(own, of_right[own.template]) for own in left.all if own.template in of_right]
+    used = dict.fromkeys(field for own, _ in pairs for field, _ in own.template)
+    tables = {field: _merge_tables(left.tables[field], right.tables[field], field) for field in used}
+    moved = [
+        {field: _new_codes(part.tables[field], table) for field, table in tables.items()} for part in (left, right)
+    ]
+    merged = TemplateVocabularies([own.template for own, _ in pairs], tables)
+    numbers = []
+    for vocabulary, both in zip(merged.all, pairs, strict=True):
+        codes = [part.codes() for part in both]
+        rows = [
+            CodedField(np.concatenate([moved[side][field][codes[side][i]] for side in (0, 1)]), None)
+            for i, (field, _) in enumerate(vocabulary.template)
+        ]
+        numbers.append(Numbers(*np.split(vocabulary.fit(rows), [len(both[0])])))
+    return merged, numbers
+
+
+def _merge_tables(left, right, field) -> FieldTable:
+    if left.labels is not None and right.labels is not None:
+        return FieldTable(sorted({*left.labels, *right.labels}))
+    if left.labels or right.labels:
+        raise _mixed(field)
+    return FieldTable(None)  # a field that is missing everywhere in one part looks like text there
+
+
+def _mixed(field) -> ValueError:
+    return ValueError(f"field {short(field)} holds text in one partition and numbers in another")
+
+
+def _new_codes(table, merged) -> np.ndarray:
+    """Return what the codes of a table, with those of the marks outside, are in the merged one; int32."""
+    known = np.zeros(table.size, dtype=np.int32)
+    if merged.labels is not None:
+        known = np.searchsorted(_objects(merged.labels), _objects(table.labels)).astype(np.int32)
+    return np.append(known, np.array([merged.size, merged.size + 1], dtype=np.int32))
+
+
+def _objects(texts) -> np.ndarray:
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array
+
+
+def without_tokens(columns) -> dict:
+    """Return columns of no tokens that hold the same values."""
+    return {field: _without_tokens(column) for field, column in columns.items()}
+
+
+def _without_tokens(column):
+    if is_text(column):
+        return TokenColumn(np.empty(0, dtype=np.int32), column.values)
+    if isinstance(column, ArrayColumn):
+        return ArrayColumn(column.values[:0], column.lacks[:0])
+    return column[:0].copy()
+
+
+def merge_columns(left, right) -> dict:
+    """Return columns of no tokens that hold the values of both, in the order of the first appearance of fields."""
+    merge: Callable = _merge_column
+    return {
+        field: merge(left[field], right[field], field) if field in left and field in right else {**right, **left}[field]
+        for field in dict.fromkeys([*left, *right])
+    }
+
+
+def _merge_column(left, right, field):
+    for column, other in ((left, right), (right, left)):
+        if is_text(column) and not len(column.values):  # missing everywhere
+            return other
+    if isinstance(left, ArrayColumn) and isinstance(right, ArrayColumn):
+        widths = left.values.shape[1], right.values.shape[1]
+        if widths[0] != widths[1]:
+            raise ValueError(f"field {short(field)} holds arrays of {widths[0]} and of {widths[1]} numbers")
+        return left
+    if isinstance(left, ArrayColumn) or isinstance(right, ArrayColumn):
+        raise ValueError(f"field {short(field)} holds arrays in one partition only")
+    if is_text(left) != is_text(right):
+        raise _mixed(field)
+    if not is_text(left):
+        return left
+    # in the order of their first appearance, as in a column
+    return TokenColumn(left.codes, _objects(list(dict.fromkeys([*left.values.tolist(), *right.values.tolist()]))))
+
+
+def merge_codes(left, right) -> tuple[TokenCodes, Numbers]:
+    """Return the codes of the values of tokens that either has, and what they are of their own codes."""
+    if left.fields != right.fields:
+        raise ValueError(f"the text of segments is read from the fields {left.fields!r} and {right.fields!r}: name one")
+    was_text = []
+    for field, flags, tables in zip(
+        left.fields,
+        zip(*(part.was_text for part in (left, right)), strict=True),
+        zip(*(part.vocabulary.tables for part in (left, right)), strict=True),
+        strict=True,
+    ):
+        known = {flag for flag, table in zip(flags, tables, strict=True) if table.labels}
+        if len(known) > 1:
+            raise _mixed(field)
+        was_text.append(known.pop() if known else flags[0])
+    vocabularies, (numbers,) = merge_vocabularies(left.vocabularies, right.vocabularies)
+    return TokenCodes(left.fields, was_text, vocabularies), numbers
+
+
+def merge_tries(left, right, codes, n_codes) -> tuple[Trie, Numbers]:
+    """Return the trie of the strings of both, and what their nodes are in it; ``codes`` are Numbers of their codes."""
+    nodes = Numbers(np.zeros(left.n_nodes, dtype=np.int64), np.zeros(right.n_nodes, dtype=np.int64))
+    keys, level_starts = [np.empty(0, dtype=np.int64)], [0]
+    edges = left.edges(), right.edges()
+    for level in range(max(left.depth, right.depth)):
+        own = left.level(level), right.level(level)
+        moved = [
+            of_node[parents[old - 1]] * n_codes + of_code[code[old - 1]]
+            for old, (parents, code), of_node, of_code in zip(own, edges, nodes, codes, strict=True)
+        ]
+        distinct, number = np.unique(np.concatenate(moved), return_inverse=True)
+        new = np.split(number + level_starts[-1] + 1, [len(moved[0])])
+        for old, of_node, numbers in zip(own, nodes, new, strict=True):
+            of_node[old] = numbers
+        keys.append(distinct)
+        level_starts.append(level_starts[-1] + len(distinct))
+    return Trie(np.concatenate(keys), np.array(level_starts), n_codes), nodes

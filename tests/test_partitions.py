@@ -1,0 +1,325 @@
+"""Transformers that are fitted by parts of the data must be those that are fitted to the whole."""
+
+import pickle
+import re
+from functools import partial, reduce
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_hocrf.feature_extraction import (
+    AttributeVectorizer,
+    LogOddsSegments,
+    SegmentFeatureExtractor,
+    SequenceFeatureExtractor,
+    Tokenwise,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*tokens lack a field", "ignore:none of the", "ignore:no token of X")
+
+WORDS = st.sampled_from(["a", "B", "bc", "a b", "a|b", "é", "__BOS__", "in", "In", None])
+LABELS = st.sampled_from(["x", "y", "z"])
+
+
+def merged(transformer, parts, order):
+    """Merge neighbours in a drawn order, each time after a pickle, as between processes."""
+    parts = [pickle.loads(pickle.dumps(part)) for part in parts]
+    for place in order:
+        if len(parts) == 1:
+            break
+        i = place % (len(parts) - 1)
+        parts[i : i + 2] = [pickle.loads(pickle.dumps(transformer.merge(*parts[i : i + 2])))]
+    return reduce(transformer.merge, parts)
+
+
+def cut(data, cuts):
+    bounds = [0, *sorted(min(c, len(data)) for c in cuts), len(data)]
+    return [data[i:j] for i, j in zip(bounds, bounds[1:], strict=False)]
+
+
+CUTS = st.lists(st.integers(0, 6), max_size=4)
+ORDER = st.lists(st.integers(0, 10), max_size=5)
+
+
+def assert_same_batches(one, other):
+    for name in ("offsets", "indptr", "indices", "values"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), strict=True)
+    assert one.shape == other.shape
+    assert (one.feature_names is None) == (other.feature_names is None)
+    if one.feature_names is not None:
+        assert list(one.feature_names) == list(other.feature_names)
+    assert (one.dense is None) == (other.dense is None)
+    if one.dense is not None:
+        np.testing.assert_array_equal(one.dense.attributes, other.dense.attributes)
+        np.testing.assert_array_equal(one.dense.values, other.dense.values, strict=True)
+
+
+def assert_same_fits(whole, parted, X, fitted):
+    assert {name for name in vars(whole) if name.endswith("_")} == {name for name in vars(parted) if name.endswith("_")}
+    for name in fitted:
+        assert getattr(whole, name) == getattr(parted, name), name
+    assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
+    assert_same_batches(whole.transform(X), parted.transform(X))
+    for n in range(len(X)):
+        assert_same_batches(whole.transform(X[n : n + 1]), parted.transform_partition(X[n : n + 1]))
+
+
+def fit_by_parts(transformer, X, y, cuts, order):
+    parts = cut(X, cuts)
+    targets = [None] * len(parts) if y is None else cut(y, cuts)
+    counts = [transformer.fit_partition(*pair) for pair in zip(parts, targets, strict=True)]
+    assert not [name for name in vars(transformer) if name.endswith("_")]  # it stays as it is
+    return transformer.finish(merged(transformer, counts, order))
+
+
+# ---- attributes of tokens
+
+
+DICTS = st.lists(
+    st.lists(
+        st.fixed_dictionaries(
+            {}, optional={"w": WORDS.filter(bool), "n": st.sampled_from([0, 1, 2.5]), "b": st.booleans()}
+        ),
+        max_size=4,
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(DICTS, CUTS, ORDER, st.integers(1, 3))
+def test_attributes_of_dicts(X, cuts, order, min_count):
+    make = partial(AttributeVectorizer, min_count=min_count, columns="w")
+    try:
+        whole = make().fit(X)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=re.escape(str(error)[:20])):
+            fit_by_parts(make(), X, None, cuts, order)
+        return
+    assert_same_fits(whole, fit_by_parts(make(), X, None, cuts, order), X, ["vocabulary_", "n_features_out_"])
+    parted = fit_by_parts(make(), X, None, cuts, order)
+    assert parted.vocabulary_.complete == whole.vocabulary_.complete
+    assert parted._complete_columns == whole._complete_columns
+
+
+def test_values_that_cancel_out():
+    X = [[{"a": {"b": 1.0}, "a:b": -1.0, "c": 2.0}], [["c"]]]
+    parted = fit_by_parts(AttributeVectorizer(), X, None, [1], [])
+    assert_same_fits(AttributeVectorizer().fit(X), parted, X, ["vocabulary_"])
+
+
+# ---- templates
+
+PAIRS = st.lists(st.lists(st.tuples(WORDS, st.sampled_from(["N", "V", None])), max_size=4), min_size=1, max_size=6)
+FORMS = [
+    {},
+    {"templates": [(0, 0), ((0, -1), (1, 0)), ((0, -2), (0, -1), (0, 1))], "min_count": 2},
+    {"templates": [(0, 0)], "token_features": [(1, "lower"), (0, "suffix1")], "padding": "drop", "bias": True},
+    {"n_features": 64},
+    {"fields": ["w", "pos"], "min_count": 3},
+]
+FITTED = ["fields_", "templates_", "token_features_", "complete_fields_", "n_features_out_"]
+
+
+@given(PAIRS, CUTS, ORDER, st.sampled_from(FORMS))
+def test_templates_over_tuples(X, cuts, order, form):
+    try:
+        whole = SequenceFeatureExtractor(**form).fit(X)
+    except ValueError:
+        with pytest.raises(ValueError, match="."):
+            fit_by_parts(SequenceFeatureExtractor(**form), X, None, cuts, order)
+        return
+    parted = fit_by_parts(SequenceFeatureExtractor(**form), X, None, cuts, order)
+    assert_same_fits(whole, parted, X, FITTED)
+
+
+@given(DICTS, CUTS, ORDER, st.integers(1, 2))
+def test_templates_over_dicts(X, cuts, order, min_count):
+    """With templates that name their fields, dicts of a part may lack any of them."""
+    templates = [("w", 0), (("w", -1), ("n", 0)), ("low", 1), ("b", 0)]
+    make = partial(SequenceFeatureExtractor, templates, {"low": ("w", "lower")}, min_count=min_count)
+    try:
+        whole = make().fit(X)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=re.escape(str(error)[:20])):
+            fit_by_parts(make(), X, None, cuts, order)
+        return
+    assert_same_fits(whole, fit_by_parts(make(), X, None, cuts, order), X, FITTED)
+
+
+def test_default_functions_that_change_texts_of_another_part():
+    X = [[["a"], ["b"]], [["In"], ["c"]], [["dddd"]]]
+    whole = SequenceFeatureExtractor().fit(X)
+    assert_same_fits(whole, fit_by_parts(SequenceFeatureExtractor(), X, None, [1, 2], [1]), X, FITTED)
+    assert "lower" in whole.token_features_
+
+
+def test_keys_beyond_64_bits():
+    X = [[f"w{(7 * i + j) % 150}" for j in range(30)] for i in range(10)]
+    templates = [tuple(("w", o) for o in range(-5, 6)), ("w", 0)]
+    for min_count in (1, 2):
+        whole = SequenceFeatureExtractor(templates, min_count=min_count).fit(X)
+        parted = fit_by_parts(SequenceFeatureExtractor(templates, min_count=min_count), X, None, [2, 3, 7], [1, 0])
+        assert_same_fits(whole, parted, X, FITTED)
+    assert len(parted._vocabularies.all[0].prefixes) > 0
+
+
+def test_numbers_arrays_and_batches():
+    rng = np.random.default_rng(0)
+    X = [[{"v": rng.normal(size=2), "w": "ab"[i % 2], "n": float(i)} for i in range(n)] for n in (2, 0, 3, 1)]
+    whole = SequenceFeatureExtractor().fit(X)
+    parted = fit_by_parts(SequenceFeatureExtractor(), X, None, [1, 3], [0])
+    assert_same_fits(whole, parted, X, FITTED)
+    batch = whole.transform(X)
+    more = partial(SequenceFeatureExtractor, [("w", 1), (("w", 0), ("n", 0))])
+    assert_same_fits(more().fit(batch), fit_by_parts(more(), batch, None, [2, 3], []), batch, FITTED)
+    other = AttributeVectorizer(columns="w").fit_transform([[{"w": "a"}]])
+    words = SequenceFeatureExtractor([("w", 1)])
+    counts = [words.fit_partition(part) for part in (batch, other)]
+    with pytest.raises(ValueError, match="X comes with"):
+        words.merge(*counts)
+
+
+def test_parts_that_do_not_fit_together():
+    extractor = SequenceFeatureExtractor()
+    texts, numbers = extractor.fit_partition([["a"]]), extractor.fit_partition([[1.0]])
+    with pytest.raises(ValueError, match="'text' in one partition and 'number' in another"):
+        extractor.merge(texts, numbers)
+    with pytest.raises(ValueError, match="text in one partition and numbers in another"):
+        extractor.merge(extractor.fit_partition([[("a",)]]), extractor.fit_partition([[(1.0,)]]))
+    with pytest.raises(ValueError, match=r"fields \[0\] in one partition"):
+        extractor.merge(extractor.fit_partition([[("a",)]]), extractor.fit_partition([[("a", "b")]]))
+    vectors = [extractor.fit_partition([[{"v": np.ones(n)}]]) for n in (2, 3)]
+    with pytest.raises(ValueError, match="arrays of 2 and of 3"):
+        extractor.merge(*vectors)
+    first, second = extractor.fit_partition([[{"p": "a", "w": "a"}]]), extractor.fit_partition([[{"w": "b"}]])
+    with pytest.raises(ValueError, match="'lower' is for the field 'p' in one partition and for 'w' in another"):
+        extractor.merge(first, second)
+    plain = SequenceFeatureExtractor(token_features=None)
+    counts = plain.merge(plain.fit_partition([[{"w": "a", "p": "b"}]]), plain.fit_partition([[{"w": "b"}]]))
+    with pytest.raises(ValueError, match="was not counted in every partition.*give templates"):
+        plain.finish(counts)
+    assert not hasattr(plain, "fields_")
+    empty = plain.fit_partition([[], []])
+    with pytest.raises(ValueError, match="no tokens"):
+        plain.finish(plain.merge(empty, plain.fit_partition([])))
+
+
+def test_tokenwise_has_no_counts():
+    assert not hasattr(Tokenwise, "fit_partition")
+
+
+# ---- segments
+
+SEGMENTED = st.lists(
+    st.lists(st.tuples(st.sampled_from(["a", "B", "b c", "in"]), LABELS), max_size=5), min_size=1, max_size=6
+)
+
+
+def candidates(batch):
+    pairs = [
+        (i, j)
+        for first, last in zip(batch.offsets, batch.offsets[1:], strict=False)
+        for i in range(first, last)
+        for j in range(i + 1, last + 1)
+    ]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+
+
+def assert_same_segments(one, other):
+    assert_same_batches(one, other)
+    start, stop = candidates(one)
+    assert len(one.blocks) == len(other.blocks)
+    for left, right in zip(one.blocks, other.blocks, strict=True):
+        assert type(left) is type(right)
+        if hasattr(left, "maker"):
+            rows = [block.rows(batch, start, stop).toarray() for block, batch in ((left, one), (right, other))]
+            np.testing.assert_array_equal(*rows)
+
+
+def halves(tokens, start, stop):
+    return {"first": str(tokens[start]), "n": (stop - start) % 3, "odd": None if stop % 2 else "x"}
+
+
+def vector_sizes(tokens, starts, stops):
+    return {"size": stops - starts, "text": tokens[starts]}
+
+
+@given(SEGMENTED, CUTS, ORDER, st.integers(1, 3), st.sampled_from(["runs", "bio"]))
+def test_features_of_segments(data, cuts, order, min_count, encoding):
+    X = [[word for word, _ in sequence] for sequence in data]
+    y = [[label if encoding == "runs" else f"B-{label}" for _, label in sequence] for sequence in data]
+    make = partial(
+        SegmentFeatureExtractor,
+        length="capped",
+        identity=True,
+        functions=halves,
+        vector_functions=vector_sizes,
+        min_count=min_count,
+        encoding=encoding,
+    )
+    try:
+        whole = make().fit(X, y)
+    except ValueError:
+        with pytest.raises(ValueError, match="."):
+            fit_by_parts(make(), X, y, cuts, order)
+        return
+    parted = fit_by_parts(make(), X, y, cuts, order)
+    assert (whole.max_length_, whole.n_features_out_) == (parted.max_length_, parted.n_features_out_)
+    assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
+    assert_same_segments(whole.transform(X), parted.transform_partition(X, y))
+
+
+@given(SEGMENTED, CUTS, ORDER, st.booleans(), st.integers(1, 6))
+def test_log_odds(data, cuts, order, per_label, max_length):
+    X = [[word for word, _ in sequence] for sequence in data]
+    y = [[label for _, label in sequence] for sequence in data]
+    make = partial(LogOddsSegments, per_label=per_label, max_length=max_length, kind=("log_odds", "log_probability"))
+    try:
+        whole = make()
+        batch = whole.fit_transform(X, y)
+    except ValueError:
+        with pytest.raises(ValueError, match="."):
+            fit_by_parts(make(), X, y, cuts, order)
+        return
+    parted = fit_by_parts(make(), X, y, cuts, order)
+    assert (whole.labels_, whole.max_length_) == (parted.labels_, parted.max_length_)
+    assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
+    assert_same_segments(whole.transform(X), parted.transform(X))
+    for i, j in zip([0, *sorted(cuts)], [*sorted(cuts), len(X)], strict=True):
+        if i < j <= len(X):  # leaving out one's own sequence, as fit_transform does
+            assert_same_segments(batch[i:j], parted.transform_partition(X[i:j], y[i:j]))
+
+
+def test_segments_of_a_batch_keep_its_features():
+    X = [["a", "b"], ["c"], ["a", "c", "b"]]
+    y = [["x", "y"], ["y"], ["x", "x", "y"]]
+    batch = SequenceFeatureExtractor([("w", 0)]).fit_transform(X)
+    make = partial(SegmentFeatureExtractor, ("w[0]=a",), begin=True, tags="bigrams", length="log", identity=True)
+    whole, parted = make().fit(batch, y), fit_by_parts(make(), batch, y, [1, 2], [])
+    assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
+    assert_same_segments(whole.transform(batch), parted.transform(batch))
+    first = whole.transform(batch)
+    odds = partial(LogOddsSegments, max_length=2)
+    whole, parted = odds().fit(first, y), fit_by_parts(odds(), first, y, [1], [])
+    assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
+    assert_same_segments(whole.transform(first), parted.transform(first))
+
+
+def test_segments_that_cannot_be_counted_by_parts():
+    X, y = [["a", "b"], ["a"]], [["x", "y"], ["x"]]
+    with pytest.raises(ValueError, match="needs max_length to be fitted by partitions"):
+        LogOddsSegments().fit_partition(X, y)
+    dicts = [[{"w": "a", "p": "b"}], [{"w": "b"}]]
+    extractor = SegmentFeatureExtractor((), functions=halves, encoding="bio")
+    parts = [extractor.fit_partition([x], [["B-x"]]) for x in dicts]
+    with pytest.raises(ValueError, match="functions of segments get the fields"):
+        extractor.merge(*parts)
+    extractor = SegmentFeatureExtractor(length="capped")
+    with pytest.raises(ValueError, match="at least 2 distinct labels"):
+        extractor.finish(extractor.fit_partition([["a"]], [["x"]]))
+    odds = LogOddsSegments(max_length=3).fit(X, y)
+    with pytest.raises(ValueError, match="segments of the label 'z'"):
+        odds.transform_partition([["a"]], [["z"]])
