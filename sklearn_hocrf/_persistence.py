@@ -29,6 +29,8 @@ TRUSTED_TYPES = (
     "sklearn_hocrf._estimator.decoding.TokenDecoding",
     "sklearn_hocrf._estimator.fitted.Fitted",
     "sklearn_hocrf._estimator.pattern_search.PatternSearch",
+    "sklearn_hocrf._estimator.pruning.Pruning",
+    "sklearn_hocrf._inference.candidates.LevelZero",
     "sklearn_hocrf._objectives._likelihood.NegativeLogLikelihood",
     "sklearn_hocrf._objectives._local_feature_matching.LocalFeatureMatching",
     "sklearn_hocrf._objectives._margin.Hinge",

@@ -124,7 +124,7 @@ def use_extremes(X, y):
 
 def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
     """Return functions that use models of every kind on toys of a size, one model each."""
-    kinds: tuple[Callable, ...] = chains, segments, answers
+    kinds: tuple[Callable, ...] = chains, segments, answers, lattices
     return chain.from_iterable(kind(*toy(lengths, n_features), orders, feature_orders) for kind in kinds)
 
 
@@ -196,6 +196,13 @@ def answers(X, _, orders, *__):
     tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
     for model in HighOrderCRF(orders[-1], max_iter=2), HighOrderSemiCRF(orders[-1], encoding="bio", max_iter=2):
         yield partial(use_answers, model, X, tags)
+
+
+def lattices(X, y, orders, *_):
+    """Yield uses of lattices of candidates: features of value 1 and others."""
+    tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
+    for form in X, [2.0 * rows for rows in X]:
+        yield partial(use_answers, HighOrderCRF(orders[-1], pruning=2, constraints="bio", max_iter=2), form, tags)
 
 
 def use_answers(model, X, tags):

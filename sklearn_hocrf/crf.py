@@ -147,6 +147,7 @@ and segmentation. JMLR 15, 2014, 981-1009.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -155,8 +156,9 @@ from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
 from ._estimator.decoding import SegmentDecoding, TokenDecoding
-from ._estimator.parameters import resolve_feature_orders
+from ._estimator.parameters import PARAMETER_CONSTRAINTS, resolve_feature_orders
 from ._estimator.pattern_search import PatternSearch
+from ._estimator.pruning import Pruning
 from ._estimator.tag_segments import TagSegmentsMixin
 from ._inference.families import CHAIN
 from ._objectives import Objective
@@ -171,6 +173,7 @@ from ._validation import (
     read_labels,
     read_token_targets,
 )
+from ._validation._sklearn import Interval
 
 __all__ = ["HighOrderCRF"]
 
@@ -226,6 +229,12 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         * A function of a label and the next one, which returns whether they may be neighbours. It is called once for
           each pair of labels; None stands for the label before the first and after the last one.
 
+    pruning : int, Pruning or None, default=None
+        For hundreds of labels and more: how many of them each token keeps, by a model of order 0 that is trained first.
+        None keeps all. With a number, training and predictions take a time that does not depend on the number of
+        labels, and a label that a token does not keep has probability 0. See
+        :class:`~sklearn_hocrf.training.Pruning`. It goes with the likelihood, the solvers "lbfgs" and "owlqn" and
+        ``feature_order=0``, and not with ``partial_fit``, ``patterns="auto"`` and holes in y.
     objective, penalty, solver, max_iter, tol, missing_label, warm_start : as in :class:`BaseSequenceLabeler`
     n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
 
@@ -238,6 +247,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
     n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
+    pruning_recall_ : float
+        The share of tokens whose label is among those that they keep, in a tenth of the training sequences before level
+        0 was trained on them; nan if there is a single sequence. There only if ``pruning`` leaves labels out.
 
     See Also
     --------
@@ -280,6 +292,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     _family = CHAIN
     _layout_class = WeightLayout
+    _parameter_constraints: dict = {
+        **PARAMETER_CONSTRAINTS,
+        "pruning": [Interval(Integral, 1, None, closed="left"), Pruning, None],
+    }
 
     def __init__(
         self,
@@ -295,6 +311,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         unsupported: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
         constraints: str | Constraints | Callable[[Any, Any], bool] | None = None,
+        pruning: int | Pruning | None = None,
         objective: str | Objective = "likelihood",
         penalty: Any = None,
         solver: Any = "auto",
@@ -318,6 +335,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.unsupported = unsupported
         self.class_weight = class_weight
         self.constraints = constraints
+        self.pruning = pruning
         self.objective = objective
         self.penalty = penalty
         self.solver = solver

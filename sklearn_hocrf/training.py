@@ -127,6 +127,7 @@ from __future__ import annotations
 from ._estimator.constraints import Constraints
 from ._estimator.decoding import SegmentDecoding, TokenDecoding
 from ._estimator.pattern_search import PatternSearch
+from ._estimator.pruning import Pruning
 from ._objectives import (
     Hinge,
     LocalFeatureMatching,
@@ -168,6 +169,7 @@ __all__ = [
     "Perceptron",
     "Problem",
     "Progress",
+    "Pruning",
     "SGD",
     "SegmentDecoding",
     "SolverReport",

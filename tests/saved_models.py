@@ -64,6 +64,7 @@ def estimators():
         "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}, "class_weight": {"O": 2.0}},
         "constraints": {"constraints": training.Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},
+        "pruning": {"pruning": training.Pruning(2), "max_order": 2},
     }
     models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}
     return models | {

@@ -21,6 +21,7 @@ from sklearn.utils import ClassifierTags
 from .._data.checks import refuse_infinite_sum
 from .._data.masks import both
 from .._inference.families import SEGMENTS, Family
+from .._inference.lattice import LatticeModel
 from .._objectives import Problem
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.patterns import PatternTable, given_patterns
@@ -51,6 +52,7 @@ from .partial_fit import PartialFitMixin
 from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
 from .patterns import pattern_codes, pattern_labels, select_patterns
 from .predictions import PredictionsMixin, border_mask
+from .pruning import check_no_holes, prune
 
 __all__ = ["BaseSequenceLabeler"]
 
@@ -365,7 +367,7 @@ class BaseSequenceLabeler(
         start = self._start(problem.layout, data, found, is_warm)
         penalty = self._choose_penalty(training.prior, problem.layout, data)
         stages = self._train(training, problem, penalty, data, start, is_warm, tasks)
-        learned = self._report_learned(data, problem.layout, penalty, stages[-1], found and found.history)
+        learned = self._report_learned(data, problem, penalty, stages[-1], found and found.history)
         self._keep(tasks.best(learned))
         tasks.end()
         warn_not_found(type(self).__name__, training.solver, found)
@@ -396,6 +398,7 @@ class BaseSequenceLabeler(
         """Raise a ValueError if y has holes that this training does not take; warn where it has little else."""
         if data.runs is None:
             return
+        check_no_holes(self._parameters())
         if pattern_search(self.patterns) is not None:
             raise ValueError(
                 f"patterns={self.patterns!r} are searched where all labels are known, but y has holes: give the "
@@ -420,7 +423,7 @@ class BaseSequenceLabeler(
 
         Where y has holes, the first stages train on what is known for certain.
         """
-        learned = partial(self._report_learned, data, problem.layout, penalty)
+        learned = partial(self._report_learned, data, problem, penalty)
         stages = []
         if data.runs is not None and not is_warm:
             of_runs = self._pose_problem(problem.layout, data.runs)
@@ -437,7 +440,7 @@ class BaseSequenceLabeler(
 
         def minimise(solver, problem, start):
             penalty = prior.penalty(problem.layout, data.features.names, data.targets.labels)
-            watch = tasks.watch(partial(self._report_learned, data, problem.layout, penalty), SEARCH)
+            watch = tasks.watch(partial(self._report_learned, data, problem, penalty), SEARCH)
             return training._replace(solver=solver).run(problem, penalty, start, is_warm=True, watch=watch)[-1]
 
         singles = given_patterns((), len(data.targets.labels))
@@ -463,7 +466,8 @@ class BaseSequenceLabeler(
     def _build_problem(self, data, found=None) -> Problem:
         """Return validated training data under the layout of their weights."""
         patterns = None if found is None else found.layout.patterns
-        return self._pose_problem(self._build_layout(data, patterns=patterns), data)
+        problem = self._pose_problem(self._build_layout(data, patterns=patterns), data)
+        return prune(problem, self._parameters().get("pruning"))
 
     def _start(self, layout, data, found, is_warm):
         """Return the weights from which training starts."""
@@ -544,10 +548,11 @@ class BaseSequenceLabeler(
         columns = _matching(*_feature_keys(data.features, self._features))
         return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
 
-    def _report_learned(self, data, layout, penalty, report, search=None) -> Fitted:
+    def _report_learned(self, data, problem, penalty, report, search=None) -> Fitted:
         """Return the record of the model that a solver reports."""
-        layout, weights = without_zeros(penalty, layout, report.w)
-        return self._learned(data, layout, weights, report, search=search)
+        layout, weights = without_zeros(penalty, problem.layout, report.w)
+        learned = self._learned(data, layout, weights, report, search=search)
+        return learned._replace(level_zero=problem.level_zero).checked(self._layout_class)
 
     def _learned(self, data, layout, weights, report, stream=None, search=None, patterns=None) -> Fitted:
         """Return the record of the fitted model; ``patterns`` takes the place of the parameter unless it is None."""
@@ -634,7 +639,17 @@ class BaseSequenceLabeler(
 
     def _build_model(self) -> Any:
         """Return the fitted model that decodes batches and gives their marginals."""
+        if self._fitted.level_zero is not None:
+            return LatticeModel(self._layout, self._weights, self._fitted.level_zero.finder())
         return self._family.model(self._layout, self._weights)
+
+    @property
+    def pruning_recall_(self):
+        """The share of held-out tokens that keep their label; there only if ``pruning`` left labels out."""
+        fitted = getattr(self, "_fitted", None)
+        if fitted is None or fitted.level_zero is None:
+            raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
+        return fitted.level_zero.recall
 
     @property
     def pattern_search_history_(self):

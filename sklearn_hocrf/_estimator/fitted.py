@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze
+from .._inference.candidates import LevelZero
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._validation import FeatureSpace, SegmentTargets, TokenTargets
 from .pattern_search import HISTORY
+from .pruning import checked_level_zero
 
 __all__ = ["Fitted"]
 
@@ -32,6 +34,7 @@ class Fitted(NamedTuple):
     search: np.ndarray | None = None  # of HISTORY: the rounds of a search for patterns
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     had_holes: bool = False  # not all labels of the training data were known
+    level_zero: LevelZero | None = None  # which labels tokens may have; None: all
 
     def checked(self, layout_class) -> Fitted:
         """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
@@ -71,7 +74,8 @@ class Fitted(NamedTuple):
         if not isinstance(self.had_holes, bool):
             raise ValueError(f"whether labels were missing is {self.had_holes!r:.40}, not a bool")
         borders = _borders(self.borders, layout.patterns.n_labels)
-        return self._replace(weights=weights, features=features, borders=borders)
+        level_zero = checked_level_zero(self.level_zero, layout, _numbers)
+        return self._replace(weights=weights, features=features, borders=borders, level_zero=level_zero)
 
     def _check_stream(self):
         if self.stream is None:

@@ -42,6 +42,7 @@ from .._structure.tied_weights import tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
 from .pattern_search import FoundPatterns, PatternPrior, check_search, has_l1, pattern_search
+from .pruning import check_pruning
 
 __all__ = [
     "OBJECTIVES",
@@ -225,6 +226,7 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     solver = _choose_solver(parameters, objective, prior, name)
     check_needs(solver, objective, prior.kind)
     check_search(parameters, objective, solver)
+    check_pruning(parameters, objective, solver)
     return Training(objective, prior, solver)
 
 

@@ -32,8 +32,8 @@ def naming_the_impossible(
     try:
         yield
     except ValueError:
-        sequences = () if mask is None else _impossible(model, batch, mask)
-        if not len(sequences) or (support is not None and sequences[0] in _impossible(model, batch, support)):
+        sequences = () if mask is None else model.impossible(batch, mask)
+        if not len(sequences) or (support is not None and sequences[0] in model.impossible(batch, support)):
             raise  # something else is wrong, or the model has no labelling whatever is known
         sequence = int(sequences[0])
         position = _first_without_any(model, batch, mask, sequence)
@@ -42,12 +42,6 @@ def naming_the_impossible(
             f"sequence {number}: no labelling agrees with {what} and the constraints; the first position with none "
             f"left is {position}"
         ) from None
-
-
-def _impossible(model, batch, mask) -> np.ndarray:
-    """Return the sequences of which a mask rules out all labellings that the model has."""
-    plan = model.plan(batch).masked(mask, may_be_impossible=True)
-    return np.flatnonzero(model.log_partition(batch, plan=plan) == -np.inf)
 
 
 def _first_without_any(model, batch, mask, sequence) -> int:
@@ -59,7 +53,7 @@ def _first_without_any(model, batch, mask, sequence) -> int:
     while impossible - possible > 1:
         middle = (possible + impossible) // 2
         start = Mask(*(np.concatenate([a[:middle], b[middle:]]) for a, b in zip(mask, free, strict=True)))
-        if len(_impossible(model, alone, start)):
+        if len(model.impossible(alone, start)):
             impossible = middle
         else:
             possible = middle

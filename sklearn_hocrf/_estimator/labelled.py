@@ -33,7 +33,7 @@ class LabelledBatch(NamedTuple):
 
     def _score(self, model, n_jobs):
         if self.event is None:
-            return model.log_score(self.batch, self.truth)
+            return model.log_score(self.batch, self.truth, self.plan)
         return model.log_partition(self.batch, n_jobs, self.event)
 
     def slope(self, model: Model, direction: Model, n_jobs: int | None) -> np.ndarray:
@@ -43,5 +43,5 @@ class LabelledBatch(NamedTuple):
         """
         expected = model.log_partition_and_slope(self.plan, direction.weights, n_jobs)[1]
         if self.event is None:
-            return direction.log_score(self.batch, self.truth) - expected
+            return direction.log_score(self.batch, self.truth, self.plan) - expected
         return model.log_partition_and_slope(self.event, direction.weights, n_jobs)[1] - expected

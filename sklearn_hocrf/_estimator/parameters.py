@@ -17,6 +17,7 @@ from .constraints import Constraints, check_constraints
 from .decoding import DECODINGS, SegmentDecoding, TokenDecoding, check_decoding
 from .fitting import OBJECTIVES, SOLVERS
 from .pattern_search import PatternSearch, has_l1, pattern_search
+from .pruning import check_pruning_count
 
 __all__ = [
     "BY_GROUP",
@@ -86,6 +87,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     for name in ("objective", "penalty", "solver"):
         if isinstance(parameters[name], type):
             raise ValueError(f"{name} is the class {parameters[name].__name__}: use an instance of it")
+    check_pruning_count(parameters.get("pruning"))
     missing = parameters["missing_label"]
     if isinstance(missing, (set, frozenset)) or not isinstance(missing, Hashable):
         raise ValueError(f"missing_label must be something like a label, or None, got {short(missing)}")

@@ -149,6 +149,11 @@ class PartialFitMixin:
             raise ValueError(
                 f"patterns={patterns!r} trains on all data again and again, which partial_fit does not have; use fit"
             )
+        pruning = self._parameters().get("pruning")
+        if pruning is not None:
+            raise ValueError(
+                f"pruning={pruning!r} chooses labels by all training data, which partial_fit does not have"
+            )
         if self.min_feature_count > 1 and not self.unsupported:
             raise ValueError(
                 f"min_feature_count={self.min_feature_count!r} counts in all training data, which partial_fit does not "

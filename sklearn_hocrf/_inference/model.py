@@ -80,7 +80,7 @@ class Model(metaclass=ABCMeta):
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > self.lowest_log)
 
-    def plan(self, batch: SequenceBatch, mask: Mask | None = None):
+    def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:
         """Return how a batch is cut, for questions to this model and others of its layout."""
         plan = self.plan_class(self.layout, batch, self.schedule)
         return plan if mask is None else plan.masked(mask)
@@ -248,13 +248,19 @@ class Model(metaclass=ABCMeta):
             entropy[low] = again
         return entropy
 
-    def log_score(self, batch: SequenceBatch, labelling) -> np.ndarray:
+    def log_score(self, batch: SequenceBatch, labelling, plan: Any = None) -> np.ndarray:
         """Return the log potential of a labelling of each sequence; shape (n_sequences,).
 
-        It is -inf where forbidden, and where the code of a label is -1.
+        It is -inf where forbidden, and where the code of a label is -1; in models over lattices also where it is none
+        of those of the plan, which is by default that of the batch.
         """
         scores, n_scores = self._log_scores(batch, labelling)
         return np.bincount(np.repeat(np.arange(len(batch)), n_scores), weights=scores, minlength=len(batch))
+
+    def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:
+        """Return the numbers of the sequences of which a mask rules out all labellings that the model has."""
+        plan = self.plan(batch).masked(mask, may_be_impossible=True)
+        return np.flatnonzero(self.log_partition(batch, plan=plan) == -np.inf)
 
     @abstractmethod
     def label_codes(self, labelling) -> np.ndarray:

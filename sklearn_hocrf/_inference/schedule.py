@@ -33,6 +33,7 @@ __all__ = [
     "TOKENS_PER_CALL",
     "Plan",
     "Schedule",
+    "SharedWork",
     "Task",
     "Tile",
     "Workspace",
@@ -137,7 +138,48 @@ class Workspace:
         return self._memory[name][:size].reshape(shape)
 
 
-class Plan:
+class SharedWork:
+    """What threads share while they work through chunks, and keep between evaluations.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Attributes
+    ----------
+    chunks : list
+        What each thread takes in one go.
+    calls_are_long : bool
+        Whether a call of a kernel may take longer than users want to wait after Ctrl-C.
+    halt : Event
+        Set when nobody waits for the evaluation any more; each evaluation has its own.
+    """
+
+    chunks: list
+    calls_are_long = False
+    halt = Event()
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self._spare_workspaces: list[Workspace] = []
+        self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
+
+    @contextmanager
+    def workspace(self):
+        """Lend the workspace of one thread; it is kept for the next evaluation."""
+        workspace = self._spare_workspaces.pop() if self._spare_workspaces else Workspace()
+        workspace.halt = self.halt
+        yield workspace
+        self._spare_workspaces.append(workspace)
+
+    def threads(self, n_threads: int) -> ThreadPoolExecutor:
+        """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
+        if n_threads not in self._threads:
+            self._threads[n_threads] = ThreadPoolExecutor(n_threads)
+        return self._threads[n_threads]
+
+
+class Plan(SharedWork):
     """How a batch is cut into tasks, which are dealt out to chunks; and what threads keep between evaluations.
 
     A subclass reads the features of its family of models, and says what the work on them is.
@@ -163,22 +205,16 @@ class Plan:
         What labellings are possible; None stands for all.
     may_be_impossible : bool
         Whether sequences without any possible labelling have a log Z of -inf, and are not an error.
-    calls_are_long : bool
-        Whether a call of a kernel may take longer than users want to wait after Ctrl-C.
-    halt : Event
-        Set when nobody waits for the evaluation any more; each evaluation has its own.
     """
 
     default_schedule: ClassVar[Schedule] = Schedule()
     row_size: int
     mask: Mask | None = None
     may_be_impossible = False
-    calls_are_long = False
-    halt = Event()
 
     def __init__(self, layout: Any, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
+        super().__init__(self.default_schedule if schedule is None else schedule)
         self.layout, self.batch = layout, batch
-        self.schedule = self.default_schedule if schedule is None else schedule
         self.offsets, self.lengths = batch.offsets, batch.lengths
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
         self.token_features: TokenFeatures = layout.rows(batch)
@@ -193,8 +229,6 @@ class Plan:
         n_chunks = int(np.clip(worth, schedule.least_chunks, schedule.most_chunks))
         self.chunks = _deal(self.cut(np.arange(self.n_sequences)), n_chunks)
         self.calls_are_long = int(self.lengths.max(initial=0)) * self.row_size > schedule.long_call
-        self._spare_workspaces: list[Workspace] = []
-        self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
 
     def cut(self, sequences: np.ndarray) -> list[Task]:
         """Return the tasks of some sequences."""
@@ -262,14 +296,6 @@ class Plan:
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add to the counts of pairs what the counts of segments' lengths make; chains have none."""
 
-    @contextmanager
-    def workspace(self):
-        """Lend the workspace of one thread; it is kept for the next evaluation."""
-        workspace = self._spare_workspaces.pop() if self._spare_workspaces else Workspace()
-        workspace.halt = self.halt
-        yield workspace
-        self._spare_workspaces.append(workspace)
-
     def masked(self, mask: Mask | None, may_be_impossible: bool = False):
         """Return the plan of the same batch where a mask says which labellings are possible."""
         plan = copy.copy(self)
@@ -281,12 +307,6 @@ class Plan:
         plan = copy.copy(self)
         plan.token_features = self.layout.rows(self.batch, dense=False)
         return plan
-
-    def threads(self, n_threads: int) -> ThreadPoolExecutor:
-        """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
-        if n_threads not in self._threads:
-            self._threads[n_threads] = ThreadPoolExecutor(n_threads)
-        return self._threads[n_threads]
 
 
 def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:

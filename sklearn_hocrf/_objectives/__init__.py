@@ -6,6 +6,7 @@ from ._local_feature_matching import LocalFeatureMatching
 from ._margin import Hinge, Perceptron
 from ._partial import PartialLikelihood
 from ._problem import Problem
+from ._pruned import PrunedProblem
 from ._tied import Tied
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "PartialLikelihood",
     "Perceptron",
     "Problem",
+    "PrunedProblem",
     "Tied",
 ]

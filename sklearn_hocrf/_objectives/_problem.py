@@ -10,6 +10,7 @@ import numpy as np
 from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask, both
+from .._inference.candidates import LevelZero
 from .._inference.families import Family
 from .._inference.feature_matching import Matching
 from .._inference.loss_augmented import Margins
@@ -52,7 +53,11 @@ class Problem:
     Attributes
     ----------
     n_weights, n_sequences : int
+    level_zero : LevelZero or None
+        What says which labels tokens may have, if not all of them.
     """
+
+    level_zero: LevelZero | None = None
 
     def __init__(
         self,
@@ -135,7 +140,7 @@ class Problem:
     def _log_scores(self, model) -> np.ndarray:
         """Return the log potentials of what is known of each sequence."""
         if self.hidden is None:
-            return model.log_score(self.batch, self.truth)
+            return model.log_score(self.batch, self.truth, self.plan)
         scores, seen = np.empty(self.n_sequences), self.part(np.flatnonzero(~self.is_hidden))
         scores[~self.is_hidden] = model.log_score(seen.batch, seen.truth)
         scores[self.is_hidden] = model.log_partition(self.hidden.batch, self.n_jobs, self.hidden.plan)

@@ -201,15 +201,22 @@ class WeightLayout:
         compiled = self.compiled if changes.keys().isdisjoint(("patterns", "forbidden")) else None
         return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
 
-    def with_biases(self, patterns: PatternTable, bias_pattern) -> Self:
+    def of_order_zero(self) -> Self:
+        """Return the layout of the same pairs, all with single labels, and of all single labels."""
+        singles = given_patterns((), self.patterns.n_labels)
+        return self.with_biases(singles, np.arange(self.patterns.n_labels), forbidden=())
+
+    def with_biases(self, patterns: PatternTable, bias_pattern, forbidden=None) -> Self:
         """Return a layout of other patterns with weights of their own, and of the same pairs, all with single labels.
 
-        The tables of pairs are shared, and their weights keep their places.
+        The tables of pairs are shared, and their weights keep their places. ``forbidden`` takes the place of what is
+        forbidden unless it is None.
         """
         if len(self.column_pattern) and self.column_pattern.max() >= self.patterns.n_labels:
             raise ValueError("there are features of patterns of two or more labels")
         layout = object.__new__(type(self))
         layout.__dict__.update(self.__dict__)
+        layout.forbidden = self.forbidden if forbidden is None else tuple(forbidden)
         layout.compiled = self._compile(patterns)
         layout.bias_pattern = freeze_indices(
             bias_pattern, len(patterns.lengths), "patterns that have a weight of their own"

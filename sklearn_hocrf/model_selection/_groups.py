@@ -123,6 +123,8 @@ def check_searchable(estimator: Any) -> None:
         reason = (
             f"patterns={estimator.patterns!r} depend on the penalties, in jumps: give the patterns_ of a fit with them"
         )
+    elif getattr(estimator, "pruning", None) is not None:
+        reason = f"pruning={estimator.pruning!r} chooses the labels of each fold anew, by jumps: use it in the last fit"
     elif np.isinf(_values(estimator.sigma_reg)).any():
         reason = f"sigma_reg={estimator.sigma_reg!r} has no logarithm to start from"
     elif not hasattr(objective, "hessp") or not capability(objective, Objective, "gives_probabilities"):

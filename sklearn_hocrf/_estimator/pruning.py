@@ -1,0 +1,154 @@
+"""Pruning: a level of order 0 leaves each token a few labels, and the model is trained and asked about those alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._data.checks import short
+from .._inference.candidates import LevelZero, train_level_zero
+from .._objectives import Hinge, LocalFeatureMatching, Perceptron, Problem, PrunedProblem
+from .._settings import capability, check, is_integer
+from .._solvers import Solver
+from .._structure.layout import WeightLayout
+from .pattern_search import pattern_search
+
+__all__ = ["Pruning", "check_no_holes", "check_pruning", "check_pruning_count", "checked_level_zero", "prune"]
+
+
+class Pruning(BaseEstimator):
+    """Settings of the parameter ``pruning``: how many labels each token keeps, and how they are found.
+
+    Before training, a model of order 0 of the same features (level 0) is trained by a few epochs of stochastic gradient
+    descent, where each token makes a step. The ``n_candidates`` labels that it finds most probable for a token are its
+    candidates; in training the true label is one more. The model is then trained to its optimum, and asked all
+    questions, given that every label is a candidate. With the candidates fixed, this is a convex problem like that of
+    all labels, in lattices whose size does not depend on the number of labels.
+
+    Parameters
+    ----------
+    n_candidates : int, default=6
+        Labels that each token keeps. A number that is not lower than that of the classes prunes nothing.
+    n_epochs : int, default=3
+        Epochs in which level 0 is trained, at least 2.
+
+    Notes
+    -----
+    The candidates are a fixed number of labels and not those above a threshold [1]_, because the probabilities of a
+    model of order 0 on its own training data are near 0 and 1. A threshold leaves training tokens hardly a label but
+    the true one, and the model no rivals to learn from.
+
+    References
+    ----------
+    .. [1] Mueller, Schmid and Schuetze, "Efficient higher-order CRFs for morphological tagging", EMNLP 2013.
+    .. [2] Weiss and Taskar, "Structured prediction cascades", AISTATS 2010.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import Pruning
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(pruning=Pruning(2, n_epochs=5)).fit(X, y)
+    >>> crf.predict(X)
+    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
+    >>> (crf.predict_marginals(X)[0] > 0).sum(axis=1)  # labels that are left
+    array([2, 2, 2])
+    """
+
+    def __init__(self, n_candidates: int = 6, *, n_epochs: int = 3) -> None:
+        self.n_candidates = n_candidates
+        self.n_epochs = n_epochs
+
+    def check(self) -> None:
+        """Raise a ValueError for a setting that is not valid."""
+        is_count = is_integer(self.n_candidates) and self.n_candidates >= 1
+        check(is_count, "n_candidates of Pruning", "an integer >= 1", self.n_candidates)
+        is_count = is_integer(self.n_epochs) and self.n_epochs >= 2
+        check(is_count, "n_epochs of Pruning", "an integer >= 2", self.n_epochs)
+
+
+def _settings_of(pruning: Any) -> Pruning | None:
+    """Return the settings that a parameter ``pruning`` stands for; None for a model of all labels."""
+    return pruning if pruning is None or isinstance(pruning, Pruning) else Pruning(pruning)
+
+
+def check_pruning_count(pruning: Any) -> None:
+    """Raise a ValueError for a parameter ``pruning`` that is not valid."""
+    if isinstance(pruning, bool):
+        raise ValueError(f"pruning must be an integer >= 1, a Pruning or None, got {pruning!r}")
+    if isinstance(pruning, Pruning):
+        pruning.check()
+
+
+def check_pruning(parameters: Mapping[str, Any], objective: Any, solver: Any) -> None:
+    """Raise a ValueError if the parameters ask for something that does not go with their ``pruning``."""
+    settings = _settings_of(parameters.get("pruning"))
+    if settings is None:
+        return
+    needs = capability(solver, Solver, "needs").get("objective", ())
+    orders = parameters["feature_order"]
+    orders = orders.values() if isinstance(orders, Mapping) else [orders]
+    reason = ""
+    if any(np.any(order) for order in orders):
+        reason = f"feature_order={short(parameters['feature_order'])} pairs features with patterns of several labels"
+    elif pattern_search(parameters["patterns"]) is not None:
+        reason = f"patterns={parameters['patterns']!r} are searched for by models of all labels"
+    elif not _is_likelihood(objective):
+        reason = f"objective={parameters['objective']!r} is not the likelihood"
+    elif "minibatches" in needs or "hessp" in needs:
+        reason = f"the solver {solver!r} needs more than gradients of all data: use 'lbfgs' or 'owlqn'"
+    if reason:
+        raise ValueError(f"pruning={parameters['pruning']!r} is not possible here: {reason}")
+
+
+def check_no_holes(parameters: Mapping[str, Any]) -> None:
+    """Raise a ValueError for a ``pruning`` where y has holes."""
+    if parameters.get("pruning") is not None:
+        raise ValueError(
+            f"pruning={parameters['pruning']!r} needs all labels in training, but y has holes: use pruning=None"
+        )
+
+
+def _is_likelihood(objective) -> bool:
+    """Tell whether a criterion is the likelihood, or one of users, which may be made of it."""
+    return not isinstance(objective, (LocalFeatureMatching, Hinge, Perceptron))
+
+
+def prune(problem: Problem, pruning: Any) -> Problem:
+    """Return the problem in which each token has a few candidate labels, by a level 0 that is trained for it."""
+    settings, n_labels = _settings_of(pruning), problem.layout.patterns.n_labels
+    if settings is None or settings.n_candidates >= n_labels:
+        return problem
+    data = problem.batch, problem.truth, problem.sequence_weight
+    numbers = int(settings.n_candidates), int(settings.n_epochs)
+    level_zero = train_level_zero(problem.layout.of_order_zero(), *data, numbers)
+    candidates = level_zero.finder().find(problem.batch, problem.support)
+    return PrunedProblem(problem, candidates.with_labels(problem.truth), level_zero)
+
+
+def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers) -> LevelZero | None:
+    """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not fit.
+
+    ``numbers`` is the function that checks the weights.
+    """
+    if level_zero is None:
+        return None
+    level_zero = LevelZero(*level_zero)
+    own = level_zero.layout
+    if type(own) is not WeightLayout or (own.patterns.n_labels, own.n_features) != (
+        layout.patterns.n_labels,
+        layout.n_features,
+    ):
+        raise ValueError("the layout of level 0 is not one of the labels and features of the model")
+    weights = numbers(level_zero.weights, "weights of level 0", own.n_weights)
+    if not np.isfinite(weights).all():
+        raise ValueError("the weights of level 0 are not all finite")
+    if not is_integer(level_zero.n_candidates) or level_zero.n_candidates < 1:
+        raise ValueError(f"level 0 leaves {level_zero.n_candidates!r:.40} labels, not an integer >= 1")
+    if not isinstance(level_zero.recall, float):
+        raise ValueError(f"the recall of level 0 is {level_zero.recall!r:.40}, not a float")
+    return level_zero._replace(weights=weights)

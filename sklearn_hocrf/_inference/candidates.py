@@ -1,0 +1,187 @@
+"""Which labels tokens may have in a lattice: the best ones by a model of order 0, which is trained for this alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.arrays import freeze, joined_ranges, offsets_of
+from .._data.batch import SequenceBatch
+from .._data.masks import Mask
+from .._kernels import candidates as kernels
+from .._structure.layout import WeightLayout
+
+__all__ = ["CandidateFinder", "Candidates", "LevelZero", "train_level_zero"]
+
+
+class Candidates(NamedTuple):
+    """The labels that each token may have.   N tokens, M candidates."""
+
+    starts: np.ndarray  # (N + 1,) int64
+    labels: np.ndarray  # (M,) int32   ascending for each token
+
+    @classmethod
+    def of_counts(cls, counts, labels) -> Candidates:
+        """Return candidates, given their number for each token and their labels."""
+        return cls(freeze(offsets_of(counts), np.int64), freeze(labels, np.int32))
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """The token of each candidate; shape (M,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def mask(self, n_labels: int) -> Mask:
+        """Return the mask that allows these labels alone."""
+        mask = Mask(np.zeros((len(self.starts) - 1, n_labels), bool), np.zeros(len(self.starts) - 1, np.int8))
+        mask.allowed[self.tokens, self.labels] = True
+        return mask
+
+    def part(self, tokens: np.ndarray) -> Candidates:
+        """Return the candidates of some tokens, given by their numbers."""
+        starts, stops = self.starts[tokens], self.starts[tokens + 1]
+        return Candidates.of_counts(stops - starts, self.labels[joined_ranges(starts, stops)])
+
+    def allowed_by(self, mask: Mask) -> Candidates:
+        """Return the candidates that a mask lets through."""
+        tokens = self.tokens
+        kept = mask.allowed[tokens, self.labels]
+        return Candidates.of_counts(np.bincount(tokens[kept], minlength=len(mask.allowed)), self.labels[kept])
+
+    def contain(self, codes: np.ndarray) -> np.ndarray:
+        """Tell whether the label of each token is among its candidates; bool of shape (N,)."""
+        tokens = self.tokens
+        found = np.zeros(len(codes), bool)
+        found[tokens[self.labels == codes[tokens]]] = True
+        return found
+
+    def places(self, codes: np.ndarray) -> np.ndarray:
+        """Return the number of the candidate that the label of each token is; it is among them."""
+        return np.flatnonzero(self.labels == codes[self.tokens])
+
+    def with_labels(self, codes: np.ndarray) -> Candidates:
+        """Return the candidates and, where it is not among them, a given label of each token."""
+        missing = np.flatnonzero(~self.contain(codes))
+        tokens = np.concatenate([self.tokens, missing])
+        labels = np.concatenate([self.labels, codes[missing]])
+        order = np.lexsort((labels, tokens))
+        return Candidates.of_counts(np.bincount(tokens, minlength=len(codes)), labels[order])
+
+
+class CandidateFinder:
+    """Finds the best labels of tokens, by a model of order 0; of equal ones the lowest.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+        Its patterns are the single labels.
+    weights : ndarray of shape (n_weights,)
+    n_candidates : int
+        Labels of each token.
+    """
+
+    def __init__(self, layout: WeightLayout, weights: np.ndarray, n_candidates: int) -> None:
+        self.layout, self.n_candidates = layout, n_candidates
+        self._pairs = freeze(weights[: layout.n_pairs], np.float64)
+        self._bias = freeze(layout.pattern_coef(weights), np.float64)
+        self._table = freeze(layout.dense_table(self._pairs), np.float64)
+
+    def find(self, batch: SequenceBatch, mask: Mask | None = None, n_best: np.ndarray | None = None) -> Candidates:
+        """Return the best labels of each token of those that a mask allows.
+
+        ``n_best``, of shape (N,), is how many each token gets, at most; None stands for ``n_candidates``.
+        """
+        batch, n_labels = batch.as_sparse(), self.layout.patterns.n_labels
+        n_best = np.full(batch.n_tokens, self.n_candidates) if n_best is None else n_best
+        most = min(int(n_best.max(initial=1)), n_labels)
+        labels, counts = np.zeros((batch.n_tokens, most), np.int32), np.zeros(batch.n_tokens, np.int64)
+        allowed = freeze(np.empty((0, n_labels)) if mask is None else mask.allowed, np.bool_)
+        weights = self.layout.rows(batch), self.layout.pairs, self._pairs, self._table, self._bias
+        kernels.best_labels(*weights, allowed, freeze(n_best, np.int64), labels, counts)
+        return Candidates.of_counts(counts, labels[np.arange(most) < counts[:, None]])
+
+
+class LevelZero(NamedTuple):
+    """A model of order 0 that says which labels tokens may have in lattices."""
+
+    layout: WeightLayout  # its patterns are the single labels
+    weights: np.ndarray  # (n_weights,)
+    n_candidates: int  # labels of each token
+    recall: float  # share of tokens of held-out sequences whose label is among their candidates; nan without any
+
+    def finder(self) -> CandidateFinder:
+        """Return what finds candidates."""
+        return CandidateFinder(self.layout, self.weights, self.n_candidates)
+
+
+def train_level_zero(
+    layout: WeightLayout,
+    batch: SequenceBatch,
+    codes: np.ndarray,
+    sequence_weight: np.ndarray,
+    settings: tuple[int, int],
+) -> LevelZero:
+    """Train a model of order 0, by a few epochs of stochastic gradient descent.
+
+    A tenth of the sequences takes part in the last epoch alone. Before it, they tell how often the right label is among
+    the candidates.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+        Its patterns are the single labels.
+    batch : SequenceBatch
+    codes : ndarray of shape (N,), int32
+        Labels of its tokens.
+    sequence_weight : ndarray of shape (n_sequences,)
+    settings : tuple of int
+        Candidates of each token, and epochs.
+    """
+    (n_candidates, n_epochs), rng, n_sequences = settings, np.random.default_rng(0), len(batch)
+    descent = _Descent(layout, batch, codes, sequence_weight)
+    first = np.sort(rng.permutation(n_sequences)[: -(-n_sequences // 10) if n_sequences > 1 else 0])
+    others = np.setdiff1d(np.arange(n_sequences), first)
+    for _ in range(n_epochs - 1):
+        descent.run_epoch(rng.permutation(others))
+    recall = np.nan
+    if len(first) and n_epochs > 1:
+        tokens = joined_ranges(batch.offsets[first], batch.offsets[first + 1])
+        found = CandidateFinder(layout, descent.weights(), n_candidates).find(batch[first])
+        recall = float(found.contain(codes[tokens]).mean())
+    descent.run_epoch(rng.permutation(n_sequences))
+    return LevelZero(layout, descent.weights(), n_candidates, recall)
+
+
+class _Descent:
+    """Stochastic gradient descent with a step for each token; parameters as in :func:`train_level_zero`."""
+
+    rate = 0.5  # part of the error of a token that a step takes back
+    n_snapshots = 8  # of the weights in each epoch but the first, of which the mean is taken
+
+    def __init__(self, layout, batch, codes, sequence_weight):
+        self._layout, self._n_epochs, self._n_snapshots = layout, 0, 0
+        self._level = kernels.Level(np.zeros(layout.n_pairs), np.zeros(layout.patterns.n_labels))
+        self._sums = [np.zeros(len(numbers)) for numbers in self._level]
+        self._features = layout.rows(batch.as_sparse(), dense=False)
+        # weights beyond 1 / rate would take back more than the error
+        weight = np.minimum(sequence_weight / max(float(np.mean(sequence_weight)), 1e-300), 1 / self.rate)
+        self._data = kernels.LabelledTokens(
+            freeze(batch.offsets, np.int64), freeze(codes, np.int32), freeze(weight, np.float64)
+        )
+
+    def run_epoch(self, order: np.ndarray) -> None:
+        """Go through some sequences, in the given order."""
+        for part in np.array_split(order, self.n_snapshots):
+            kernels.descend(self._features, self._layout.pairs.columns, self._data, part, self.rate, self._level)
+            if self._n_epochs > 0:
+                self._n_snapshots += 1
+                for total, numbers in zip(self._sums, self._level, strict=True):
+                    total += numbers
+        self._n_epochs += 1
+
+    def weights(self) -> np.ndarray:
+        """Return the mean of the snapshots, or the weights as they are if there are none."""
+        pairs, bias = self._level
+        if self._n_snapshots:
+            pairs, bias = (total / self._n_snapshots for total in self._sums)
+        return np.concatenate([pairs, bias[self._layout.bias_pattern]])

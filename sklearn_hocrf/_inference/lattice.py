@@ -1,0 +1,343 @@
+"""High-order CRFs over lattices: the model in which each token has one of a few candidate labels.
+
+It is the model of all labels, given that the labelling is one of the candidates. So questions for which there is no
+kernel over lattices go to that model, with a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._data.arrays import freeze, offsets_of
+from .._data.batch import SequenceBatch
+from .._data.masks import Mask
+from .._kernels import lattice
+from .._structure.layout import WeightLayout
+from .._structure.weighted_arcs import label_arcs
+from .answers import BestLabellings
+from .candidates import CandidateFinder, Candidates
+from .chain import ChainModel
+from .model import Expectations, Model
+from .passes import refuse_impossible
+from .schedule import Schedule, SharedWork, add_up, in_order
+
+__all__ = ["LatticeModel", "LatticePlan"]
+
+
+class LatticePlan(SharedWork):
+    """The lattice of a batch under a layout, and how it is dealt out to threads.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+        Its features go with single labels alone.
+    batch : SequenceBatch
+    candidates : Candidates
+    schedule : Schedule or None
+        How many chunks there are.
+
+    Attributes
+    ----------
+    lattice : Lattice
+    is_possible : ndarray of shape (n_sequences,), bool
+        Whether the lattice has a labelling of each sequence.
+    may_be_impossible : bool
+        Whether sequences without any labelling have a log Z of -inf, and are not an error.
+    """
+
+    may_be_impossible = False
+
+    def __init__(
+        self, layout: WeightLayout, batch: SequenceBatch, candidates: Candidates, schedule: Schedule | None = None
+    ) -> None:
+        super().__init__(Schedule() if schedule is None else schedule)
+        self.layout, self.batch, self.candidates = layout, batch, candidates
+        self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
+        self.lattice = build_lattice(layout, batch, candidates)
+        last = np.maximum(batch.offsets[1:] - 1, 0)
+        self.is_possible = (np.diff(self.lattice.nodes)[last] > 0 if batch.n_tokens else False) | (batch.lengths == 0)
+        self._deal_out()
+
+    def _deal_out(self) -> None:
+        """Cut the sequences into chunks of about the same work."""
+        lattice_, schedule = self.lattice, self.schedule
+        work = lattice_.entries[lattice_.starts] + 4 * lattice_.steps  # up to each token
+        worth = int(work[-1]) // (schedule.work_per_weight * max(self.layout.n_weights, 1))
+        n_chunks = int(np.clip(worth, schedule.least_chunks, schedule.most_chunks))
+        aims = work[-1] * np.arange(1, n_chunks) // n_chunks
+        cuts = np.searchsorted(work[self.batch.offsets], aims)
+        cuts = np.unique([0, *cuts.tolist(), self.n_sequences])
+        self.chunks = [(int(first), int(stop)) for first, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+
+    def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> LatticePlan:
+        """Return the plan of those labellings of the lattice that a mask lets through."""
+        candidates = self.candidates if mask is None else self.candidates.allowed_by(mask)
+        plan = LatticePlan(self.layout, self.batch, candidates, self.schedule)
+        plan.may_be_impossible = may_be_impossible
+        return plan
+
+    @cached_property
+    def mask(self) -> Mask:
+        """The mask that makes the model of all labels one of this lattice."""
+        return self.candidates.mask(self.layout.patterns.n_labels)
+
+    def tables(self, workspace) -> lattice.Tables:
+        """Return the memory of a thread."""
+        n_nodes = len(self.lattice.candidate)
+        sizes = {"scores": len(self.lattice.labels), "alpha": n_nodes, "beta": n_nodes, "inverse": self.n_tokens}
+        return lattice.Tables(*(workspace(name, size) for name, size in sizes.items()))
+
+
+def build_lattice(layout: WeightLayout, batch: SequenceBatch, candidates: Candidates) -> lattice.Lattice:
+    """Return the lattice of a batch."""
+    batch, automaton = batch.as_sparse(), layout.automaton
+    starts, labels = candidates
+    own = np.lexsort((automaton.arc_label, automaton.arc_source))
+    forbidden = np.zeros(automaton.n_arcs, bool)
+    forbidden[layout.compiled.forbidden_arcs] = True
+    structure = lattice.Automaton(
+        automaton.outgoing,
+        freeze(automaton.arc_label[own], np.int32),
+        freeze(own, np.int32),
+        automaton.arc_target,
+        freeze(forbidden, np.bool_),
+        automaton.fail,
+    )
+    entries = lattice.Entries(
+        freeze(batch.indptr, np.int64),
+        freeze(batch.indices, np.int32),
+        freeze(np.empty(0) if batch.values is None else batch.values, np.float64),
+        freeze(layout.rank_of_attribute, np.int64),
+        layout.pairs.starts,
+        layout.pairs.columns,
+    )
+    counts = np.empty(len(labels), np.int64)
+    lattice.count_entries(entries, starts, labels, counts)
+    ranges = offsets_of(counts)
+    pairs = np.empty(int(ranges[-1]), np.uint32)
+    values = np.empty(len(pairs) if len(entries.values) else 0)
+    lattice.list_entries(entries, starts, labels, ranges[:-1].copy(), pairs, values)
+    nodes, steps = np.empty(batch.n_tokens + 1, np.int64), np.empty(batch.n_tokens + 1, np.int64)
+    lists = lattice.list_steps(structure, freeze(batch.offsets, np.int64), starts, labels, nodes, steps)
+    candidate, source, target, arc = (freeze(numbers, np.uint32) for numbers in lists)
+    return lattice.Lattice(
+        freeze(batch.offsets, np.int64),
+        starts,
+        labels,
+        freeze(ranges, np.int64),
+        freeze(pairs, np.uint32),
+        freeze(values, np.float64),
+        freeze(nodes, np.int64),
+        candidate,
+        freeze(steps, np.int64),
+        source,
+        target,
+        arc,
+    )
+
+
+class LatticeModel(Model):
+    """A high-order CRF whose labellings are ways through lattices.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+        Its features go with single labels alone.
+    weights : ndarray of shape (n_weights,)
+    finder : CandidateFinder or None
+        Says which labels the tokens of a batch may have; None if plans are given.
+    schedule : Schedule or None
+        How many chunks there are.
+    """
+
+    has_lengths = False
+    lowest_log = lattice.LOWEST_LOG
+
+    def __init__(
+        self,
+        layout: WeightLayout,
+        weights: np.ndarray,
+        finder: CandidateFinder | None = None,
+        schedule: Schedule | None = None,
+    ) -> None:
+        super().__init__(layout, weights, np.empty((0, 0)), schedule)
+        self.finder = finder
+        arcs = self.weighted_arcs
+        self._numbers = lattice.Weights(
+            self.pair_weights, arcs.arc_score, arcs.arc_weight, arcs.log_shift, bool(self.scales)
+        )
+
+    @cached_property
+    def exact(self) -> ChainModel:
+        """The model of all labels."""
+        return ChainModel(self.layout, self.weights)
+
+    def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> LatticePlan:
+        """Return the lattice of a batch: of each token, the best labels that a mask allows.
+
+        A sequence that has no labelling among them gets twice as many, and so on until it has one.
+        """
+        if self.finder is None:
+            raise ValueError("this model has no candidates for labels: it needs a plan")
+        n_labels, n_best = self.layout.patterns.n_labels, np.full(len(batch), self.finder.n_candidates)
+        plan = LatticePlan(self.layout, batch, self.finder.find(batch, mask), self.schedule)
+        while not plan.is_possible.all():
+            short = np.flatnonzero(~plan.is_possible)
+            if n_best[short[0]] >= n_labels:
+                refuse_impossible(short, np.full(len(short), -np.inf))
+            n_best[short] = np.minimum(2 * n_best[short], n_labels)
+            candidates = self.finder.find(batch, mask, np.repeat(n_best, batch.lengths))
+            plan = LatticePlan(self.layout, batch, candidates, self.schedule)
+        return plan
+
+    # --- questions that kernels answer --------------------------------------------------------------------------------
+
+    def expectations(self, plan, sequence_weight=None, n_jobs=None):
+        weight = np.ones(plan.n_sequences) if sequence_weight is None else sequence_weight
+        log_z = np.zeros(plan.n_sequences)
+        n_arcs, nothing = self.layout.automaton.n_arcs, np.empty(0)
+
+        def work(chunk, tables):
+            sums = np.zeros(self.layout.n_pairs), np.zeros(n_arcs)
+            lattice.expect(plan.lattice, self._numbers, chunk, tables, log_z, lattice.Sums(weight, *sums, nothing))
+            return sums
+
+        weight = freeze(weight, np.float64)
+        sums = self._run(plan, n_jobs, work)
+        self._check(plan, log_z)
+        if sums is None:
+            return Expectations(log_z, np.zeros(self.layout.n_weights))
+        return Expectations(log_z, np.concatenate([sums[0], self.layout.sum_over_suffixes(sums[1])]))
+
+    def log_partition(self, batch, n_jobs=None, plan=None):
+        plan = self.plan(batch) if plan is None else plan
+        log_z = np.zeros(plan.n_sequences)
+        self._run(plan, n_jobs, lambda *of: lattice.partition(plan.lattice, self._numbers, *of, log_z))
+        self._check(plan, log_z)
+        return log_z
+
+    def candidate_marginals(self, plan: LatticePlan, n_jobs: int | None = None) -> np.ndarray:
+        """Return the probability of each candidate; shape (M,)."""
+        marginals, log_z = np.empty(len(plan.candidates.labels)), np.zeros(plan.n_sequences)
+        starts, offsets, nothing = plan.candidates.starts, plan.batch.offsets, np.empty(0)
+        sums = lattice.Sums(freeze(np.ones(plan.n_sequences), np.float64), nothing, nothing, nothing)
+
+        def work(chunk, tables):
+            lattice.expect(plan.lattice, self._numbers, chunk, tables, log_z, sums)
+            own = slice(starts[offsets[chunk[0]]], starts[offsets[chunk[1]]])
+            marginals[own] = tables.scores[own]
+
+        self._run(plan, n_jobs, work)
+        self._check(plan, log_z)
+        return marginals
+
+    def marginals(self, batch, n_jobs=None, mask=None):
+        plan = self.plan(batch, mask)
+        table = np.zeros((batch.n_tokens, self.layout.patterns.n_labels))
+        table[plan.candidates.tokens, plan.candidates.labels] = self.candidate_marginals(plan, n_jobs)
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+
+    def decode(self, batch, n_jobs=None, mask=None, *, add_costs=None):
+        plan = self.plan(batch, mask)
+        if add_costs is not None:
+            return self.exact.decode(batch, n_jobs, plan.mask, add_costs=add_costs)
+        best, codes = np.zeros(len(batch)), np.empty(batch.n_tokens, np.int32)
+        self._run(plan, n_jobs, lambda *of: lattice.decode(plan.lattice, self._numbers, *of, best, codes))
+        self._check(plan, best)
+        return codes
+
+    def best_labellings(self, batch, n_best, n_jobs=None, mask=None):
+        plan, best = self.plan(batch, mask), BestLabellings.empty(n_best, batch)
+        out = best.score, best.codes, best.regret
+        self._run(plan, n_jobs, lambda *of: lattice.best_labellings(plan.lattice, self._numbers, *of, *out))
+        self._check(plan, best.score)
+        return best
+
+    def draw(self, batch, n_drawn, seed, n_jobs=None, mask=None):
+        plan, codes = self.plan(batch, mask), np.zeros((batch.n_tokens, n_drawn), np.int32)
+        self.log_partition(batch, n_jobs, plan)
+        uniform = np.random.default_rng(seed).random(codes.shape)
+        self._run(plan, n_jobs, lambda *of: lattice.draw(plan.lattice, self._numbers, *of, uniform, codes))
+        return codes, np.ones((0, n_drawn), np.int32)
+
+    def entropy(self, batch, n_jobs=None, mask=None):
+        plan, log_z, entropy = self.plan(batch, mask), np.zeros(len(batch)), np.zeros(len(batch))
+        self._run(plan, n_jobs, lambda *of: lattice.entropies(plan.lattice, self._numbers, *of, log_z, entropy))
+        self._check(plan, log_z)
+        return entropy
+
+    def log_score(self, batch, labelling, plan=None):
+        plan = self.plan(batch) if plan is None else plan
+        is_pruned = ~plan.candidates.contain(labelling)
+        scores = super().log_score(batch, labelling)
+        scores[np.diff(offsets_of(is_pruned)[batch.offsets]) > 0] = -np.inf
+        return scores
+
+    def _run(self, plan, n_jobs, work: Callable[[Any, Any], Any]):
+        """Return the sums of the results of ``work``, called with each chunk and the memory of a thread."""
+
+        def with_memory(chunk):
+            with plan.workspace() as workspace:
+                return work(chunk, plan.tables(workspace)) or ()
+
+        return add_up(in_order(with_memory, plan, n_jobs))
+
+    def _check(self, plan, scores) -> None:
+        """Raise unless the log Z or best scores of all sequences are what they may be."""
+        bad = ~np.isfinite(scores)
+        if plan.may_be_impossible:
+            bad &= scores != -np.inf
+        refuse_impossible(np.flatnonzero(bad), scores[bad])
+
+    # --- questions that the model of all labels answers, given the candidates -----------------------------------------
+
+    def hessian_vector_product(self, plan, direction, sequence_weight=None, n_jobs=None):
+        return self.exact.hessian_vector_product(self._whole(plan), direction, sequence_weight, n_jobs)
+
+    def log_partition_and_slope(self, plan, direction, n_jobs=None):
+        return self.exact.log_partition_and_slope(self._whole(plan), direction, n_jobs)
+
+    def label_gradient(self, batch, token, label, mask=None):
+        return self.exact.label_gradient(batch, token, label, self.plan(batch, mask).mask)
+
+    def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
+        return self.exact.pattern_marginals(batch, patterns, n_jobs, self.plan(batch, mask).mask)
+
+    def segment_marginals(self, batch, threshold, tags, n_jobs=None, mask=None):
+        """Return the segments of at least a probability, as :class:`ChainModel` does."""
+        return self.exact.segment_marginals(batch, threshold, tags, n_jobs, self.plan(batch, mask).mask)
+
+    def segment_probabilities(self, batch, segments, tags, n_jobs=None, mask=None):
+        """Return the probabilities of given segments, as :class:`ChainModel` does."""
+        return self.exact.segment_probabilities(batch, segments, tags, n_jobs, self.plan(batch, mask).mask)
+
+    def decode_gains(self, batch, gains, n_jobs=None, mask=None):
+        """Return the labelling that gains most, as :class:`ChainModel` does."""
+        return self.exact.decode_gains(batch, gains, n_jobs, self.plan(batch, mask).mask)
+
+    def impossible(self, batch, mask):
+        return self.exact.impossible(batch, mask)
+
+    def _whole(self, plan):
+        """Return the plan of the model of all labels."""
+        return self.exact.plan(plan.batch).masked(plan.mask, plan.may_be_impossible)
+
+    def label_codes(self, labelling):
+        return labelling
+
+    def labelling(self, batch, codes, lengths):
+        return codes
+
+    def _log_scores(self, batch, labelling):
+        codes = np.maximum(labelling, 0)
+        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
+        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
+        scores[labelling < 0] = -np.inf
+        return scores, batch.lengths
+
+    def _label_moves(self, plan, position, label):
+        raise NotImplementedError("the model of all labels moves labels")

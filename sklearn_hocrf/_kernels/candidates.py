@@ -1,0 +1,151 @@
+"""Level 0 of a cascade: the best labels of each token by features and biases alone, and the training of such weights.
+
+Shapes: N tokens, n sequences, L labels, K weights of pairs, H dense features, D the width of their table.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import njit
+from ._vectors import LANES, add, exp, fill, largest, load, multiply, store
+from .token_scores import score_tokens
+
+TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
+VECTORS_SOURCE = "bcbba1196ce83f68"
+BLOCK = 8  # tokens that are scored at a time
+LOWEST_LOG = -644.0
+LOW = -1e300  # of what is no label
+
+
+class Level(NamedTuple):
+    """Weights in training."""
+
+    pairs: np.ndarray  # (K,)
+    bias: np.ndarray  # (L,)
+
+
+class LabelledTokens(NamedTuple):
+    """Tokens with their labels."""
+
+    offsets: np.ndarray  # (n + 1,) int64
+    codes: np.ndarray  # (N,) int32
+    weight: np.ndarray  # (n,)   of each sequence
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _take_best(scores, bias, allowed, n_best, best_score, best_label):
+    """Write the n best labels in descending order, of equal ones the lowest first, and return how many there are."""
+    n_found = 0
+    for label in range(len(bias)):
+        score = scores[label] + bias[label]
+        if n_found == n_best and score <= best_score[n_found - 1]:
+            continue
+        if len(allowed) and not allowed[label]:
+            continue
+        place = n_found if n_found < n_best else n_best - 1
+        while place > 0 and best_score[place - 1] < score:
+            best_score[place], best_label[place] = best_score[place - 1], best_label[place - 1]
+            place -= 1
+        best_score[place], best_label[place] = score, label
+        n_found = min(n_found + 1, n_best)
+    return n_found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _ascend(labels, n_labels):
+    """Sort the first few labels."""
+    for number in range(1, n_labels):
+        label, place = labels[number], number
+        while place > 0 and labels[place - 1] > label:
+            labels[place] = labels[place - 1]
+            place -= 1
+        labels[place] = label
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_labels(features, pairs, weights, dense, bias, allowed, n_best, labels, counts):
+    """Write the best labels of all tokens, in ascending order.
+
+    weights : (K,)        dense : (H, D)        bias : (L,)        allowed : (N, L) bool, or (0, L) where all labels are
+    n_best : (N,) int64   how many are wanted
+    labels : (N, most) int32 out        counts : (N,) int64 out, how many there are
+    """
+    n_labels, width = len(bias), max(pairs.n_columns, dense.shape[1])
+    width += -width % 8
+    scores = np.empty((BLOCK, width))
+    most = labels.shape[1]
+    best_score, best_label = np.empty(most), np.empty(most, np.int32)
+    for first in range(0, len(n_best), BLOCK):
+        block = scores[: min(BLOCK, len(n_best) - first)]
+        score_tokens(features, pairs, weights, dense, first, block)
+        for row in range(len(block)):
+            token = first + row
+            possible = allowed[token] if len(allowed) else allowed.reshape(-1)[:0]
+            wanted = min(n_best[token], n_labels)
+            counts[token] = _take_best(block[row], bias, possible, wanted, best_score, best_label)
+            _ascend(best_label, counts[token])
+            labels[token, : counts[token]] = best_label[: counts[token]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score_token(features, columns, level, token, scores):
+    """Write the scores of a token, and return 1 + the sum of the squares of its values."""
+    scores[: len(level.bias)] = level.bias
+    scores[len(level.bias) :] = LOW
+    norm, ranges = 1.0, features.ranges[token]
+    for entry in range(features.indptr[token], features.indptr[token + 1]):  # (3)
+        value = features.values[entry] if len(features.values) else 1.0
+        norm += value * value
+        place = np.int64(features.place[entry])
+        stop = place + 1 if entry < ranges else np.int64(features.other[entry])
+        for pair in range(place, stop):
+            scores[columns[pair]] += value * level.pairs[pair]
+    return norm
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _to_probabilities(table, lanes):
+    """Turn scores, of shape (rows, LANES), into probabilities; ``lanes`` (1, LANES) is memory."""
+    top = load(table, 0, LANES)
+    for row in range(1, len(table)):
+        top = largest(top, load(table, row, LANES))
+    store(lanes, 0, top)
+    shift, lowest, total = fill(-lanes.max(), LANES), fill(LOWEST_LOG, LANES), fill(0.0, LANES)
+    for row in range(len(table)):
+        weight = exp(largest(add(load(table, row, LANES), shift), lowest))
+        store(table, row, weight)
+        total = add(total, weight)
+    store(lanes, 0, total)
+    inverse = fill(1.0 / lanes.sum(), LANES)
+    for row in range(len(table)):
+        store(table, row, multiply(load(table, row, LANES), inverse))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def descend(features, columns, data, sequences, rate, level):
+    """Take a step for each token of some sequences, in their order.
+
+    columns : (K,) int32        rate : part of a token's error that its step takes back        level : in and out
+
+    The length of a step is the rate over the squared norm of the token's features, so that their scale does not matter.
+    """
+    n_labels = len(level.bias)
+    table, lanes = np.empty((-(-n_labels // LANES), LANES)), np.empty((1, LANES))
+    scores = table.reshape(-1)
+    for sequence in sequences:
+        for token in range(data.offsets[sequence], data.offsets[sequence + 1]):
+            norm = _score_token(features, columns, level, token, scores)
+            _to_probabilities(table, lanes)
+            scores[data.codes[token]] -= 1.0
+            step = -rate * data.weight[sequence] / norm
+            for label in range(n_labels):
+                scores[label] *= step
+                level.bias[label] += scores[label]
+            ranges = features.ranges[token]
+            for entry in range(features.indptr[token], features.indptr[token + 1]):
+                value = features.values[entry] if len(features.values) else 1.0
+                place = np.int64(features.place[entry])
+                stop = place + 1 if entry < ranges else np.int64(features.other[entry])
+                for pair in range(place, stop):
+                    level.pairs[pair] += value * scores[columns[pair]]

@@ -1,0 +1,594 @@
+"""Lattices: the few labels that tokens may still have, and the ways of the automaton through them.
+
+Each token has *candidates*, labels in ascending order. A *node* is a state of the automaton that a token may leave it
+in, if all labels so far are candidates; nodes are numbered from 1, token by token, and 0 stands before each sequence. A
+*step* leads from a node of one token to a node of the next by an arc of the automaton; arcs of score -inf by
+themselves, those of forbidden runs, make none. What all passes do is to go through the list of steps, so time and
+memory go by its length and not by the numbers of labels, states and arcs:
+
+    forward     alpha(v) = x(v) sum over the steps u -> v of w(step) alpha(u)                               (9), (10)
+    backward    beta(u)  = sum over the steps u -> v of w(step) x(v) beta(v)                                     (11)
+    marginals   P(step u -> v) = alpha(u) w(step) x(v) beta(v)                                                   (12)
+
+Passes are scaled as those of ``chain``, by the total of alpha at each token. Where a node's share falls below 1e-200 of
+it, the sequence is done again in logarithms.
+
+Equations are those of CONTRIBUTING.md. Shapes: n sequences, N tokens, M candidates, X entries, V nodes, E steps, K
+pairs, A arcs.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import njit
+
+TINY = 1e-200  # these three are those of ``chain``
+SMALLEST_TOTAL = 1e-80
+LOWEST_LOG = -644.0
+
+
+class Automaton(NamedTuple):
+    """What building a lattice reads of the automaton.   P states."""
+
+    outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs
+    labels: np.ndarray  # (A,) int32   of the arcs by state, ascending for each
+    arcs: np.ndarray  # (A,) int32   their numbers
+    target: np.ndarray  # (A,) int32   by number
+    forbidden: np.ndarray  # (A,) bool   by number
+    fail: np.ndarray  # (P,) int32
+
+
+class Entries(NamedTuple):
+    """The features of tokens, as batches have them, and where their pairs are."""
+
+    indptr: np.ndarray  # (N + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    values: np.ndarray  # (nnz,) float64, or empty where all are 1
+    rank: np.ndarray  # (n_attributes,) int64   of each attribute, -1 for those without pairs
+    starts: np.ndarray  # (n_ranks + 1,) int64   of the pairs of each rank
+    columns: np.ndarray  # (K,) int32   ascending for each rank
+
+
+class Lattice(NamedTuple):
+    """All lists."""
+
+    offsets: np.ndarray  # (n + 1,) int64   of sequences among tokens
+    starts: np.ndarray  # (N + 1,) int64   of tokens among candidates
+    labels: np.ndarray  # (M,) int32
+    entries: np.ndarray  # (M + 1,) int64   of candidates among entries
+    pairs: np.ndarray  # (X,) uint32   that the candidate scores
+    values: np.ndarray  # (X,) float64, or empty where all are 1
+    nodes: np.ndarray  # (N + 1,) int64   first node of each token
+    candidate: np.ndarray  # (V + 1,) uint32   of each node
+    steps: np.ndarray  # (N + 1,) int64   of tokens among steps, which are sorted by source and candidate
+    source: np.ndarray  # (E,) uint32
+    target: np.ndarray  # (E,) uint32
+    arc: np.ndarray  # (E,) uint32
+
+
+class Weights(NamedTuple):
+    """The numbers of a model."""
+
+    pairs: np.ndarray  # (K,)
+    arc_score: np.ndarray  # (A,)
+    arc_weight: np.ndarray  # (A,)   exp(arc_score - log_shift)
+    log_shift: float
+    scales: bool  # whether no arc is so unlikely that only logarithms can hold it
+
+
+class Tables(NamedTuple):
+    """Memory of a thread: what it writes about its own sequences."""
+
+    scores: np.ndarray  # (M,)   of candidates; after a backward pass their marginals
+    alpha: np.ndarray  # (V + 1,)
+    beta: np.ndarray  # (V + 1,)
+    inverse: np.ndarray  # (N,)   1 / total of alpha
+
+
+class Sums(NamedTuple):
+    """What is made of marginals; arrays without elements are not wanted."""
+
+    weight: np.ndarray  # (n,)   of sequences
+    pairs: np.ndarray  # (K,)   expected counts, in and out
+    arcs: np.ndarray  # (A,)
+    steps: np.ndarray  # (E,)   out: the marginals of steps
+
+
+# --- building ---------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_at_least(numbers, start, stop, number):
+    """Return the first place in [start, stop), where numbers ascend, whose number is not less; ``stop`` if all are."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if numbers[middle] < number:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_entries(entries, starts, labels, counts):
+    """Count the pairs that each candidate scores: ``starts`` (N + 1,), ``labels`` (M,), ``counts`` (M,) int64 out."""
+    for token in range(len(starts) - 1):
+        counts[starts[token] : starts[token + 1]] = 0
+        for entry in range(entries.indptr[token], entries.indptr[token + 1]):
+            rank = entries.rank[entries.indices[entry]]
+            if rank < 0:
+                continue
+            place, stop = entries.starts[rank], entries.starts[rank + 1]
+            for candidate in range(starts[token], starts[token + 1]):
+                place = _first_at_least(entries.columns, place, stop, labels[candidate])
+                while place < stop and entries.columns[place] == labels[candidate]:
+                    counts[candidate] += 1
+                    place += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_entries(entries, starts, labels, places, pairs, values):
+    """Write the pairs that each candidate scores, and their values if there are any.
+
+    places : (M,) int64   where the list of each candidate begins; moved to where it ends
+    """
+    for token in range(len(starts) - 1):
+        for entry in range(entries.indptr[token], entries.indptr[token + 1]):
+            rank = entries.rank[entries.indices[entry]]
+            if rank < 0:
+                continue
+            place, stop = entries.starts[rank], entries.starts[rank + 1]
+            for candidate in range(starts[token], starts[token + 1]):
+                place = _first_at_least(entries.columns, place, stop, labels[candidate])
+                while place < stop and entries.columns[place] == labels[candidate]:
+                    pairs[places[candidate]] = place
+                    if len(values):
+                        values[places[candidate]] = entries.values[entry]
+                    places[candidate] += 1
+                    place += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _arc_of(automaton, state, label):
+    """Return the arc that a state uses for a label (5)."""
+    while state > 0:
+        stop = automaton.outgoing[state + 1]
+        place = _first_at_least(automaton.labels, automaton.outgoing[state], stop, label)
+        if place < stop and automaton.labels[place] == label:
+            return np.int64(automaton.arcs[place])
+        state = np.int64(automaton.fail[state])
+    return np.int64(automaton.arcs[label])  # the empty pattern has an arc for each label, and is the first state
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _longer(array):
+    """Return an array of twice the size that begins like a given one."""
+    longer = np.empty(2 * len(array), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_steps(automaton, offsets, starts, labels, nodes, steps):
+    """Walk through the candidates from the left, and return candidate of nodes, and source, target and arc of steps.
+
+    nodes, steps : (N + 1,) int64   out
+    """
+    n_nodes, n_steps, size = 1, 0, 4 * len(labels) + 64
+    state, candidate_of = np.empty(size, np.int32), np.zeros(size, np.uint32)
+    source, target, used = np.empty(size, np.uint32), np.empty(size, np.uint32), np.empty(size, np.uint32)
+    met, number = np.full(len(automaton.fail), -1), np.empty(len(automaton.fail), np.int64)  # at which token, and what
+    state[0] = 0
+    nodes[0], steps[0] = 1, 0
+    for sequence in range(len(offsets) - 1):
+        first, stop = 0, 1
+        for token in range(offsets[sequence], offsets[sequence + 1]):
+            for node in range(first, stop):
+                for candidate in range(starts[token], starts[token + 1]):
+                    arc = _arc_of(automaton, np.int64(state[node]), labels[candidate])
+                    if automaton.forbidden[arc]:
+                        continue
+                    end = automaton.target[arc]
+                    if met[end] != token:
+                        if n_nodes == len(state):
+                            state, candidate_of = _longer(state), _longer(candidate_of)
+                        met[end], number[end] = token, n_nodes
+                        state[n_nodes], candidate_of[n_nodes] = end, candidate
+                        n_nodes += 1
+                    if n_steps == len(source):
+                        source, target, used = _longer(source), _longer(target), _longer(used)
+                    source[n_steps], target[n_steps], used[n_steps] = node, number[end], arc
+                    n_steps += 1
+            first, stop = (nodes[token], n_nodes)
+            nodes[token + 1], steps[token + 1] = n_nodes, n_steps
+    return (
+        candidate_of[:n_nodes].copy(),
+        source[:n_steps].copy(),
+        target[:n_steps].copy(),
+        used[:n_steps].copy(),
+    )
+
+
+# --- scaled passes ----------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score(lattice, pair_weights, first, stop, scores):
+    """Write the scores of the candidates of some tokens (3)."""
+    has_values = len(lattice.values) > 0
+    for candidate in range(lattice.starts[first], lattice.starts[stop]):
+        total = 0.0
+        if has_values:
+            for entry in range(lattice.entries[candidate], lattice.entries[candidate + 1]):
+                total += lattice.values[entry] * pair_weights[lattice.pairs[entry]]
+        else:
+            for entry in range(lattice.entries[candidate], lattice.entries[candidate + 1]):
+                total += pair_weights[lattice.pairs[entry]]
+        scores[candidate] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward(lattice, weights, first, stop, tables):
+    """Return log Z of a sequence, the tokens [first, stop), and whether it can be trusted.
+
+    Scores become exp(score - highest at the token).
+    """
+    _score(lattice, weights.pairs, first, stop, tables.scores)
+    scores, alpha, log_z, lowest_share = tables.scores, tables.alpha, 0.0, 1.0
+    for token in range(first, stop):
+        begin, end = lattice.starts[token], lattice.starts[token + 1]
+        highest, lowest = -np.inf, np.inf
+        for candidate in range(begin, end):
+            highest, lowest = max(highest, scores[candidate]), min(lowest, scores[candidate])
+        if not lowest - highest > LOWEST_LOG:
+            return 0.0, False
+        for candidate in range(begin, end):
+            scores[candidate] = np.exp(scores[candidate] - highest)
+        for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
+            alpha[node] = 0.0
+        for step in range(lattice.steps[token], lattice.steps[token + 1]):  # (9)
+            alpha[lattice.target[step]] += alpha[lattice.source[step]] * weights.arc_weight[lattice.arc[step]]
+        total, least = 0.0, np.inf
+        for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
+            alpha[node] *= scores[lattice.candidate[node]]
+            total += alpha[node]
+            least = min(least, alpha[node])
+        if not total > SMALLEST_TOTAL:
+            return 0.0, False
+        inverse = 1.0 / total
+        for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
+            alpha[node] *= inverse
+        tables.inverse[token] = inverse
+        lowest_share = min(lowest_share, least * inverse)
+        log_z += np.log(total) + highest + weights.log_shift  # (10)
+    return log_z, lowest_share >= TINY and np.isfinite(log_z)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _backward(lattice, weights, first, stop, tables, weight, sums):
+    """Turn the scores of candidates into marginals, after ``_forward``; add those of arcs, times ``weight``."""
+    scores, alpha, beta = tables.scores, tables.alpha, tables.beta
+    for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
+        beta[node] = 1.0
+    for token in range(stop - 1, first - 1, -1):
+        inverse = tables.inverse[token]
+        if token > first:
+            for node in range(lattice.nodes[token - 1], lattice.nodes[token]):
+                beta[node] = 0.0
+        begin, end = lattice.nodes[token], lattice.nodes[token + 1]
+        for node in range(begin, end):  # both of which are read once more
+            share, alpha[node] = alpha[node] * beta[node], beta[node]
+            beta[node] = inverse * scores[lattice.candidate[node]] * alpha[node]
+            alpha[node] = share
+        for candidate in range(lattice.starts[token], lattice.starts[token + 1]):
+            scores[candidate] = 0.0
+        for node in range(begin, end):
+            scores[lattice.candidate[node]] += alpha[node]
+        for step in range(lattice.steps[token], lattice.steps[token + 1]):  # (11), (12)
+            source, arc = lattice.source[step], lattice.arc[step]
+            product = weights.arc_weight[arc] * beta[lattice.target[step]]
+            marginal = alpha[source] * product
+            if len(sums.arcs):
+                sums.arcs[arc] += weight * marginal
+            if len(sums.steps):
+                sums.steps[step] = marginal
+            if source > 0:
+                beta[source] += product
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _count(lattice, first, stop, marginals, weight, counts):
+    """Add what the features of some tokens are expected to count (14)."""
+    has_values = len(lattice.values) > 0
+    for candidate in range(lattice.starts[first], lattice.starts[stop]):
+        share = weight * marginals[candidate]
+        if share == 0.0:
+            continue
+        if has_values:
+            for entry in range(lattice.entries[candidate], lattice.entries[candidate + 1]):
+                counts[lattice.pairs[entry]] += share * lattice.values[entry]
+        else:
+            for entry in range(lattice.entries[candidate], lattice.entries[candidate + 1]):
+                counts[lattice.pairs[entry]] += share
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_labels(lattice, chosen, weight, counts):
+    """Add what the features of given labels count: ``chosen`` (N,) candidates, ``weight`` (N,), ``counts`` (K,)."""
+    for token in range(len(chosen)):
+        for entry in range(lattice.entries[chosen[token]], lattice.entries[chosen[token] + 1]):
+            value = lattice.values[entry] if len(lattice.values) else 1.0
+            counts[lattice.pairs[entry]] += value * weight[token]
+
+
+# --- in logarithms ----------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_add(left, right):
+    """Return log(exp(left) + exp(right))."""
+    if left < right:
+        left, right = right, left
+    return left if right == -np.inf else left + np.log1p(np.exp(right - left))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward_log(lattice, weights, first, stop, tables):
+    """Write log alpha of a sequence, and return log Z (16)."""
+    _score(lattice, weights.pairs, first, stop, tables.scores)
+    alpha, log_z = tables.alpha, 0.0
+    for token in range(first, stop):
+        for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
+            alpha[node] = -np.inf
+        for step in range(lattice.steps[token], lattice.steps[token + 1]):
+            target, source = lattice.target[step], lattice.source[step]
+            before = alpha[source] if source > 0 else 0.0
+            score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
+            alpha[target] = _log_add(alpha[target], before + score)
+    if stop > first:
+        log_z = -np.inf
+        for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
+            log_z = _log_add(log_z, alpha[node])
+    return log_z
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _beta_log(lattice, weights, first, stop, tables):
+    """Write log beta of a sequence, whose scores have been written."""
+    beta = tables.beta
+    for node in range(lattice.nodes[first], lattice.nodes[stop - 1]):
+        beta[node] = -np.inf
+    for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
+        beta[node] = 0.0
+    for step in range(lattice.steps[stop] - 1, lattice.steps[first + 1] - 1, -1):
+        target, source = lattice.target[step], lattice.source[step]
+        score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
+        beta[source] = _log_add(beta[source], score + beta[target])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _backward_log(lattice, weights, first, stop, tables, log_z, weight, sums):
+    """Do what ``_backward`` does, after ``_forward_log``."""
+    _beta_log(lattice, weights, first, stop, tables)
+    scores, alpha, beta = tables.scores, tables.alpha, tables.beta
+    for step in range(lattice.steps[stop] - 1, lattice.steps[first] - 1, -1):
+        target, source, arc = lattice.target[step], lattice.source[step], lattice.arc[step]
+        before = alpha[source] if source > 0 else 0.0
+        score = scores[lattice.candidate[target]] + weights.arc_score[arc]
+        marginal = np.exp(before + score + beta[target] - log_z)
+        if len(sums.arcs):
+            sums.arcs[arc] += weight * marginal
+        if len(sums.steps):
+            sums.steps[step] = marginal
+    for candidate in range(lattice.starts[first], lattice.starts[stop]):
+        scores[candidate] = 0.0
+    for node in range(lattice.nodes[first], lattice.nodes[stop]):
+        scores[lattice.candidate[node]] += np.exp(alpha[node] + beta[node] - log_z)
+
+
+# --- passes -----------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def partition(lattice, weights, chunk, tables, log_z):
+    """Write log Z (n,) of the sequences of a chunk, a range."""
+    tables.alpha[0] = 1.0
+    for sequence in range(chunk[0], chunk[1]):
+        first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
+        log_z[sequence], is_good = 0.0, False
+        if weights.scales:
+            log_z[sequence], is_good = _forward(lattice, weights, first, stop, tables)
+        if not is_good:
+            log_z[sequence] = _forward_log(lattice, weights, first, stop, tables)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def expect(lattice, weights, chunk, tables, log_z, sums):
+    """Write log Z (n,) of the sequences of a chunk, leave the marginals of candidates in ``tables.scores``, and sum up.
+
+    Sequences whose log Z is not finite have none.
+    """
+    tables.alpha[0] = 1.0
+    for sequence in range(chunk[0], chunk[1]):
+        first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
+        weight, is_good = sums.weight[sequence], False
+        log_z[sequence] = 0.0
+        if first == stop:
+            continue
+        if weights.scales:
+            log_z[sequence], is_good = _forward(lattice, weights, first, stop, tables)
+            if is_good:
+                _backward(lattice, weights, first, stop, tables, weight, sums)
+        if not is_good:
+            log_z[sequence] = _forward_log(lattice, weights, first, stop, tables)
+            if not np.isfinite(log_z[sequence]):
+                continue
+            _backward_log(lattice, weights, first, stop, tables, log_z[sequence], weight, sums)
+        if len(sums.pairs):
+            _count(lattice, first, stop, tables.scores, weight, sums.pairs)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _beta_max(lattice, weights, first, stop, tables):
+    """Write the score of the best continuation of each node of a sequence, and return that of the sequence (15)."""
+    _score(lattice, weights.pairs, first, stop, tables.scores)
+    beta, best = tables.beta, -np.inf
+    for node in range(lattice.nodes[first], lattice.nodes[stop - 1]):
+        beta[node] = -np.inf
+    for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
+        beta[node] = 0.0
+    for step in range(lattice.steps[stop] - 1, lattice.steps[first] - 1, -1):
+        target, source = lattice.target[step], lattice.source[step]
+        score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]] + beta[target]
+        if source > 0:
+            beta[source] = max(beta[source], score)
+        else:
+            best = max(best, score)
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def decode(lattice, weights, chunk, tables, best, codes):
+    """Write score (n,) and label codes (N,) of the best labellings; ties go to the lowest label."""
+    for sequence in range(chunk[0], chunk[1]):
+        first, stop, node = lattice.offsets[sequence], lattice.offsets[sequence + 1], np.int64(0)
+        best[sequence] = 0.0
+        if first == stop:
+            continue
+        best[sequence] = _beta_max(lattice, weights, first, stop, tables)
+        for token in range(first, stop):
+            highest, chosen = -np.inf, np.int64(-1)
+            for step in range(lattice.steps[token], lattice.steps[token + 1]):
+                if lattice.source[step] == node:
+                    target = np.int64(lattice.target[step])
+                    score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
+                    score += tables.beta[target]
+                    if score > highest:
+                        highest, chosen = score, target
+            if chosen < 0:  # there is no labelling
+                break
+            node = chosen
+            codes[token] = lattice.labels[lattice.candidate[node]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw(lattice, weights, chunk, tables, uniform, codes):
+    """Draw labellings (38): ``uniform`` (N, D) in [0, 1), ``codes`` (N, D) out."""
+    for sequence in range(chunk[0], chunk[1]):
+        first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
+        if first == stop:
+            continue
+        log_z = _forward_log(lattice, weights, first, stop, tables)
+        _beta_log(lattice, weights, first, stop, tables)
+        for number in range(codes.shape[1]):
+            node, rest = np.int64(0), log_z
+            for token in range(first, stop):
+                left, last = uniform[token, number], np.int64(-1)
+                for step in range(lattice.steps[token], lattice.steps[token + 1]):
+                    if lattice.source[step] == node:
+                        target = np.int64(lattice.target[step])
+                        score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
+                        probability = np.exp(score + tables.beta[target] - rest)
+                        if probability > 0.0:
+                            last = target
+                        left -= probability
+                        if left < 0.0:
+                            break
+                node, rest = last, tables.beta[last]
+                codes[token, number] = lattice.labels[lattice.candidate[node]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def entropies(lattice, weights, chunk, tables, log_z, entropy):
+    """Write log Z and the entropy of the labellings of each sequence (39): ``log_z`` and ``entropy`` (n,) out."""
+    for sequence in range(chunk[0], chunk[1]):
+        first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
+        log_z[sequence], entropy[sequence] = 0.0, 0.0
+        if first == stop:
+            continue
+        log_z[sequence] = _forward_log(lattice, weights, first, stop, tables)
+        _beta_log(lattice, weights, first, stop, tables)
+        share = tables.alpha  # probability of each node
+        for node in range(lattice.nodes[first], lattice.nodes[stop]):
+            share[node] = 0.0
+        total = 0.0
+        for step in range(lattice.steps[first], lattice.steps[stop]):
+            source, target = lattice.source[step], lattice.target[step]
+            rest, before = log_z[sequence], 1.0
+            if source > 0:
+                rest, before = tables.beta[source], share[source]
+            if before == 0.0 or tables.beta[target] == -np.inf:
+                continue
+            score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
+            log_probability = min(score + tables.beta[target] - rest, 0.0)
+            probability = before * np.exp(log_probability)
+            share[target] += probability
+            if probability > 0.0:
+                total -= probability * log_probability
+        entropy[sequence] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _insert(scores, n_scores, score):
+    """Return the place that a score takes in a descending list, after its equals; -1 if the list is full of better."""
+    place, stop = 0, n_scores
+    while place < stop:
+        middle = (place + stop) // 2
+        if scores[middle] >= score:
+            place = middle + 1
+        else:
+            stop = middle
+    return place if place < len(scores) else -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
+    """Find the D labellings of highest score of each sequence, best first.
+
+    best : (n,) out, the highest score      codes : (D, N) int32 out      regret : (D, n) out, how far each is from it
+
+    Each node keeps its D best continuations: their scores, and for each the step and the rank behind it.
+    """
+    n_wanted, most = len(codes), 1
+    for sequence in range(chunk[0], chunk[1]):
+        first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
+        most = max(most, lattice.nodes[stop] - lattice.nodes[first] + 1)
+    score, count = np.empty((most, n_wanted)), np.empty(most, np.int64)
+    step_of, rank_of = np.empty((most, n_wanted), np.int64), np.empty((most, n_wanted), np.int32)
+    for sequence in range(chunk[0], chunk[1]):
+        first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
+        best[sequence] = 0.0
+        if first == stop:
+            continue
+        _score(lattice, weights.pairs, first, stop, tables.scores)
+        shift = lattice.nodes[first] - 1  # the place of a node is its number less this; 0 is the beginning
+        count[: lattice.nodes[stop] - shift] = 0
+        for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
+            score[node - shift, 0], step_of[node - shift, 0], count[node - shift] = 0.0, -1, 1
+        for token in range(stop - 1, first - 1, -1):
+            for step in range(lattice.steps[token], lattice.steps[token + 1]):
+                target = np.int64(lattice.target[step])
+                own = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
+                source = max(np.int64(lattice.source[step]) - shift, 0)
+                for rank in range(count[target - shift]):
+                    total = own + score[target - shift, rank]
+                    place = -1
+                    if total > -np.inf:
+                        place = _insert(score[source], count[source], total)
+                    if place < 0:
+                        break
+                    count[source] = min(count[source] + 1, n_wanted)
+                    for other in range(count[source] - 1, place, -1):
+                        score[source, other] = score[source, other - 1]
+                        step_of[source, other] = step_of[source, other - 1]
+                        rank_of[source, other] = rank_of[source, other - 1]
+                    score[source, place], step_of[source, place], rank_of[source, place] = total, step, rank
+        best[sequence] = score[0, 0] if count[0] else -np.inf
+        for number in range(count[0]):
+            regret[number, sequence] = score[0, 0] - score[0, number]
+            place, rank = 0, number
+            for token in range(first, stop):
+                step, rank = step_of[place, rank], np.int64(rank_of[place, rank])
+                codes[number, token] = lattice.labels[lattice.candidate[lattice.target[step]]]
+                place = np.int64(lattice.target[step]) - shift

@@ -1,0 +1,133 @@
+"""A thousand labels: a few candidates for each token, beside the model of all labels.
+
+    python tests/benchmarks/bench_pruning.py [--tasks T ...] [--orders K ...] [--candidates N ...] [--sentences N]
+
+One thread, processor seconds. Turkish morphology (981 tags) with affixes of 1 to 10 letters from raw words, sigma 3;
+joint tags of speech and chunks of conll2000 (319) with the template of ``bench_chunking``. All models have 60
+iterations unless ``--max-iter`` says otherwise. Each model has a process of its own, for its peak of memory. Data come
+from SKLEARN_HOCRF_DATA or ../shared/data; a task whose data is absent is left out.
+"""
+
+import argparse
+import os
+import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import common
+import numpy as np
+from bench_features import TEMPLATES
+from bench_pattern_search import TURKISH, words
+from common import Process, data_file, keep_problem, peak_mebibytes, print_table
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf.datasets import load_conll
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+
+CONLL = [("conll2000", f"{part}.txt.gz") for part in ("train", "test")]
+HEADS = ["model", "training s", "extraction s", "fit s", "passes", "ms a pass", "steps a token"]
+HEADS += ["MiB", "tokens/s", "recall", "accuracy"]
+
+
+def turkish(n_sentences=None):
+    """Return an extractor, training and test data, and parameters; None where the data are absent."""
+    if common.absent(*TURKISH):
+        return None
+    (X, y), test = (words(data_file(*parts)) for parts in TURKISH)
+    functions = [f"{kind}{k}" for kind in ("prefix", "suffix") for k in range(1, 11)] + ["is_title", "has_digit"]
+    templates = [((name, 0),) for name in functions] + [(("w", offset),) for offset in (-1, 0, 1)]
+    extractor = SequenceFeatureExtractor(templates, token_features=functions)
+    return extractor, (X[:n_sentences], y[:n_sentences]), test, {"sigma_reg": 3.0}
+
+
+def conll2000(n_sentences=None):
+    """Return the same for joint tags of speech and chunks."""
+    if common.absent(*CONLL):
+        return None
+    parts = []
+    for file in CONLL:
+        sentences = load_conll(data_file(*file), ["w", "p", "tag"])
+        X = [[(word,) for word, _, _ in sentence] for sentence in sentences]
+        parts.append((X, [[f"{pos}|{tag}" for _, pos, tag in sentence] for sentence in sentences]))
+    (X, y), test = parts
+    templates = [template for template in TEMPLATES if all(field == "w" for field, _ in template)]
+    functions = ["prefix1", "prefix2", "prefix3", "suffix1", "suffix2", "suffix3", "shape"]
+    templates += [((name, 0),) for name in functions]
+    extractor = SequenceFeatureExtractor(templates, token_features=functions, fields=["w"])
+    return extractor, (X[:n_sentences], y[:n_sentences]), test, {"sigma_reg": 1.0}
+
+
+TASKS = {task.__name__: task for task in (turkish, conll2000)}
+
+
+def measure(name, n_sentences, parameters):
+    """Return the row of a model."""
+    extractor, (X, y), (X_test, y_test), own = TASKS[name](n_sentences)
+    crf = HighOrderCRF(**{**own, **parameters})
+    problem, seconds = keep_problem(crf), {}
+
+    def timed(what, call, *arguments):
+        start = time.process_time()
+        result = call(*arguments)
+        seconds[what] = seconds.get(what, 0.0) + time.process_time() - start
+        return result
+
+    # what is compiled, or read from the disk cache, does not count
+    few = HighOrderCRF(**{**own, **parameters, "max_iter": 1})
+    common.fit_quietly(few, extractor.fit_transform(X[:50]), y[:50]).predict(extractor.transform(X_test[:5]))
+    train = timed("extraction", extractor.fit_transform, X)
+    timed("fit", common.fit_quietly, crf, train, y)
+    peak = peak_mebibytes()
+    predicted = timed("tagging", lambda: crf.predict(extractor.transform(X_test)))
+    right = [a == b for mine, true in zip(predicted, y_test, strict=True) for a, b in zip(mine, true, strict=True)]
+    objective, gradients = NegativeLogLikelihood().bind(problem[0]), []
+    for _ in range(4):
+        start = time.process_time()
+        objective.value_gradient(crf._weights)
+        gradients.append(1e3 * (time.process_time() - start))
+    lattice = getattr(problem[0].plan, "lattice", None)
+    steps = "" if lattice is None else f"{len(lattice.arc) / problem[0].batch.n_tokens:.1f}"
+    return [
+        f"order {crf.max_order}, {crf.pruning or 'all'}",
+        f"{seconds['extraction'] + seconds['fit']:.2f}",
+        f"{seconds['extraction']:.2f}",
+        f"{seconds['fit']:.2f}",
+        int(crf.n_passes_),
+        f"{np.median(gradients[1:]):.1f}",
+        steps,
+        f"{peak:.0f}",
+        f"{len(right) / seconds['tagging']:.0f}",
+        f"{getattr(crf, 'pruning_recall_', np.nan):.4f}",
+        f"{np.mean(right):.4f}",
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--orders", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--candidates", nargs="+", type=int, default=[4, 6])
+    parser.add_argument("--exact", nargs="*", type=int, default=[1], help="orders of the models of all labels")
+    parser.add_argument("--sentences", type=int)
+    parser.add_argument("--max-iter", type=int, default=60)
+    parser.add_argument("--tol", type=float, default=1e-2)
+    options = parser.parse_args()
+    for name in options.tasks:
+        if TASKS[name](1) is None:
+            print(f"\n{name}: the data is absent")
+            continue
+        cases = [{"max_order": order} for order in options.exact]
+        cases += [{"max_order": order, "pruning": n} for order in options.orders for n in options.candidates]
+        rows = []
+        for case in cases:
+            with Process() as process:
+                settings = {**case, "max_iter": options.max_iter, "tol": options.tol}
+                rows.append(process.run(measure, name, options.sentences, settings))
+            print(rows[-1], flush=True)
+        print(f"\n{name}")
+        print_table(HEADS, rows)
+
+
+if __name__ == "__main__":
+    main()

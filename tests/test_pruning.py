@@ -1,0 +1,397 @@
+"""Pruning: lattices against enumeration, against the model of all labels, and as a parameter of the estimator."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import oracle
+import pytest
+from cases import EXTREME, cases, golden_case, is_possible, random_case, to_batch, to_chain_model, to_codes
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mask_cases import chain_questions, close, feasible
+from sklearn.base import clone
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._data.masks import Mask
+from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, train_level_zero
+from sklearn_hocrf._inference.families import CHAIN
+from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, PrunedProblem
+from sklearn_hocrf.datasets import make_markov_sequences
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.training import Constraints, Pruning
+
+SOME = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def of_mask(mask):
+    token, label = np.nonzero(mask.allowed)
+    return Candidates.of_counts(np.bincount(token, minlength=len(mask.allowed)), label)
+
+
+def draw_candidates(rng, codes, n_labels):
+    """Return random candidates, the given labels among them."""
+    allowed = rng.random((len(codes), n_labels)) < rng.choice([0.2, 0.6, 1.0], (len(codes), 1))
+    allowed[np.arange(len(codes)), codes] = True
+    return of_mask(Mask(allowed, np.zeros(len(codes), np.int8)))
+
+
+class Fixed:
+    """A finder of given candidates."""
+
+    n_candidates = 1
+
+    def __init__(self, candidates):
+        self.candidates = candidates
+
+    def find(self, batch, mask=None, n_best=None):
+        return self.candidates if mask is None else self.candidates.allowed_by(mask)
+
+
+def lattice_questions(seed):
+    """Return a model over lattices, its plan, and {labelling: score} of what is possible in each sequence; or None."""
+    model, batch, mask, possible = feasible(*chain_questions(seed))
+    if model.layout.n_varying or not len(batch):
+        return None
+    candidates = of_mask(mask)
+    over = LatticeModel(model.layout, model.weights, Fixed(candidates))
+    return over, LatticePlan(model.layout, batch, candidates), possible
+
+
+# --- lattices ---------------------------------------------------------------------------------------------------------
+
+
+@SOME
+@given(st.integers(0, 10**6))
+def test_lattices_agree_with_enumeration(seed):
+    questions = lattice_questions(seed)
+    if questions is None:
+        return
+    model, plan, possible = questions
+    batch, offsets = plan.batch, plan.batch.offsets
+    log_z = np.array([oracle.log_sum_exp(scores.values()) for scores in possible])
+    np.testing.assert_allclose(model.log_partition(batch, plan=plan), log_z, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(model.expectations(plan).log_z, log_z, rtol=1e-12, atol=1e-12)
+    marginals, codes, entropy = model.marginals(batch), model.decode(batch), model.entropy(batch)
+    best = model.best_labellings(batch, 4)
+    for s, (scores, total) in enumerate(zip(possible, log_z, strict=True)):
+        own, n_labels = slice(*offsets[s : s + 2]), model.layout.patterns.n_labels
+        probability = {labels: math.exp(score - total) for labels, score in scores.items()}
+        wanted = np.zeros((len(marginals[own]), n_labels))
+        for labels, p in probability.items():
+            wanted[np.arange(len(labels)), list(labels)] += p
+        assert close(marginals[own], wanted)
+        highest = max(scores.values())
+        assert scores[tuple(codes[own].tolist())] >= highest - 1e-9 * max(1, abs(highest))
+        assert entropy[s] == pytest.approx(
+            -sum(p * math.log(p) for p in probability.values() if p), rel=1e-9, abs=1e-12
+        )
+        ranked = sorted(scores.values(), reverse=True)[:4]
+        there = best.regret[:, s] < np.inf
+        assert there.sum() == len(ranked)
+        np.testing.assert_allclose(best.score[s] - best.regret[there, s], ranked, rtol=1e-9, atol=1e-9)
+        found = [tuple(row[own].tolist()) for row in best.codes[there]]
+        assert len(set(found)) == len(found)
+        assert set(found) <= set(scores)
+
+
+@SOME
+@given(cases(bias_only=True, min_length=1), st.integers(0, 10**6))
+def test_gradients_are_those_of_the_values(case, seed):
+    model, batch = to_chain_model(case)
+    codes = to_codes(case.labels)
+    candidates = draw_candidates(np.random.default_rng(seed), codes, case.model.n_labels)
+    weight = np.linspace(0.5, 2.0, len(batch))
+    problem = PrunedProblem(Problem(CHAIN, model.layout, batch, codes, sequence_weight=weight), candidates)
+    objective, w = NegativeLogLikelihood().bind(problem), model.weights
+    value, gradient = objective.value_gradient(w)
+    lists = np.split(candidates.labels, candidates.starts[1:-1])
+    expected = 0.0
+    for s, (rows, labels) in enumerate(zip(case.sequences, case.labels, strict=True)):
+        own = [set(some.tolist()) for some in lists[batch.offsets[s] : batch.offsets[s + 1]]]
+        every = oracle.labellings(case.model.n_labels, len(rows))
+        scores = [oracle.score(case.model, rows, z) for z in every if all(map(set.__contains__, own, z))]
+        expected += weight[s] * (oracle.log_sum_exp(scores) - oracle.score(case.model, rows, labels))
+    assert value == pytest.approx(expected, rel=1e-10, abs=1e-10)
+    assert objective.value(w) == pytest.approx(value, rel=1e-12, abs=1e-12)
+    step = 1e-5
+    for place in range(len(w)):
+        move = step * np.eye(len(w))[place]
+        slope = (objective.value_gradient(w + move)[0] - objective.value_gradient(w - move)[0]) / (2 * step)
+        assert gradient[place] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+@SOME
+@given(cases(weights=EXTREME, forbid=True, bias_only=True, min_length=1))
+def test_all_candidates_are_the_whole_model(case):
+    if not is_possible(case):
+        return
+    whole, batch = to_chain_model(case)
+    candidates = of_mask(Mask.free(batch.n_tokens, case.model.n_labels))
+    model = LatticeModel(whole.layout, whole.weights, Fixed(candidates))
+    plan, every = model.plan(batch), whole.plan(batch)
+    wanted, got = whole.expectations(every), model.expectations(plan)
+    np.testing.assert_allclose(got.log_z, wanted.log_z, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(got.counts, wanted.counts, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(model.marginals(batch), whole.marginals(batch), rtol=1e-11, atol=1e-12)
+    scores = model.log_score(batch, model.decode(batch)), whole.log_score(batch, whole.decode(batch))
+    np.testing.assert_allclose(*scores, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("seed", "max_order"), [(0, 0), (1, 1), (2, 2), (3, 3)])
+@pytest.mark.parametrize("forbidden", [0.0, 0.3])
+def test_larger_lattices_agree_with_masks(seed, max_order, forbidden):
+    rng = np.random.default_rng(seed)
+    lengths = [1, 40, 0, 3, 17, *rng.integers(1, 9, 30)]
+    case = random_case(rng, 12, lengths, max_order, 60 if max_order else 0, 1.0, [(0,)] * 5, forbidden)
+    whole, batch = to_chain_model(case)
+    codes = whole.decode(batch)
+    candidates = draw_candidates(rng, codes, 12)
+    model, mask = LatticeModel(whole.layout, whole.weights, Fixed(candidates)), candidates.mask(12)
+    plan = model.plan(batch)
+    wanted, got = whole.expectations(whole.plan(batch, mask)), model.expectations(plan)
+    np.testing.assert_allclose(got.log_z, wanted.log_z, rtol=1e-11)
+    np.testing.assert_allclose(got.counts, wanted.counts, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(model.entropy(batch), whole.entropy(batch, mask=mask), rtol=1e-8, atol=1e-10)
+    np.testing.assert_array_equal(model.decode(batch), whole.decode(batch, mask=mask))
+    ours, theirs = model.best_labellings(batch, 20), whole.best_labellings(batch, 20, mask=mask)
+    np.testing.assert_allclose(ours.regret, theirs.regret, rtol=1e-8, atol=1e-10)
+    patterns = [(1,), (2, 3), (0, 1, 2)]
+    np.testing.assert_allclose(
+        model.pattern_marginals(batch, patterns), whole.pattern_marginals(batch, patterns, mask=mask), atol=1e-12
+    )
+    direction = rng.normal(size=len(whole.weights))
+    np.testing.assert_allclose(
+        model.hessian_vector_product(plan, np.where(np.isfinite(whole.weights), direction, 0)),
+        whole.hessian_vector_product(whole.plan(batch, mask), np.where(np.isfinite(whole.weights), direction, 0)),
+    )
+    for n_jobs in 2, 3:
+        again = model.expectations(plan, n_jobs=n_jobs)
+        assert again.counts.tobytes() == got.counts.tobytes()
+        assert again.log_z.tobytes() == got.log_z.tobytes()
+
+
+def test_what_scaling_cannot_represent_goes_through_logarithms():
+    _, case = golden_case("underflow")
+    whole, batch = to_chain_model(case)
+    model = LatticeModel(whole.layout, whole.weights, Fixed(of_mask(Mask.free(batch.n_tokens, case.model.n_labels))))
+    assert model.log_partition(batch)[0] == pytest.approx(oracle.log_partition(case.model, case.sequences[0]))
+
+
+def test_samples_have_the_probabilities_of_labellings():
+    questions = next(q for q in map(lattice_questions, range(100)) if q is not None and max(map(len, q[2])) > 5)
+    model, plan, possible = questions
+    n_drawn = 20_000
+    codes, lengths = model.draw(plan.batch, n_drawn, seed=0)
+    assert lengths.shape == (0, n_drawn)
+    assert np.array_equal(codes, model.draw(plan.batch, n_drawn, seed=0, n_jobs=2)[0])
+    for s, scores in enumerate(possible):
+        drawn = [tuple(row) for row in codes[plan.batch.offsets[s] : plan.batch.offsets[s + 1]].T.tolist()]
+        total = oracle.log_sum_exp(scores.values())
+        for labels, score in scores.items():
+            p = math.exp(score - total)
+            assert abs(drawn.count(labels) / n_drawn - p) < 5 * math.sqrt(p * (1 - p) / n_drawn) + 1e-9
+
+
+def test_the_lattice_of_a_mask_is_a_part_of_that_without():
+    model, plan, possible = next(q for q in map(lattice_questions, range(50)) if q is not None)
+    rng = np.random.default_rng(0)
+    n_labels = model.layout.patterns.n_labels
+    mask = Mask(rng.random((plan.n_tokens, n_labels)) < 0.7, np.zeros(plan.n_tokens, np.int8))
+    log_z = model.log_partition(plan.batch, plan=plan.masked(mask, may_be_impossible=True))
+    for s, scores in enumerate(possible):
+        first = plan.batch.offsets[s]
+        left = [v for z, v in scores.items() if all(mask.allowed[first + t, y] for t, y in enumerate(z))]
+        wanted = oracle.log_sum_exp(left)
+        assert log_z[s] == wanted == -math.inf or log_z[s] == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+    none = Mask(np.zeros_like(mask.allowed), mask.begins)
+    with pytest.raises(ValueError, match="the model forbids every labelling"):
+        model.log_partition(plan.batch, plan=plan.masked(none))
+
+
+# --- candidates -------------------------------------------------------------------------------------------------------
+
+
+def test_the_best_labels_are_found_and_ties_go_to_the_lowest():
+    rng = np.random.default_rng(0)
+    case = random_case(rng, 30, [3, 0, 9, 1], 0, 0, 1.0, [(0,)] * 4)
+    model, batch = to_chain_model(case)
+    weights = np.round(model.weights)  # ties
+    scores = np.zeros((batch.n_tokens, 30)) + model.layout.pattern_coef(weights)
+    scores += (model.layout.coef(weights)[:30] @ batch.tocsr().T).T.toarray()
+    mask = Mask(rng.random(scores.shape) < 0.6, np.zeros(batch.n_tokens, np.int8))
+    mask.allowed[0] = False
+    mask.allowed[0, 7] = True
+    for n_best in (1, 4, 30):
+        for possible in (None, mask):
+            found = CandidateFinder(model.layout, weights, n_best).find(batch, possible)
+            for t, labels in enumerate(np.split(found.labels, found.starts[1:-1])):
+                allowed = range(30) if possible is None else np.flatnonzero(mask.allowed[t]).tolist()
+                wanted = sorted(sorted(allowed, key=lambda y: (-scores[t, y], y))[:n_best])
+                assert labels.tolist() == wanted
+
+
+def test_level_zero_learns_and_is_deterministic():
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 40, 3000)
+    codes = (words % 20).astype(np.int32)
+    batch = to_batch([[{int(w): 1.0} for w in part] for part in np.split(words, 300)], 40)
+    sequences = [[{int(w): 1.0} for w in part] for part in np.split(words, 300)]
+    case = random_case(rng, 20, [1], 0, 0, 1.0, [(0,)] * 40)
+    layout, batch = to_chain_model(case)[0].layout.of_order_zero(), to_batch(sequences, 40)
+    level = train_level_zero(layout, batch, codes, np.ones(300), (2, 3))
+    again = train_level_zero(layout, batch, codes, np.ones(300), (2, 3))
+    assert level.weights.tobytes() == again.weights.tobytes()
+    assert level.recall > 0.95
+    assert level.finder().find(batch).contain(codes).mean() > 0.99
+    large = to_batch([[{f: 1e4 * v for f, v in row.items()} for row in s] for s in sequences], 40)
+    scaled = train_level_zero(layout, large, codes, np.ones(300), (2, 3))  # the scale of features hardly matters
+    assert scaled.recall > 0.95
+
+
+def test_candidates_contain_the_labels_that_are_put_in():
+    candidates = Candidates.of_counts([2, 0, 1], np.array([1, 4, 3]))
+    codes = np.array([2, 0, 3])
+    assert candidates.contain(codes).tolist() == [False, False, True]
+    more = candidates.with_labels(codes)
+    assert (more.starts.tolist(), more.labels.tolist()) == ([0, 3, 4, 5], [1, 2, 4, 0, 3])
+    assert more.places(codes).tolist() == [1, 3, 4]
+    assert np.flatnonzero(more.part(np.array([2, 0])).mask(5).allowed).tolist() == [3, 6, 7, 9]
+
+
+# --- estimators -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_markov_sequences(60, n_labels=8, order=2, random_state=0)
+    return X[:40], y[:40], X[40:], y[40:]
+
+
+@pytest.fixture(scope="module")
+def pruned(data):
+    return HighOrderCRF(2, pruning=3).fit(*data[:2])
+
+
+def test_no_pruning_with_as_many_labels_as_there_are(data):
+    X, y, X_test, y_test = data
+    whole, same = HighOrderCRF(2, tol=0.01).fit(X, y), HighOrderCRF(2, tol=0.01, pruning=8).fit(X, y)
+    assert whole.pattern_coef_.tobytes() == same.pattern_coef_.tobytes()
+    assert not hasattr(same, "pruning_recall_")
+    with pytest.raises(AttributeError, match="keep all labels"):
+        _ = whole.pruning_recall_
+
+
+@pytest.mark.parametrize("max_order", [0, 1, 3])
+def test_predictions_are_made_of_candidates(data, max_order):
+    X, y, X_test, y_test = data
+    crf = HighOrderCRF(max_order, pruning=Pruning(2)).fit(X, y)
+    assert 0.0 <= crf.pruning_recall_ <= 1.0
+    for marginals, labels in zip(crf.predict_marginals(X_test), crf.predict(X_test), strict=True):
+        assert ((marginals > 0).sum(axis=1) <= 2).all()
+        np.testing.assert_allclose(marginals.sum(axis=1), 1)
+        assert (marginals[np.arange(len(labels)), np.searchsorted(crf.classes_, labels)] > 0).all()
+    log_likelihood = crf.log_likelihood(X_test, y_test)
+    for value, marginals, labels in zip(log_likelihood, crf.predict_marginals(X_test), y_test, strict=True):
+        is_pruned = (marginals[np.arange(len(labels)), np.searchsorted(crf.classes_, labels)] == 0).any()
+        assert (value == -np.inf) == is_pruned
+
+
+def test_known_labels_choose_among_what_they_allow(data, pruned):
+    X_test, y_test = data[2:]
+    known = [[None] * len(labels) for labels in y_test]
+    for labels, true in zip(known, y_test, strict=True):
+        labels[3], labels[5] = true[3], {0, 7}
+    for labels, true in zip(pruned.predict(X_test, known=known), y_test, strict=True):
+        assert labels[3] == true[3]
+        assert labels[5] in (0, 7)
+    marginals = pruned.predict_marginals(X_test, known=known)
+    assert all(((row > 0).sum(axis=1)[[3, 5]] == [1, 2]).all() for row in marginals)
+    every = pruned.log_likelihood(X_test, [[None] * len(labels) for labels in y_test])
+    np.testing.assert_allclose(every, 0, atol=1e-12)
+    some = pruned.log_likelihood(X_test, known)
+    p = [row[3, labels[3]] for row, labels in zip(pruned.predict_marginals(X_test), y_test, strict=True)]
+    assert (np.exp(some) <= np.array(p) + 1e-12).all()
+
+
+def test_other_answers(data, pruned):
+    X_test = data[2][:3]
+    asked = pruned.predict_nbest(X_test, 3), pruned.predict(X_test), pruned.entropy(X_test)
+    for best, labels, total in zip(*asked, strict=True):
+        assert best[0].labels.tolist() == labels.tolist()
+        assert len(best) == 3
+        assert total >= 0
+        assert best[0].log_probability >= best[1].log_probability >= best[2].log_probability
+    marginals = pruned.predict_marginals(X_test)
+    for drawn, row in zip(pruned.sample(X_test, 5, random_state=0), marginals, strict=True):
+        assert all((row[np.arange(len(z)), z] > 0).all() for z in drawn)
+    singles = pruned.pattern_marginals(X_test, [(label,) for label in pruned.classes_.tolist()])
+    np.testing.assert_allclose(np.concatenate(singles), np.concatenate(marginals), atol=1e-10)
+    token = clone(pruned).set_params(decoding="token").fit(*data[:2]).predict(X_test)
+    assert all((row[np.arange(len(z)), z] > 0).all() for z, row in zip(token, marginals, strict=True))
+
+
+def test_sequences_without_a_legal_path_get_more_candidates():
+    """Labels a and b look alike, c never does; but only c may come between two others."""
+    rng = np.random.default_rng(0)
+    y = [["abcabcabc"[k] for k in range(start, start + 5)] for start in rng.integers(0, 3, 40)]
+    X = [[[f"is {label}"] for label in labels] for labels in y]
+    forbid = [(p, q) for p in "abc" for q in "abc" if q != "abca"["abc".index(p) + 1]]
+    crf = HighOrderCRF(1, pruning=1, constraints=Constraints(forbid=forbid)).fit(X, y)
+    assert crf.predict([[["is a"], ["is a"], ["is a"]]])[0] in (["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"])
+    with pytest.raises(ValueError, match="no labelling agrees with 'known'"):
+        crf.predict([[["is a"], ["is a"]]], known=[["a", "a"]])
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda crf: pickle.loads(pickle.dumps(crf))])
+def test_copies(data, pruned, copied):
+    twin = copied(pruned)
+    assert all(map(np.array_equal, twin.predict(data[2]), pruned.predict(data[2])))
+    assert twin.pruning_recall_ == pruned.pruning_recall_
+
+
+def test_sparse_weights_and_tied_ones(data):
+    X, y = data[:2]
+    words = [[[f"{v:.1f}", f"t{v:.1f}"] for v in rows[:, 0]] for rows in X]  # two features that always come together
+    sparse = HighOrderCRF(2, l1_reg=0.5, pruning=3).fit(words, y)
+    assert sparse.n_parameters_ == np.count_nonzero(sparse.coef_.data) + np.count_nonzero(sparse.pattern_coef_)
+    tied = HighOrderCRF(2, pruning=3, tol=1e-6).fit(words, y)
+    assert tied.optimality_gap_ < 1e-3
+    names = tied.feature_names_in_.tolist()
+    left, right = ([names.index(f"{t}{name}") for name in names if name[0] != "t"] for t in ("", "t"))
+    np.testing.assert_array_equal(tied.coef_.toarray()[:, left], tied.coef_.toarray()[:, right])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"pruning": True}, "pruning must be an integer"),
+        ({"pruning": Pruning(0)}, "n_candidates of Pruning must be an integer >= 1"),
+        ({"pruning": Pruning(2, n_epochs=1)}, "n_epochs of Pruning must be an integer >= 2"),
+        ({"feature_order": 1}, "pairs features with patterns of several labels"),
+        ({"objective": "hinge"}, "objective='hinge' is not the likelihood"),
+        ({"objective": "perceptron"}, "is not the likelihood"),
+        ({"objective": "local_feature_matching"}, "is not the likelihood"),
+        ({"solver": "newton-cg"}, "needs more than gradients of all data"),
+        ({"solver": "sgd"}, "needs more than gradients of all data"),
+        ({"patterns": "auto"}, "are searched for by models of all labels"),
+    ],
+)
+def test_refusals(data, params, message):
+    crf = HighOrderCRF(**{"pruning": 2, **params})
+    with pytest.raises(ValueError, match=message):
+        crf.fit(*data[:2])
+    assert not hasattr(crf, "coef_")
+
+
+def test_refusals_of_other_ways_to_train(data):
+    X, y = data[:2]
+    with pytest.raises(ValueError, match="which partial_fit does not have"):
+        HighOrderCRF(pruning=2, solver="sgd").partial_fit(X, y)
+    with pytest.raises(ValueError, match="chooses the labels of each fold anew"):
+        PenaltySearchCV(HighOrderCRF(pruning=2), cv=2).fit(X, y)
+    holes = [np.where(np.arange(len(labels)) == 2, None, labels) for labels in y]
+    with pytest.raises(ValueError, match="needs all labels in training"):
+        HighOrderCRF(pruning=2).fit(X, holes)
