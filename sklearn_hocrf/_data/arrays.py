@@ -2,9 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-__all__ = ["freeze", "freeze_indices", "group_offsets", "joined_ranges", "offsets_of"]
+__all__ = [
+    "ascends",
+    "freeze",
+    "freeze_indices",
+    "group_offsets",
+    "joined_ranges",
+    "mapped_file",
+    "offsets_of",
+    "pieces",
+    "reading_order",
+]
+
+PIECE = 1 << 20  # elements that are looked at together, where an array may be larger than memory
+
+
+def mapped_file(array) -> str | None:
+    """Return the path of the memory-mapped file in which an array lies, None if it is in memory."""
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap):
+            return str(array.filename)
+        array = array.base
+    return None
+
+
+def pieces(array) -> Iterator[np.ndarray]:
+    """Yield views of consecutive parts of an array."""
+    return (array[start : start + PIECE] for start in range(0, len(array), PIECE))
+
+
+def ascends(array) -> bool:
+    """Tell whether no element of an array is lower than the one before it."""
+    starts = range(0, len(array) - 1, PIECE)
+    return not any((array[i + 1 : i + 1 + PIECE] < array[i : min(i + PIECE, len(array) - 1)]).any() for i in starts)
+
+
+def reading_order(lengths, sequences=None) -> list[np.ndarray]:
+    """Return the order in which work goes through sequences: windows of them, and in each the longest ones first.
+
+    Sequences of one length are worked on side by side. A window has about as many tokens as a piece, so that sequences
+    that lie together are read together, as data in files must be.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (n_sequences,)
+    sequences : ndarray of int, or None
+        The sequences to go through; None stands for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf._data.arrays import reading_order
+    >>> reading_order(np.array([1, 3, 0, 3]))
+    [array([1, 3, 0, 2])]
+    """
+    sequences = np.arange(len(lengths)) if sequences is None else sequences
+    lengths = lengths[sequences]
+    window = (np.cumsum(lengths) - lengths) // PIECE
+    starts = np.flatnonzero(np.diff(window)) + 1
+    order = np.lexsort((-lengths, window))  # which is stable
+    return np.split(sequences[order], starts) if len(sequences) else []
 
 
 def freeze(array, dtype) -> np.ndarray:

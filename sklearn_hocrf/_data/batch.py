@@ -13,14 +13,15 @@ more array, of shape (N, d), beside the sparse rows. Which numbers are kept wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .arrays import freeze, freeze_indices, joined_ranges, offsets_of
+from .arrays import PIECE, ascends, freeze, freeze_indices, joined_ranges, offsets_of, pieces
 from .texts import escaped
 
 __all__ = ["DenseColumns", "SequenceBatch", "TokenColumn", "TokenFeatures", "dense_dtype", "is_mostly_nonzero"]
@@ -71,7 +72,7 @@ class DenseColumns(NamedTuple):
             return None
         is_dense = np.zeros(n_attributes, dtype=bool)
         is_dense[attributes] = True
-        if is_dense[indices].any():
+        if any(is_dense[part].any() for part in pieces(indices)):
             raise ValueError("features of dense columns have sparse entries, too")
         return DenseColumns(attributes, freeze(values, dense_dtype(values.dtype)))
 
@@ -194,7 +195,7 @@ class SequenceBatch:
         """Raise if an index is out of range: kernels do not check."""
         cuts = ("offsets", self.offsets, len(self.indptr) - 1), ("indptr", self.indptr, len(self.indices))
         for name, cut, stop in cuts:
-            if not len(cut) or cut[0] != 0 or cut[-1] != stop or (cut[1:] < cut[:-1]).any():
+            if not len(cut) or cut[0] != 0 or cut[-1] != stop or not ascends(cut):
                 raise ValueError(f"{name} of a SequenceBatch must ascend from 0 to {stop}")
         if self.values is not None and len(self.values) != len(self.indices):
             raise ValueError(f"a SequenceBatch has {len(self.indices)} indices, but {len(self.values)} values")
@@ -251,6 +252,105 @@ class SequenceBatch:
         nothing = np.zeros(n_tokens + 1), np.empty(0), None
         return cls(offsets, *nothing, n_features, feature_names, columns, dense=dense)
 
+    def save(self, folder: str | PathLike, *, overwrite: bool = False) -> None:
+        """Save the batch as a folder of .npy files, which :meth:`load` can read without copying them into memory.
+
+        Parameters
+        ----------
+        folder : str or path
+            Where to save; its parent must exist. The files are written beside it, and renamed when they are complete.
+        overwrite : bool, default=False
+            Whether a saved batch in this place is replaced.
+
+        Raises
+        ------
+        FileExistsError
+            If there is something in this place already.
+        ValueError
+            If the batch has features of segments, which are computed by transformers; or if what is to be replaced is
+            no saved batch.
+        TypeError
+            If a name of a feature or a value of a raw column is no str, or the name of such a column neither str nor
+            int.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
+        >>> batch = SequenceFeatureExtractor([("w", 0)]).fit_transform([["the", "old", "man"], ["the", "man"]])
+        >>> with TemporaryDirectory() as folder:
+        ...     batch.save(Path(folder, "train"))
+        ...     SequenceBatch.load(Path(folder, "train"))
+        SequenceBatch(2 sequences, 5 tokens, 3 features)
+        """
+        self.save_all(folder, [self], overwrite=overwrite)
+
+    @staticmethod
+    def save_all(folder: str | PathLike, batches: Iterable[SequenceBatch], *, overwrite: bool = False) -> None:
+        """Save batches, one after the other, as one batch, of which only one part is in memory at a time.
+
+        Parameters
+        ----------
+        folder, overwrite
+            As in :meth:`save`.
+        batches : iterable of SequenceBatch
+            They must have the same features and raw columns, such as batches that one fitted transformer makes of
+            parts of the data. What all tokens have is kept as in the first batch, as dense columns or among the rest.
+
+        Raises
+        ------
+        FileExistsError, TypeError
+            As for :meth:`save`.
+        ValueError
+            As for :meth:`save`; also if there are no batches, or if they differ in features or raw columns.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
+        >>> parts = [[["the", "old", "man"]], [["the", "man"], ["man"]]]  # or read from files, one at a time
+        >>> extractor = SequenceFeatureExtractor(n_features=2**18)
+        >>> with TemporaryDirectory() as folder:
+        ...     SequenceBatch.save_all(Path(folder, "train"), (extractor.transform(X) for X in parts))
+        ...     SequenceBatch.load(Path(folder, "train"))
+        SequenceBatch(3 sequences, 6 tokens, 262144 features)
+        """
+        from .folders import write_folder  # which needs this module
+
+        write_folder(folder, batches, overwrite)
+
+    @staticmethod
+    def load(folder: str | PathLike, mmap_mode: str | None = "r") -> SequenceBatch:
+        """Return the batch that has been saved in a folder.
+
+        All numbers that index something are looked at once, so that a wrong file cannot make anything read outside of
+        the arrays.
+
+        Parameters
+        ----------
+        folder : str or path
+        mmap_mode : "r" or None, default="r"
+            "r" leaves the arrays in memory-mapped files, of which the system keeps in memory what it has room for; the
+            files must not be changed as long as the batch is in use. None reads them into memory.
+
+        Returns
+        -------
+        batch : SequenceBatch
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no saved batch.
+        ValueError
+            If files are missing, truncated, of other types or sizes than the folder says, or if indices are out of
+            range; or if another version of the package has saved it in a form that this one does not know.
+        """
+        from .folders import read_folder
+
+        return read_folder(folder, mmap_mode)
+
     def with_blocks(self, blocks: Any, block_names: Any = None) -> SequenceBatch:
         """Return the batch with other blocks."""
         for block in blocks or ():
@@ -272,6 +372,31 @@ class SequenceBatch:
     def _replaced(self, **changes):
         parts = {name: getattr(self, name) for name in self.__slots__}
         return SequenceBatch(**{**parts, **changes})
+
+    def ranges_of_tokens(self) -> list[tuple[int, int]]:
+        """Return first and last + 1 of consecutive tokens that are worked on together where all would take memory."""
+        return [(first, min(first + PIECE, self.n_tokens)) for first in range(0, self.n_tokens, PIECE)]
+
+    def ranges_of_sequences(self) -> list[tuple[int, int]]:
+        """Return first and last + 1 of consecutive sequences that have about as many tokens as a range of tokens."""
+        bounds = np.searchsorted(self.offsets, np.arange(0, self.n_tokens, PIECE))  # the first one is 0
+        bounds = np.unique(np.append(bounds, len(self)))
+        return [(int(first), int(last)) for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+
+    def entries(self, first: int, last: int, values: np.ndarray | None = None) -> sparse.csr_array:
+        """Return the sparse rows of the tokens first .. last - 1 with other values: ones, or one for each entry."""
+        low, high = self.indptr[first], self.indptr[last]
+        values = np.ones(high - low) if values is None else values
+        parts = values, self.indices[low:high], self.indptr[first : last + 1] - low
+        return sparse.csr_array(parts, shape=(last - first, self.n_attributes))
+
+    def rows(self, first: int, last: int) -> sparse.csr_array:
+        """Return the rows of the tokens first .. last - 1 as a sparse matrix of shape (last - first, n_attributes)."""
+        values = None if self.values is None else self.values[self.indptr[first] : self.indptr[last]]
+        matrix = self.entries(first, last, values)
+        if self.dense is None:
+            return matrix
+        return sparse.csr_array(matrix + self.dense.take(slice(first, last)).tocsr(self.n_attributes))
 
     @property
     def n_features(self) -> int:

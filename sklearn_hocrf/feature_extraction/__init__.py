@@ -82,6 +82,30 @@ exact orders.
 1 10
 {'word:': (0, 2)} 6
 
+Data larger than memory
+-----------------------
+A batch is saved as a folder of arrays, and loaded as memory maps: every estimator trains on it and predicts from it,
+with the results of a batch in memory, and what it makes of the features lies in files, too. The transformers are fitted
+part by part: ``fit_partition`` counts what a part of the data has, and leaves the transformer as it is; ``merge`` adds
+up the counts of neighbouring parts; ``finish`` sets the fitted attributes, which are those of ``fit`` with all parts.
+So parts may be counted in several processes. ``transform_partition`` makes of a part what ``fit_transform`` makes of
+all. Labels as integers in arrays, one array a sequence, take the least memory.
+
+>>> from functools import reduce
+>>> from pathlib import Path
+>>> from tempfile import TemporaryDirectory
+>>> parts = [X_own[:1], X_own[1:]]  # or any number of them, read one at a time
+>>> chunked = SequenceFeatureExtractor(min_count=1)
+>>> counts = reduce(chunked.merge, (chunked.fit_partition(part) for part in parts))
+>>> with TemporaryDirectory() as folder:
+...     SequenceBatch.save_all(Path(folder, "train"), map(chunked.finish(counts).transform_partition, parts))
+...     X_mapped = SequenceBatch.load(Path(folder, "train"))
+...     HighOrderCRF().fit(X_mapped, y_own).score(X_mapped, y_own)
+1.0
+
+With ``n_features``, a :class:`SequenceFeatureExtractor` learns nothing and needs no fit. :class:`LogOddsSegments`
+must be told `max_length`. :class:`Tokenwise` is fitted to the whole, or to a sample.
+
 The transformers return a :class:`SequenceBatch`, which all estimators take; it is sliced like a list of sequences.
 Segments have features of their own, by :class:`SegmentFeatureExtractor` and :class:`LogOddsSegments`: see
 :mod:`sklearn_hocrf.semicrf`. Bad input raises an error that names the sequence, the position and the value.

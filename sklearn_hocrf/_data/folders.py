@@ -1,0 +1,452 @@
+"""Batches as folders of .npy files, which can be read as memory maps.
+
+    folder/batch.json     format, sizes, and of each array its type, shape, and part: {"arrays": {"indices": ...}, ...}
+    folder/indices.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two arrays (see ``texts``)
+
+Nothing in a folder is executed or unpickled. What a folder says is compared with the sizes of its files, and all
+numbers that kernels index with are looked at once, before a batch is returned.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .arrays import PIECE, pieces
+from .batch import DenseColumns, SequenceBatch, TokenColumn
+from .checks import short
+from .texts import pack_texts, unpack_texts
+
+__all__ = ["StoredTexts", "read_folder", "write_folder"]
+
+FORMAT, FORMAT_VERSION = "sklearn_hocrf.SequenceBatch", 1
+HEADER = "batch.json"
+_MOST_HEADER = 1 << 24  # bytes; a larger file is no header
+_TYPES = {name: np.dtype(name).newbyteorder("<") for name in ("int32", "int64", "float32", "float64", "uint8")}
+
+
+class StoredTexts(Sequence):
+    """Texts that stay in two arrays until one of them is asked for."""
+
+    def __init__(self, data: np.ndarray, lengths: np.ndarray) -> None:
+        self._packed, self._array = (data, lengths), None
+
+    def __len__(self):
+        return len(self._packed[1])
+
+    def __getitem__(self, key):
+        return np.asarray(self)[key]
+
+    def __iter__(self):
+        return iter(np.asarray(self))
+
+    def __array__(self, dtype=None, copy=None):
+        if self._array is None:
+            array = np.empty(len(self), dtype=object)
+            array[:] = unpack_texts(self._packed)
+            array.flags.writeable = False
+            self._array = array
+        return self._array.astype(dtype or object, copy=bool(copy))
+
+    def tolist(self) -> list:
+        return np.asarray(self).tolist()
+
+    def __repr__(self):
+        return f"StoredTexts({len(self)} texts)"
+
+    def __reduce__(self):
+        return StoredTexts, tuple(map(np.array, self._packed))
+
+
+# ---- writing
+
+
+class _GrowingArray:
+    """A .npy file whose first axis grows."""
+
+    def __init__(self, folder: Path, name: str, dtype, width: int | None = None) -> None:
+        self.path, self.dtype = folder / f"{name}.npy", np.dtype(dtype).newbyteorder("<")
+        self._tail = () if width is None else (width,)
+        self.length = 0
+        self._file = open(self.path, "wb")  # noqa: SIM115   closed by close or discard
+        self._size = self._write_header()
+
+    def _write_header(self) -> int:
+        header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": self.shape}
+        np.lib.format.write_array_header_1_0(self._file, header)  # with room for the first axis to grow
+        return self._file.tell()
+
+    @property
+    def shape(self) -> tuple:
+        return (self.length, *self._tail)
+
+    def append(self, array) -> None:
+        array = np.ascontiguousarray(array, dtype=self.dtype)
+        self._file.write(memoryview(array).cast("B") if array.size else b"")
+        self.length += len(array)
+
+    def fill(self, value, length) -> None:
+        for start in range(0, length, PIECE):
+            self.append(np.full((min(PIECE, length - start), *self._tail), value, dtype=self.dtype))
+
+    def close(self) -> None:
+        self._file.seek(0)
+        if self._write_header() != self._size:
+            raise RuntimeError(f"the header of {self.path.name} has no room for the shape {self.shape}")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def discard(self) -> None:
+        self._file.close()
+
+
+class _Writer:
+    """Writes batches of one form, one after the other, into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._arrays: dict[str, _GrowingArray] = {}
+        self._first: Any = None  # its form: the first batch, without sequences
+        self._names: Any = None
+        self._columns: list[_Column] = []
+        self._n_sequences = self._n_tokens = 0
+
+    def _array(self, name, dtype, width=None) -> _GrowingArray:
+        if name not in self._arrays:
+            self._arrays[name] = _GrowingArray(self._folder, name, dtype, width)
+        return self._arrays[name]
+
+    def append(self, batch: SequenceBatch, number: int) -> None:
+        """Write a batch; ``number`` is its number, for messages."""
+        _refuse_blocks(batch)
+        if self._first is None:
+            self._begin(batch)
+        batch = self._like_first(batch, number)
+        indices = self._array("indices", np.int32)
+        if batch.values is not None or "values" in self._arrays:
+            values = self._array("values", np.float64)
+            values.fill(1.0, indices.length - values.length)  # of earlier batches, whose values are all 1
+            values.append(np.ones(len(batch.indices)) if batch.values is None else batch.values)
+        self._array("offsets", np.int64).append(batch.offsets[1:] + self._n_tokens)
+        self._array("indptr", np.int64).append(batch.indptr[1:] + indices.length)
+        indices.append(batch.indices)
+        if batch.dense is not None:
+            self._array("dense_values", batch.dense.values.dtype, len(batch.dense.attributes)).append(
+                batch.dense.values
+            )
+        for column in self._columns:
+            column.append(batch.columns[column.field], self._n_tokens, number)
+        self._n_sequences += len(batch)
+        self._n_tokens += batch.n_tokens
+
+    def _begin(self, batch):
+        self._first = batch[:0]
+        self._names = batch.attribute_names
+        for name in ("offsets", "indptr"):
+            self._array(name, np.int64).append(np.zeros(1, np.int64))
+        self._columns = [_Column(field, i, self._array) for i, field in enumerate(batch.columns)]
+        if batch.dense is not None:
+            self._array("dense_attributes", np.int32).append(batch.dense.attributes)
+
+    def _like_first(self, batch, number) -> SequenceBatch:
+        """Return a batch with dense columns where the first one has them, or raise if it is of another form."""
+        first = self._first
+        if batch.n_attributes != first.n_attributes:
+            raise ValueError(f"batch {number} has {batch.n_attributes} features, but batch 0 has {first.n_attributes}")
+        if not _same_names(batch.attribute_names, self._names):
+            raise ValueError(f"the features of batch {number} have other names than those of batch 0")
+        if list(batch.columns) != list(first.columns):
+            raise ValueError(
+                f"batch {number} has the raw columns {short(list(batch.columns))}, but batch 0 has "
+                f"{short(list(first.columns))}"
+            )
+        if first.dense is None:
+            return batch.as_sparse()
+        if batch.dense is None or not np.array_equal(batch.dense.attributes, first.dense.attributes):
+            batch = _with_dense(batch, first.dense.attributes)
+        values = batch.dense.values.astype(first.dense.values.dtype)
+        if not np.array_equal(values, batch.dense.values):
+            raise ValueError(f"batch {number} has dense columns of float64, but those of batch 0 are of float32")
+        return batch
+
+    def finish(self) -> None:
+        """Complete the files, and write the header last."""
+        if self._first is None:
+            raise ValueError("there is no batch to save")
+        fields = [column.finish(self._n_tokens) for column in self._columns]
+        if self._names is not None:
+            _write_texts(self._array, "names", np.asarray(self._names), "names of features")
+        for array in self._arrays.values():
+            array.close()
+        arrays = {name: {"dtype": array.dtype.name, "shape": array.shape} for name, array in self._arrays.items()}
+        header = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "n_sequences": self._n_sequences,
+            "n_tokens": self._n_tokens,
+            "n_attributes": self._first.n_attributes,
+            "columns": fields,
+            "arrays": arrays,
+        }
+        with open(self._folder / HEADER, "w", encoding="ascii") as file:
+            json.dump(header, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def discard(self) -> None:
+        for array in self._arrays.values():
+            array.discard()
+
+
+def _with_dense(batch, attributes) -> SequenceBatch:
+    """Return a batch with the given dense columns."""
+    matrix = batch.tocsr()
+    is_sparse = np.ones(batch.n_attributes, dtype=bool)
+    is_sparse[attributes] = False
+    data = np.where(is_sparse[matrix.indices], matrix.data, 0.0)
+    rest = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    dense = DenseColumns(attributes, matrix[:, attributes].toarray())
+    return SequenceBatch.from_csr(rest, batch.offsets, batch.attribute_names, batch.columns, dense)
+
+
+class _Column:
+    """Writes one raw column; whether it holds text or numbers is known where it has values."""
+
+    def __init__(self, field, number, array) -> None:
+        if type(field) not in (str, int):
+            raise TypeError(f"the raw column {short(field)} cannot be saved: its name must be a str or an int")
+        self.field, self._stem, self._array = field, f"column_{number}", array
+        self._is_text: bool | None = None
+        self._code_of: dict = {}
+
+    def append(self, column, n_before, number) -> None:
+        is_text = isinstance(column, TokenColumn)
+        if is_text and not len(column.values):
+            if self._is_text is not None:
+                self._part().fill(-1 if self._is_text else np.nan, len(column.codes))
+            return
+        if self._is_text is None:
+            self._is_text = is_text
+            self._part().fill(-1 if is_text else np.nan, n_before)
+        if self._is_text != is_text:
+            was, now = ("text", "numbers") if self._is_text else ("numbers", "text")
+            raise ValueError(f"the raw column {short(self.field)} holds {was} in batch 0, but {now} in batch {number}")
+        self._part().append(self._coded(column) if is_text else column)
+
+    def _part(self) -> _GrowingArray:
+        return self._array(self._stem, np.int32 if self._is_text else np.float64)
+
+    def _coded(self, column) -> np.ndarray:
+        code_of = self._code_of
+        codes = [code_of.setdefault(value, len(code_of)) for value in column.values.tolist()]
+        return np.array([*codes, -1], dtype=np.int32)[column.codes]
+
+    def finish(self, n_tokens) -> dict:
+        """Return what the header says of the column."""
+        if self._is_text is None:  # missing everywhere
+            self._is_text = True
+            self._part().fill(-1, n_tokens)
+        if self._is_text:
+            _write_texts(self._array, f"{self._stem}_values", list(self._code_of), f"values of {short(self.field)}")
+        return {"field": self.field, "kind": "text" if self._is_text else "numbers"}
+
+
+def _write_texts(array, stem, texts, what) -> None:
+    packed = pack_texts(texts)
+    if isinstance(packed, list):
+        odd = next(text for text in packed if not isinstance(text, str))
+        raise TypeError(f"{what} must be str to be saved, but there is {short(odd)} of type {type(odd).__name__}")
+    for part, dtype, name in zip(packed, (np.uint8, np.int32), ("texts", "lengths"), strict=True):
+        array(f"{stem}_{name}", dtype).append(part)
+
+
+def _same_names(one, other) -> bool:
+    if one is other or one is None or other is None:
+        return one is other
+    return len(one) == len(other) and bool((np.asarray(one) == np.asarray(other)).all())
+
+
+def _refuse_blocks(batch):
+    if batch.blocks is not None:
+        raise ValueError(
+            "a batch with features of segments cannot be saved: they are computed by the transformer that made them. "
+            "Save the batch that it was given, and transform what load returns"
+        )
+
+
+def write_folder(folder, batches: Iterable[SequenceBatch], overwrite: bool) -> None:
+    """Write batches, one after the other, as one batch; see :meth:`SequenceBatch.save_all`."""
+    folder = Path(folder)
+    if os.path.lexists(folder):
+        if not overwrite:
+            raise FileExistsError(f"{folder} exists already; overwrite=True replaces a saved batch")
+        read_header(folder)  # nothing else is replaced
+    scratch = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:12]}")
+    scratch.mkdir()
+    writer = _Writer(scratch)
+    try:
+        for number, batch in enumerate(batches):
+            if not isinstance(batch, SequenceBatch):
+                raise TypeError(f"batch {number} is a {type(batch).__name__}, where a SequenceBatch belongs")
+            writer.append(batch, number)
+        writer.finish()
+        _rename(scratch, folder)
+    except BaseException:
+        writer.discard()
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+
+
+def _rename(scratch, folder):
+    """Put a complete folder in its place; an earlier one is there until then."""
+    if not os.path.lexists(folder):
+        os.rename(scratch, folder)
+        return
+    earlier = folder.with_name(f"{scratch.name}.earlier")
+    os.rename(folder, earlier)
+    try:
+        os.rename(scratch, folder)
+    except BaseException:
+        os.rename(earlier, folder)
+        raise
+    shutil.rmtree(earlier)
+
+
+# ---- reading
+
+
+class _Header(NamedTuple):
+    """What ``batch.json`` says."""
+
+    n_sequences: int
+    n_tokens: int
+    n_attributes: int
+    columns: list
+    arrays: dict
+
+
+def read_header(folder: Path) -> _Header:
+    """Return what a folder says that it holds, or raise a ValueError."""
+    path = folder / HEADER
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is no saved SequenceBatch: it has no file {HEADER}")
+    if path.stat().st_size > _MOST_HEADER:
+        raise ValueError(f"{path} is too large for the header of a saved SequenceBatch")
+    try:
+        header = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no JSON: {short(str(error))}") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"{path} is not the header of a saved SequenceBatch")
+    if header.get("format_version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{folder} has the format version {short(header.get('format_version'))}; this version of the package reads "
+            f"{FORMAT_VERSION}"
+        )
+    values: list[Any] = [header.get(name) for name in _Header._fields]
+    sizes, (columns, arrays) = values[:3], values[3:]
+    is_good = all(type(size) is int and 0 <= size < 2**62 for size in sizes)
+    if not is_good or not isinstance(columns, list) or not isinstance(arrays, dict):
+        raise ValueError(f"{path} lacks sizes, columns or arrays, or has some of a wrong type")
+    return _Header(*values)
+
+
+def read_folder(folder, mmap_mode) -> SequenceBatch:
+    """Return a saved batch; see :meth:`SequenceBatch.load`."""
+    if mmap_mode not in ("r", None):
+        raise ValueError(f"mmap_mode must be 'r' or None, got {mmap_mode!r}")
+    folder = Path(folder)
+    header = read_header(folder)
+    reader = _Reader(folder, header, mmap_mode)
+    n_sequences, n_tokens, n_attributes = header[:3]
+    indices = reader.array("indices", "int32")
+    offsets, indptr = reader.array("offsets", "int64", n_sequences + 1), reader.array("indptr", "int64", n_tokens + 1)
+    values = reader.array("values", "float64", len(indices)) if "values" in header.arrays else None
+    names = reader.texts("names", n_attributes) if "names_texts" in header.arrays else None
+    dense = None
+    if "dense_values" in header.arrays or "dense_attributes" in header.arrays:
+        attributes = reader.array("dense_attributes", "int32")
+        dense = DenseColumns(attributes, reader.array("dense_values", None, n_tokens, len(attributes)))
+    columns = dict(reader.columns(n_tokens))
+    try:
+        return SequenceBatch(offsets, indptr, indices, values, n_attributes, names, columns, dense=dense)
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from None
+
+
+class _Reader:
+    """Opens the arrays of a folder, each compared with the header."""
+
+    def __init__(self, folder: Path, header: _Header, mmap_mode) -> None:
+        self._folder, self._header, self._mmap_mode = folder, header, mmap_mode
+
+    def array(self, name, dtype, *shape) -> np.ndarray:
+        """Return an array, or raise unless it has the type (None: of floating point numbers) and shape."""
+        path = self._folder / f"{name}.npy"
+        said = self._header.arrays.get(name)
+        if not isinstance(said, dict) or not path.is_file():
+            raise ValueError(f"{self._folder} is incomplete: the array {name!r} is missing")
+        try:
+            array, n_bytes = _open(path, self._mmap_mode)
+        except (ValueError, OSError, EOFError, MemoryError, OverflowError) as error:
+            raise ValueError(f"{path} is truncated or no .npy file: {short(str(error))}") from None
+        wanted = {_TYPES[dtype]} if dtype else {_TYPES["float32"], _TYPES["float64"]}
+        if array.dtype not in wanted or (array.ndim > 1 and not array.flags.c_contiguous):
+            raise ValueError(f"{path} holds {array.dtype} where {' or '.join(sorted(t.name for t in wanted))} belongs")
+        expected = shape or (array.shape if array.ndim == 1 else (-1,))
+        if list(array.shape) != said.get("shape") or array.shape != expected:
+            raise ValueError(f"{path} has the shape {array.shape}, which does not agree with {HEADER}")
+        if path.stat().st_size != n_bytes:
+            raise ValueError(f"{path} has more bytes than its array")
+        return array
+
+    def texts(self, stem, n_texts) -> StoredTexts:
+        data, lengths = self.array(f"{stem}_texts", "uint8"), self.array(f"{stem}_lengths", "int32", n_texts)
+        if min(map(np.min, pieces(lengths)), default=0) < 0 or np.sum(lengths, dtype=np.int64) != _n_characters(data):
+            raise ValueError(f"{self._folder}: the texts of {stem!r} do not have the lengths that are said")
+        return StoredTexts(data, lengths)
+
+    def columns(self, n_tokens) -> Iterator[tuple[Any, Any]]:
+        """Yield the raw columns."""
+        for i, said in enumerate(self._header.columns):
+            field = said.get("field") if isinstance(said, dict) else None
+            if type(field) not in (str, int) or said.get("kind") not in ("text", "numbers"):
+                raise ValueError(f"{self._folder / HEADER}: there is no raw column {short(said)}")
+            if said["kind"] == "numbers":
+                yield field, self.array(f"column_{i}", "float64", n_tokens)
+                continue
+            stem = f"column_{i}_values"
+            values = self.texts(stem, len(self.array(f"{stem}_lengths", "int32")))
+            yield field, TokenColumn(self.array(f"column_{i}", "int32", n_tokens), np.array(values, dtype=object))
+
+
+def _n_characters(data) -> int:
+    """Return how many characters bytes of UTF-8 stand for, -1 if they are none."""
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
+    try:
+        n_characters = sum(len(decoder.decode(piece.tobytes())) for piece in pieces(data))
+        return n_characters + len(decoder.decode(b"", final=True))
+    except UnicodeDecodeError:
+        return -1
+
+
+def _open(path, mmap_mode) -> tuple[np.ndarray, int]:
+    """Return the array of a .npy file, and how many bytes the file has for it."""
+    with open(path, "rb") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        size = file.tell()
+        file.seek(0)
+        array = np.lib.format.read_array(file, allow_pickle=False) if mmap_mode is None else None
+    array = np.lib.format.open_memmap(path, mode=mmap_mode) if array is None else array
+    return array, size + array.nbytes
