@@ -12,6 +12,7 @@ from numbers import Integral
 
 import numpy as np
 
+from .arrays import pieces
 from .checks import IGNORED, is_missing, missing_label, short
 
 __all__ = [
@@ -207,18 +208,26 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", among=SEEN) -> n
     >>> encode_labels(["V", "N", "X"], np.array(["N", "V"]), [0, 3], unknown="ignore")
     array([ 1,  0, -1], dtype=int32)
     """
-    table = label_codes(classes)
-    flat = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    try:
-        codes = np.fromiter((table.get(label, -1) for label in flat), dtype=np.int32, count=len(flat))
-    except TypeError:
-        check_hashable(flat, offsets)
-        raise
+    codes = np.empty(len(labels), dtype=np.int32)
+    is_native = isinstance(labels, np.ndarray) and labels.dtype.kind == classes.dtype.kind and labels.dtype.kind in "iu"
+    if is_native and len(classes):
+        for part, of_part in zip(pieces(labels), pieces(codes), strict=True):
+            at = np.minimum(np.searchsorted(classes, part), len(classes) - 1)
+            of_part[:] = np.where(classes[at] == part, at, -1)
+    else:
+        table = label_codes(classes)
+        flat = labels.tolist() if isinstance(labels, np.ndarray) else labels
+        try:
+            codes[:] = np.fromiter((table.get(label, -1) for label in flat), dtype=np.int32, count=len(flat))
+        except TypeError:
+            check_hashable(flat, offsets)
+            raise
     for t in np.flatnonzero(codes < 0).tolist():
-        if is_missing(flat[t]) or (isinstance(flat[t], Integral) and flat[t] == IGNORED):
-            raise missing_label(flat[t], position_name(offsets, t))
+        label = labels[t].item() if isinstance(labels, np.ndarray) and labels.dtype.kind != "O" else labels[t]
+        if is_missing(label) or (isinstance(label, Integral) and label == IGNORED):
+            raise missing_label(label, position_name(offsets, t))
         if unknown == "raise":
-            raise ValueError(f"unknown label {short(flat[t])} ({position_name(offsets, t)}): it is not among {among}")
+            raise ValueError(f"unknown label {short(label)} ({position_name(offsets, t)}): it is not among {among}")
     return codes
 
 

@@ -228,12 +228,12 @@ def segment_features(batch: SequenceBatch, start, stop) -> sparse.csr_array:
     start, stop : ndarray of shape (M,), int64
         Segments ``[start, stop)`` as token numbers of the batch.
     """
-    return _stack_blocks(batch, start, stop, batch.tocsr(), _identity)
+    return _stack_blocks(batch, start, stop, _identity)
 
 
 def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
     """Return how often each feature occurs in given segments, whatever its value; shape (M, n_features)."""
-    return _stack_blocks(batch, start, stop, _ones(batch.tocsr()), _ones)
+    return _stack_blocks(batch, start, stop, _ones)
 
 
 def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
@@ -251,12 +251,14 @@ def _ones(matrix):
     return sparse.csr_array(((matrix.data != 0).astype(np.float64), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _stack_blocks(batch, start, stop, tokens, finish):
+def _stack_blocks(batch, start, stop, finish):
     sequence_stop = _sequence_stops(batch, start)
+    first, last = (int(start.min()), int(sequence_stop.max())) if len(start) else (0, 0)
+    tokens = finish(batch.rows(first, last))
     parts = [sparse.csr_array((len(start), 0))]  # a batch may have no blocks at all
     for block in blocks_of(batch):
         if isinstance(block, TokenBlock):
-            parts.append(_count_tokens(block, tokens, start, stop, sequence_stop))
+            parts.append(_count_tokens(block, tokens, start - first, stop - first, sequence_stop - first))
         elif isinstance(block, LengthBlock):
             lengths = stop - start
             parts.append(finish(sparse.csr_array(block.table(int(lengths.max(initial=1)))[lengths - 1])))

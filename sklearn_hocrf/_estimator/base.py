@@ -388,6 +388,8 @@ class BaseSequenceLabeler(
         data = sequences.with_targets(targets, rules).with_runs()
         if data.runs is not None and self._family is SEGMENTS:
             return data  # segments with gaps between them are no neighbours
+        if not rules.forbidden and rules.borders is None:
+            return data
         codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)

@@ -17,13 +17,14 @@ import math
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain as joined
 from threading import Event
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import freeze, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
 from .._kernels import chain
@@ -243,13 +244,12 @@ class Plan(SharedWork):
         return self._tasks(1, 0, np.array([sequence]))[0]
 
     def _tasks(self, lanes: int, tile_size: int, sequences: np.ndarray) -> list[Task]:
-        """Cut sequences into tasks, longest sequences first; those without tokens are in none."""
+        """Cut sequences into tasks, in the order of reading; those without tokens are in none."""
         lengths, tasks = self.lengths, []
-        sequences = sequences[lengths[sequences] > 0]
-        sequences = sequences[np.argsort(-lengths[sequences], kind="stable")]
+        windows = reading_order(lengths, sequences[lengths[sequences] > 0])
         waiting: list[np.ndarray] = []
         n_rows = 0
-        for block in self._blocks(sequences, lanes):
+        for block in joined.from_iterable(self._blocks(window, lanes) for window in windows):
             longest, row = int(lengths[block[0]]), self.row_size * len(block)
             is_cut = longest * row > self.schedule.cut_size
             if waiting and (is_cut or len(waiting[0]) != len(block) or (n_rows + longest) * row > tile_size):

@@ -14,8 +14,9 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_indices, offsets_of
+from .._data.arrays import freeze, freeze_indices
 from .._data.batch import SequenceBatch, TokenFeatures
+from .._data.scratch import allocator
 from .._data.segments import BEGIN, Channel
 from .._kernels import token_scores
 from .automaton import PatternAutomaton
@@ -276,19 +277,29 @@ class WeightLayout:
         )
         values = freeze(np.empty(0) if batch.values is None else batch.values, np.float64)
         n_dense = self.pairs.n_dense if dense else 0
-        counts = np.empty((batch.n_tokens, 3), dtype=np.int64)
-        token_scores.count_kinds(*entries, self.pairs.starts, n_dense, counts)
-        cuts = offsets_of(counts)
-        n_entries = int(cuts[-1])
-        features = TokenFeatures(
-            *(freeze(cuts[kind::3], np.int64) for kind in range(3)),
-            np.empty(n_entries, dtype=np.uint32),
-            np.empty(n_entries, dtype=np.uint32),
-            np.empty(n_entries if len(values) else 0),
-        )
+        empty = allocator(batch)
+        cuts = self._cuts_of_kinds(batch, entries, n_dense, empty)
+        n_entries = int(cuts[0][-1])
+        place, other = empty(n_entries, np.uint32), empty(n_entries, np.uint32)
+        features = TokenFeatures(*cuts, place, other, empty(n_entries if len(values) else 0, np.float64))
         token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
-        place, other = (freeze(numbers, np.uint32) for numbers in (features.place, features.other))
+        place, other = (freeze(numbers, np.uint32) for numbers in (place, other))
         return features._replace(place=place, other=other, values=freeze(features.values, np.float64))
+
+    def _cuts_of_kinds(self, batch, entries, n_dense, empty) -> list[np.ndarray]:
+        """Return where the three kinds of entries of each token begin; the first array also has the end of all."""
+        indptr, *others = entries
+        cuts = [empty(batch.n_tokens + (kind == 0), np.int64) for kind in range(3)]
+        cuts[0][:1] = 0
+        before = 0
+        for first, last in batch.ranges_of_tokens():
+            counts = np.empty((last - first, 3), dtype=np.int64)
+            token_scores.count_kinds(indptr[first : last + 1], *others, self.pairs.starts, n_dense, counts)
+            ends = before + np.cumsum(counts)
+            cuts[0][first + 1 : last + 1] = ends[2::3]
+            cuts[1][first:last], cuts[2][first:last] = ends[0::3], ends[1::3]
+            before = int(ends[-1])
+        return [freeze(cut, np.int64) for cut in cuts]
 
     def dense_product(self, batch) -> DenseProduct | None:
         """Return the dense columns of a batch with the places of their weights; None if there are none."""

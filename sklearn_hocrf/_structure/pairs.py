@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_indices, group_offsets, offsets_of
+from .._data.arrays import freeze, freeze_indices, group_offsets, joined_ranges, offsets_of, reading_order
 from .dense_columns import Occurrences, sum_values
 from .patterns import is_frequent
 from .weighted_arcs import CompiledPatterns, suffix_patterns
@@ -161,10 +161,15 @@ def values_at(matrix: sparse.csr_array, rows, columns) -> np.ndarray:
 
 
 def first_seen(batch) -> np.ndarray:
-    """Return when training, which takes long sequences first, meets each token attribute."""
-    by_length = batch.without_dense()[np.argsort(-batch.lengths, kind="stable")]
-    first = np.full(batch.n_attributes, len(by_length.indices))
-    first[by_length.indices[::-1]] = np.arange(len(by_length.indices))[::-1]
+    """Return when training meets each token attribute, in the order in which it goes through sequences."""
+    never = len(batch.indices)
+    first, n_before = np.full(batch.n_attributes, never), 0
+    for window in reading_order(batch.lengths):
+        tokens = joined_ranges(batch.offsets[window], batch.offsets[window + 1])
+        attributes = batch.indices[joined_ranges(batch.indptr[tokens], batch.indptr[tokens + 1])]
+        new = np.flatnonzero(first[attributes] == never)[::-1]
+        first[attributes[new]] = n_before + new
+        n_before += len(attributes)
     return first
 
 

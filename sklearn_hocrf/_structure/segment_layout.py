@@ -16,6 +16,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
 from .._data.batch import SequenceBatch
+from .._data.scratch import allocator
 from .._data.segments import (
     AS_A_WHOLE,
     BAG,
@@ -251,14 +252,24 @@ class SegmentLayout(WeightLayout):
         ranges = np.stack([index.column_scored, channels[:, 1], trim], axis=1)[ranged]
         pairs = np.flatnonzero(ranged[self.pairs.columns])
         starts = np.searchsorted(pairs, self.pairs.starts)
-        matrix = batch.tocsr().copy()
-        matrix.sum_duplicates()
-        rank = self.rank_of_attribute[matrix.indices]
-        kept = (rank >= 0) & (np.append(np.diff(starts), 0)[rank] > 0)
+        is_counted = np.append(np.diff(starts) > 0, False)[self.rank_of_attribute]  # those without pairs have rank -1
+        empty, n_tokens = allocator(batch), batch.n_tokens
+        n_most = len(batch.indices) + (0 if batch.dense is None else batch.dense.values.size)
+        indptr, ranks, values = empty(n_tokens + 1, np.int64), empty(n_most, np.int32), empty(n_most, np.float64)
+        indptr[0] = 0
+        for first, last in batch.ranges_of_sequences():
+            begin, stop = batch.offsets[first], batch.offsets[last]
+            matrix = batch.rows(begin, stop).copy()
+            matrix.sum_duplicates()
+            kept = is_counted[matrix.indices]
+            indptr[begin + 1 : stop + 1] = indptr[begin] + offsets_of(kept)[matrix.indptr[1:]]
+            filled = slice(indptr[begin], indptr[stop])
+            ranks[filled] = self.rank_of_attribute[matrix.indices[kept]]
+            values[filled] = matrix.data[kept]
         return SharedFeatures(
-            freeze(offsets_of(kept)[matrix.indptr], np.int64),
-            freeze(rank[kept], np.int32),
-            freeze(matrix.data[kept], np.float64),
+            freeze(indptr, np.int64),
+            freeze(ranks[: indptr[-1]], np.int32),
+            freeze(values[: indptr[-1]], np.float64),
             freeze(starts, np.int64),
             freeze((np.cumsum(ranged) - 1)[self.pairs.columns[pairs]], np.int32),
             freeze(ranges, np.int64),
@@ -290,7 +301,20 @@ class SegmentLayout(WeightLayout):
         """
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         weight = np.repeat(sequence_weight, np.diff(segments.offsets))
-        matrix = segment_features(batch.without_dense(), segments.start, segments.stop)
+        counts, sparse_batch = np.zeros(self.n_pairs), batch.without_dense()
+        for first, last in batch.ranges_of_sequences():
+            chosen = slice(segments.offsets[first], segments.offsets[last])
+            matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
+            counts += self._pair_counts(matrix, arcs[chosen], weight[chosen])
+        product = self.dense_product(batch)
+        if product is not None:
+            occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))
+            product.label_counts(occurrences, weight, counts)
+        used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
+        return np.concatenate([counts, self.sum_over_suffixes(used)])
+
+    def _pair_counts(self, matrix, arcs, weight) -> np.ndarray:
+        """Return how often each pair occurs in segments with such features, arcs and weights; shape (n_pairs,)."""
         counts = np.zeros(self.n_pairs)
         pair_order = self.order_of_weight[: self.n_pairs]
         for order in np.unique(pair_order):
@@ -301,12 +325,7 @@ class SegmentLayout(WeightLayout):
             sums = sparse.csr_array(indicator @ matrix[:, features])
             columns = np.searchsorted(features, self.pair_feature[pairs])
             counts[pairs] = values_at(sums, self.pair_pattern[pairs], columns)
-        product = self.dense_product(batch)
-        if product is not None:
-            occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))
-            product.label_counts(occurrences, weight, counts)
-        used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
-        return np.concatenate([counts, self.sum_over_suffixes(used)])
+        return counts
 
     def _places(self, batch, segments, product):
         """Return where the channels of dense features select tokens, as :meth:`occurrences` takes it."""
@@ -318,14 +337,15 @@ class SegmentLayout(WeightLayout):
         """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         scores = weighted_arcs.arc_score[arcs]
-        products = sparse.csr_array(
-            segment_features(batch.without_dense(), segments.start, segments.stop)
-            @ sparse.csr_array(self.coef(weights).T)
-        )
-        for order in range(int(self.patterns.lengths.max())):
-            pattern = suffix_patterns(self.automaton, arcs, order)
-            ends = np.flatnonzero(pattern >= 0)
-            scores[ends] += values_at(products, ends, pattern[ends])
+        coef, sparse_batch = sparse.csr_array(self.coef(weights).T), batch.without_dense()
+        for first, last in batch.ranges_of_sequences():
+            chosen = slice(segments.offsets[first], segments.offsets[last])
+            matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
+            products = sparse.csr_array(matrix @ coef)
+            for order in range(int(self.patterns.lengths.max())):
+                pattern = suffix_patterns(self.automaton, arcs[chosen], order)
+                ends = np.flatnonzero(pattern >= 0)
+                scores[chosen][ends] += values_at(products, ends, pattern[ends])
         product = self.dense_product(batch)
         if product is not None:
             occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))

@@ -93,9 +93,11 @@ def _representatives(layout, batch, groups):
     rng = np.random.default_rng(0)
     n_attributes, n_columns = len(layout.features.sort_key), layout.pairs.n_columns
     sums = _random(rng, n_attributes)  # those that are no attributes of tokens are all of a different kind
-    values = np.ones(len(batch.indices), np.uint64) if batch.values is None else _mixed(batch.values)
-    matrix = sparse.csr_array((values, batch.indices, batch.indptr), shape=(batch.n_tokens, batch.n_attributes))
-    sums[: batch.n_attributes] = matrix.T @ _random(rng, batch.n_tokens)
+    sums[: batch.n_attributes] = 0
+    for first, last in batch.ranges_of_tokens():
+        low, high = batch.indptr[first], batch.indptr[last]
+        values = np.ones(high - low, np.uint64) if batch.values is None else _mixed(batch.values[low:high])
+        sums[: batch.n_attributes] += batch.entries(first, last, values).T @ _random(rng, last - first)
     if batch.dense is not None:  # measurements hardly ever agree at all tokens: to look would cost more than it brings
         sums[batch.dense.attributes] = _random(rng, len(batch.dense.attributes))
     starts = layout.pairs.starts

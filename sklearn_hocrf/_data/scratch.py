@@ -1,0 +1,47 @@
+"""Arrays as long as a batch: in memory, or in files where the batch is in files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .arrays import mapped_file
+from .batch import SequenceBatch
+
+__all__ = ["allocator"]
+
+
+def allocator(batch: SequenceBatch) -> Callable[[int, Any], np.ndarray]:
+    """Return a function that makes arrays of a length and a dtype, for what goes with the features of a batch.
+
+    Where the batch is in memory-mapped files, so are the arrays: in files without a name beside them, or in the folder
+    for temporary files if nothing can be written there. The system writes them back and drops them from memory as it
+    needs; they are gone when nobody uses the arrays any more.
+    """
+    file = mapped_file(batch.indices)
+    if file is None and batch.dense is not None:
+        file = mapped_file(batch.dense.values)
+    if file is None:
+        return np.empty
+    folder = os.path.dirname(file)
+
+    def empty(length, dtype):
+        dtype = np.dtype(dtype)
+        if not length:
+            return np.empty(0, dtype)
+        with _nameless_file(folder) as scratch:
+            scratch.truncate(length * dtype.itemsize)
+            return np.asarray(np.memmap(scratch, dtype, "r+", shape=(length,)))
+
+    return empty
+
+
+def _nameless_file(folder):
+    try:
+        return tempfile.TemporaryFile(dir=folder)
+    except OSError:  # the batch may be on a disk that is read-only, or not there any more
+        return tempfile.TemporaryFile()

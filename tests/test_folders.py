@@ -1,0 +1,420 @@
+"""Batches in folders: what is read is what was saved, and wrong folders are refused before anything is computed."""
+
+import json
+import os
+import pickle
+import shutil
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import FunctionTransformer
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data import arrays
+from sklearn_hocrf._data import batch as batch_module
+from sklearn_hocrf._data.arrays import mapped_file, reading_order
+from sklearn_hocrf._data.batch import DenseColumns, SequenceBatch, TokenColumn
+from sklearn_hocrf._data.scratch import allocator
+from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.pairs import first_seen
+from sklearn_hocrf._structure.patterns import observed_patterns
+from sklearn_hocrf._structure.tied_weights import tie_weights
+from sklearn_hocrf.feature_extraction import (
+    SegmentFeatureExtractor,
+    SequenceFeatureExtractor,
+    Tokenwise,
+)
+
+ARRAYS = ("offsets", "indptr", "indices", "values")
+
+
+def assert_same(one, other):
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), strict=True)
+    assert one.n_attributes == other.n_attributes
+    assert (one.attribute_names is None) == (other.attribute_names is None)
+    if one.attribute_names is not None:
+        assert list(one.attribute_names) == list(other.attribute_names)
+    assert list(one.columns) == list(other.columns)
+    for name, column in one.columns.items():
+        if isinstance(column, TokenColumn):
+            texts = [np.array([*c.values, None], dtype=object)[c.codes] for c in (column, other.columns[name])]
+            assert texts[0].tolist() == texts[1].tolist()
+        else:
+            np.testing.assert_array_equal(column, other.columns[name], strict=True)
+    assert (one.dense is None) == (other.dense is None)
+    if one.dense is not None:
+        for part, other_part in zip(one.dense, other.dense, strict=True):
+            np.testing.assert_array_equal(part, other_part, strict=True)
+
+
+TEXTS = st.sampled_from(["", "a", "é", "日本", "\ud800", "a\nb", "#"])
+
+
+@st.composite
+def batches(draw):
+    lengths = draw(st.lists(st.integers(0, 4), max_size=4))
+    n_tokens, n_attributes = sum(lengths), draw(st.integers(1, 5))
+    dense = draw(st.booleans())
+    sparse = list(range(n_attributes - dense))
+    rows = [sorted(draw(st.sets(st.sampled_from(sparse)))) if sparse else [] for _ in range(n_tokens)]
+    indices = [attribute for row in rows for attribute in row]
+    values = draw(st.sampled_from([None, "some"])) and [float(2 + i) for i in range(len(indices))]
+    names = draw(st.sampled_from([None, "some"])) and [f"{draw(TEXTS)}{i}" for i in range(n_attributes)]
+    known = draw(st.lists(TEXTS, min_size=1, unique=True))
+    codes = [draw(st.integers(-1, len(known) - 1)) for _ in range(n_tokens)]
+    columns = {
+        "w": TokenColumn(np.array(codes, dtype=np.int32), np.array([*known, None], dtype=object)[:-1]),
+        0: np.array([draw(st.sampled_from([0.5, np.nan])) for _ in range(n_tokens)]),
+        "nothing": TokenColumn(np.full(n_tokens, -1, dtype=np.int32), np.empty(0, dtype=object)),
+    }
+    kind = draw(st.sampled_from([np.float32, np.float64]))
+    table = DenseColumns([n_attributes - 1], np.arange(1, n_tokens + 1, dtype=kind)[:, None]) if dense else None
+    offsets = np.cumsum([0, *lengths])
+    indptr = np.cumsum([0, *map(len, rows)])
+    return SequenceBatch(offsets, indptr, indices, values, n_attributes, names, columns, dense=table)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "batch"
+
+
+@given(batches(), st.lists(st.integers(0, 4), max_size=2), st.sampled_from(["r", None]))
+@settings(max_examples=60)
+def test_what_is_saved_is_read(tmp_path_factory, batch, cuts, mmap_mode):
+    folder = tmp_path_factory.mktemp("saved") / "batch"
+    bounds = [0, *sorted(min(c, len(batch)) for c in cuts), len(batch)]
+    SequenceBatch.save_all(folder, (batch[i:j] for i, j in zip(bounds, bounds[1:], strict=False)))
+    again = SequenceBatch.load(folder, mmap_mode=mmap_mode)
+    assert_same(batch, again)
+    assert_same(batch, pickle.loads(pickle.dumps(again)))
+    for i, j in zip(bounds, bounds[1:], strict=False):
+        assert_same(batch[i:j], again[i:j])
+    assert not any(getattr(again, name) is not None and getattr(again, name).flags.writeable for name in ARRAYS)
+    assert (mapped_file(again.indptr) is not None) == (mmap_mode == "r")
+    assert os.listdir(folder.parent) == ["batch"]
+    shutil.rmtree(folder.parent)
+
+
+def test_batches_of_one_extractor(folder):
+    """Chunks may lack values, texts and dense columns that others have."""
+    X = [[{"w": "a", "n": None}], [{"w": "b", "n": 2.0}, {"w": None, "n": 1.0}], [{"w": None, "n": None}]]
+    extractor = SequenceFeatureExtractor([("w", 0), ("n", 0), ("w", 1)]).fit(X)
+    SequenceBatch.save_all(folder, (extractor.transform([x]) for x in X))
+    assert_same(extractor.transform(X), SequenceBatch.load(folder))
+
+
+def test_dense_columns_where_the_first_batch_has_them(tmp_path):
+    rows = [np.ones((2, 2)), np.array([[0.0, 0.0], [0.0, 3.0]])]
+    scaler = Tokenwise(FunctionTransformer(feature_names_out="one-to-one")).fit(rows)
+    parts = [scaler.transform([x]) for x in rows]
+    assert [part.dense is not None for part in parts] == [True, False]
+    for name, order in (("dense", [0, 1]), ("sparse", [1, 0])):
+        SequenceBatch.save_all(tmp_path / name, (parts[i] for i in order))
+        again = SequenceBatch.load(tmp_path / name)
+        assert (again.dense is not None) == (name == "dense")
+        np.testing.assert_array_equal(again.toarray(), np.concatenate([rows[i] for i in order]))
+
+
+def some_batch():
+    X = [["the", "old", "man"], ["the", "man"], ["é"]]
+    return SequenceFeatureExtractor([("w", 0), (("w", -1), ("w", 0))]).fit_transform(X)
+
+
+def test_nothing_is_overwritten_unasked(folder):
+    batch = some_batch()
+    batch.save(folder)
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        batch.save(folder)
+    batch[1:].save(folder, overwrite=True)
+    assert_same(batch[1:], SequenceBatch.load(folder))
+    assert os.listdir(folder.parent) == ["batch"]
+    other = folder.parent / "other"
+    other.mkdir()
+    (other / "mine").write_text("precious")
+    with pytest.raises(FileNotFoundError, match="no saved SequenceBatch"):
+        batch.save(other, overwrite=True)
+    assert (other / "mine").read_text() == "precious"
+
+
+MIXED = [np.array([1.0]), TokenColumn(np.zeros(1, np.int32), np.array(["x"], dtype=object))]
+
+
+def vector_batch(row):
+    return SequenceBatch([0, 1], [0, 0], [], None, 1, dense=DenseColumns([0], row[None]))
+
+
+def test_a_failure_leaves_nothing_behind(folder):
+    batch = some_batch()
+    batch.save(folder)
+
+    def parts():
+        yield batch
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        SequenceBatch.save_all(folder, parts(), overwrite=True)
+    assert_same(batch, SequenceBatch.load(folder))
+    assert os.listdir(folder.parent) == ["batch"]
+    other = SequenceFeatureExtractor([("w", 0)]).fit_transform([["x"]])
+    for bad, error, message in [
+        ([], ValueError, "no batch"),
+        ([batch, other], ValueError, "batch 1 has 1 features, but batch 0 has"),
+        ([batch, [["the"]]], TypeError, "batch 1 is a list"),
+        ([SequenceBatch([0], [0], [], None, 1, columns={(1, 2): np.empty(0)})], TypeError, "must be a str or an int"),
+        ([SequenceBatch([0], [0], [], None, 1, [3])], TypeError, "names of features must be str"),
+        ([SequenceBatch([0], [0], [], None, 1, [n]) for n in "ab"], ValueError, "batch 1 have other names"),
+        ([SequenceBatch([0, 1], [0, 0], [], None, 1, None, c) for c in ({"a": [1.0]}, {})], ValueError, "raw columns"),
+        ([SequenceBatch([0, 1], [0, 0], [], None, 1, None, {"a": c}) for c in MIXED], ValueError, "holds numbers in"),
+        ([vector_batch(np.float32([1])), vector_batch(np.array([1 / 3]))], ValueError, "dense columns of float64"),
+    ]:
+        with pytest.raises(error, match=message):
+            SequenceBatch.save_all(folder.parent / "new", bad)
+    assert os.listdir(folder.parent) == ["batch"]
+
+
+def test_features_of_segments_are_not_saved(folder):
+    batch = SegmentFeatureExtractor(length="log").fit_transform(some_batch())
+    with pytest.raises(ValueError, match="features of segments cannot be saved"):
+        batch.save(folder)
+
+
+def with_values(folder):
+    batch = SequenceFeatureExtractor([("w", 0), ("n", 0), ("v", 0)]).fit_transform(
+        [
+            [{"w": "a", "n": 2.0, "v": np.ones(2)}, {"w": "b", "n": 3.0, "v": np.ones(2)}],
+            [{"w": "a", "n": 1.0, "v": np.ones(2)}],
+        ]
+    )
+    batch.save(folder)
+    return batch
+
+
+FILES = [
+    "offsets",
+    "indptr",
+    "indices",
+    "values",
+    "names_texts",
+    "names_lengths",
+    "dense_values",
+    "dense_attributes",
+    "column_0",
+    "column_0_values_texts",
+    "column_0_values_lengths",
+    "column_1",
+]
+
+
+@pytest.mark.parametrize("mmap_mode", ["r", None])
+@pytest.mark.parametrize("name", FILES)
+def test_wrong_files_are_refused(folder, name, mmap_mode):
+    with_values(folder)
+    path = folder / f"{name}.npy"
+    good, array = path.read_bytes(), np.load(path)
+
+    def refused(match=None):
+        with pytest.raises(ValueError, match=match):
+            SequenceBatch.load(folder, mmap_mode=mmap_mode)
+
+    for bad in (good[:-1], good[:100], b"", b"\x93NUMPY", good + b"\0", pickle.dumps(array), b"PK\x03\x04" + good):
+        path.write_bytes(bad)
+        refused(name)
+    np.save(path, array.astype(np.int16))
+    refused("int16")
+    np.save(path, np.array(array.tolist(), dtype=object), allow_pickle=True)
+    refused("truncated or no .npy file")
+    np.save(path, array[:-1])
+    refused("shape")
+    path.unlink()
+    refused("missing")
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("offsets", 0, 1),
+        ("offsets", 1, -1),
+        ("offsets", -1, 4),
+        ("offsets", 1, 2**62),
+        ("indptr", 1, 7),
+        ("indptr", -1, 2**40),
+        ("indices", 0, -1),
+        ("indices", -1, 1000),
+        ("dense_attributes", 0, -1),
+        ("dense_attributes", 1, 1000),
+        ("dense_attributes", 0, 0),  # which sparse entries have
+        ("column_0", 0, 2),
+        ("column_0", 0, -2),
+        ("names_lengths", 0, -1),
+        ("names_lengths", 0, 2**31 - 1),
+        ("names_texts", 0, 0xFF),
+        ("names_texts", 0, 0xC3),
+        ("column_0_values_lengths", 0, 5),
+    ],
+)
+def test_numbers_that_point_outside_are_refused(folder, name, place, value):
+    with_values(folder)
+    array = np.load(folder / f"{name}.npy")
+    array[place] = value
+    np.save(folder / f"{name}.npy", array)
+    with pytest.raises(ValueError, match=r"must|ascend|lengths|sparse entries"):
+        SequenceBatch.load(folder)
+
+
+def test_wrong_headers_are_refused(folder):
+    with_values(folder)
+    path = folder / "batch.json"
+    good = json.loads(path.read_text())
+
+    def refused(header, match):
+        path.write_text(header if isinstance(header, str) else json.dumps(header))
+        with pytest.raises(ValueError, match=match):
+            SequenceBatch.load(folder)
+
+    refused("{", "no JSON")
+    refused("[" * 100_000, "no JSON")
+    refused("[]", "not the header")
+    refused({**good, "format": "other"}, "not the header")
+    refused({**good, "format_version": 2}, "format version 2; this version of the package reads 1")
+    for name, bad in (("n_tokens", -1), ("n_tokens", 2.0), ("n_sequences", True), ("columns", {}), ("arrays", [])):
+        refused({**good, name: bad}, "lacks sizes, columns or arrays")
+    refused({**good, "n_tokens": 2}, "shape")
+    refused({**good, "n_attributes": 1}, "shape|must lie")
+    refused({**good, "columns": [{"field": [], "kind": "text"}]}, "no raw column")
+    refused({**good, "columns": [{"field": "w", "kind": "code"}]}, "no raw column")
+    refused({**good, "columns": [*good["columns"], {"field": "more", "kind": "text"}]}, "missing")
+    refused({**good, "arrays": {**good["arrays"], "offsets": 1}}, "missing")
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="no saved SequenceBatch"):
+        SequenceBatch.load(folder)
+    with pytest.raises(FileNotFoundError, match="no saved SequenceBatch"):
+        SequenceBatch.load(folder.parent / "nowhere")
+    with pytest.raises(ValueError, match="mmap_mode must be"):
+        SequenceBatch.load(folder, mmap_mode="r+")
+
+
+# ---- training from files
+
+
+def labelled(rng, n=60, most=12):
+    lengths = rng.integers(1, most, size=n)
+    X = [[f"w{rng.integers(9)}" for _ in range(length)] for length in lengths]
+    y = [np.array([(ord(word[1]) + i) % 3 for i, word in enumerate(x)]) for x in X]
+    return X, y
+
+
+def test_training_from_files_has_the_same_bits(folder):
+    X, y = labelled(np.random.default_rng(0))
+    batch = SequenceFeatureExtractor(token_features=None).fit_transform(X)
+    batch.save(folder)
+    mapped = SequenceBatch.load(folder)
+    for make in (
+        lambda: HighOrderCRF(max_order=2, feature_order=1, max_iter=5),
+        lambda: HighOrderCRF(solver="sgd", max_iter=2, random_state=0),
+        lambda: HighOrderSemiCRF(max_iter=3),
+    ):
+        with pytest.warns(match="did not converge"):
+            one, other = make().fit(batch, y), make().fit(mapped, y)
+        np.testing.assert_array_equal(one.coef_.toarray(), other.coef_.toarray())
+        np.testing.assert_array_equal(one.pattern_coef_, other.pattern_coef_)
+        assert list(one.feature_names_in_) == list(other.feature_names_in_)
+        for answer in ("predict", "predict_marginals", "log_likelihood"):
+            data = (y,) if answer == "log_likelihood" else ()
+            for left, right in zip(
+                getattr(one, answer)(batch, *data), getattr(other, answer)(mapped, *data), strict=True
+            ):
+                np.testing.assert_array_equal(left, right)
+        assert one.score(batch, y) == other.score(mapped, y)
+        assert os.listdir(folder.parent) == ["batch"]
+        assert "batch.json" in os.listdir(folder)
+        assert all(name.endswith((".npy", ".json")) for name in os.listdir(folder))  # scratch files have no names
+
+
+def test_dense_columns_from_files(folder):
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(n, 3)).astype(np.float32) for n in (4, 7, 2)]
+    y = [(x[:, 0] > 0).astype(int) for x in X]
+    batch = SequenceFeatureExtractor([("v", 0)]).fit_transform([[{"v": row} for row in x] for x in X])
+    batch.save(folder)
+    one, other = (HighOrderCRF().fit(data, y) for data in (batch, SequenceBatch.load(folder)))
+    np.testing.assert_array_equal(one.coef_.toarray(), other.coef_.toarray())
+
+
+def test_arrays_as_long_as_a_mapped_batch_lie_in_files(folder, monkeypatch):
+    batch = some_batch()
+    batch.save(folder)
+    mapped = SequenceBatch.load(folder)
+    array = allocator(mapped)(5, np.int64)
+    assert mapped_file(array) is not None
+    assert type(array) is np.ndarray
+    assert array.flags.writeable
+    assert mapped_file(allocator(batch)(5, np.int64)) is None
+    codes = np.zeros(batch.n_tokens, dtype=np.int32)
+    layout = build_layout(mapped, codes, observed_patterns(codes, batch.offsets, 1, 0))
+    assert all(mapped_file(part) is not None for part in layout.rows(mapped)[:5])
+    shutil.move(folder, folder.with_name("moved"))  # the files are open, but their folder is not where it was
+    assert len(allocator(mapped)(5, np.int64)) == 5
+
+
+# ---- pieces
+
+
+def test_pieces_change_nothing(monkeypatch):
+    """Counts, ranks and ties that are made piece by piece are those that are made at once."""
+    X, y = labelled(np.random.default_rng(2))
+    batch = SequenceFeatureExtractor([("w", 0), (("w", -1), ("w", 0)), ("w", 1)]).fit_transform(X)
+    codes = np.concatenate(y).astype(np.int32)
+
+    def results(piece):
+        for module in (arrays, batch_module):
+            monkeypatch.setattr(module, "PIECE", piece)
+        layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 3, 1), feature_orders=(0, 1))
+        by_feature = layout.coef(1.0 + layout.empirical_counts(batch, codes, np.ones(len(batch))))
+        ties = tie_weights(layout, batch)
+        return by_feature, len(ties.root), layout, layout.rows(batch)
+
+    one, n_one, layout, rows = results(1 << 20)
+    other, n_other, small, _ = results(7)
+    assert n_one == n_other
+    np.testing.assert_array_equal(one.toarray(), other.toarray())
+    monkeypatch.setattr(batch_module, "PIECE", 7)
+    for part, same in zip(layout.rows(batch), rows, strict=True):
+        np.testing.assert_array_equal(part, same, strict=True)
+
+
+@given(st.lists(st.integers(0, 9)), st.integers(1, 12))
+def test_reading_order(lengths, piece):
+    lengths = np.array(lengths, dtype=np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "PIECE", piece)
+        windows = reading_order(lengths)
+        assert sorted(np.concatenate([np.empty(0, int), *windows]).tolist()) == list(range(len(lengths)))
+        before = 0
+        for window in windows:
+            assert window.min() == before  # windows are consecutive
+            before += len(window)
+            assert lengths[window].sum() - lengths[np.max(window)] < 2 * piece
+            keys = list(zip(-lengths[window], window, strict=True))
+            assert keys == sorted(keys)
+        part = np.flatnonzero(lengths)[::-1]
+        assert sorted(np.concatenate([part[:0], *reading_order(lengths, part)])) == sorted(part)
+
+
+def test_first_seen_goes_by_the_order_of_reading():
+    batch = SequenceBatch([0, 1, 3], [0, 2, 3, 5], [4, 0, 2, 0, 3], None, 6)
+    assert first_seen(batch).tolist() == [1, 5, 0, 2, 3, 5]  # the second sequence is longer
+
+
+def test_threads_share_scratch_files(folder):
+    """Training with several threads from files has the bits of one thread."""
+    X, y = labelled(np.random.default_rng(3))
+    SequenceFeatureExtractor([("w", 0)]).fit_transform(X).save(folder)
+    mapped = SequenceBatch.load(folder)
+    one, two = (HighOrderCRF(n_jobs=n).fit(mapped, y) for n in (1, 2))
+    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
+    assert threading.active_count() < 20
