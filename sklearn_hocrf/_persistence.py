@@ -46,6 +46,7 @@ TRUSTED_TYPES = (
     "sklearn_hocrf._solvers._stochastic.AdaGrad",
     "sklearn_hocrf._solvers._stochastic.SGD",
     "sklearn_hocrf._solvers._stochastic.TrainingState",
+    "sklearn_hocrf._structure.label_parts.LabelParts",
     "sklearn_hocrf._structure.layout.WeightLayout",
     "sklearn_hocrf._structure.pairs.FeatureMap",
     "sklearn_hocrf._structure.patterns.PatternTable",

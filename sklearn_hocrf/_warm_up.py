@@ -124,7 +124,7 @@ def use_extremes(X, y):
 
 def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
     """Return functions that use models of every kind on toys of a size, one model each."""
-    kinds: tuple[Callable, ...] = chains, segments, answers, lattices
+    kinds: tuple[Callable, ...] = chains, segments, parts, answers, lattices
     return chain.from_iterable(kind(*toy(lengths, n_features), orders, feature_orders) for kind in kinds)
 
 
@@ -189,6 +189,12 @@ def segments(X, y, orders, feature_orders):
         for params in settings(2, feature_order=feature_order, n_jobs=2):
             for form in forms[1:]:
                 yield partial(use, HighOrderSemiCRF(**params), form, y)
+
+
+def parts(X, y, orders, *_):
+    """Yield uses of models whose labels have a part in common."""
+    for model in HighOrderCRF, HighOrderSemiCRF:
+        yield partial(use, model(orders[-1], label_parts={"a": ["early"], "b": ["early"]}, max_iter=2), X, y)
 
 
 def answers(X, _, orders, *__):

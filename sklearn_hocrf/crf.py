@@ -235,8 +235,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         labels, and a label that a token does not keep has probability 0. See
         :class:`~sklearn_hocrf.training.Pruning`. It goes with the likelihood, the solvers "lbfgs" and "owlqn" and
         ``feature_order=0``, and not with ``partial_fit``, ``patterns="auto"`` and holes in y.
-    objective, penalty, solver, max_iter, tol, missing_label, warm_start : as in :class:`BaseSequenceLabeler`
-    n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
+    label_parts, objective, penalty, solver, max_iter, tol, missing_label : as in :class:`BaseSequenceLabeler`
+    warm_start, n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
 
     Attributes
     ----------
@@ -244,7 +244,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         The labels, sorted.
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``.
-    pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
+    pattern_coef_, coef_, label_parts_, part_coef_, automaton_ : as in :class:`BaseSequenceLabeler`
+    n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
     n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
     pruning_recall_ : float
@@ -312,6 +313,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         class_weight: Mapping[Any, float] | str | None = None,
         constraints: str | Constraints | Callable[[Any, Any], bool] | None = None,
         pruning: int | Pruning | None = None,
+        label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str | Objective = "likelihood",
         penalty: Any = None,
         solver: Any = "auto",
@@ -336,6 +338,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.class_weight = class_weight
         self.constraints = constraints
         self.pruning = pruning
+        self.label_parts = label_parts
         self.objective = objective
         self.penalty = penalty
         self.solver = solver
@@ -380,6 +383,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
             unsupported=self.unsupported,
             sequence_weight=weight,
             forbidden=data.rules.forbidden,
+            parts=data.parts.codes,
             like=like,
         )
 

@@ -245,8 +245,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           called once for each pair of labels; None stands for the label before the first and after the last segment.
 
         With "runs", neighbours of equal labels stay impossible, whatever the constraints say.
-    objective, penalty, solver, max_iter, tol, missing_label, warm_start : as in :class:`BaseSequenceLabeler`
-    n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
+    label_parts, objective, penalty, solver, max_iter, tol, missing_label : as in :class:`BaseSequenceLabeler`
+    warm_start, n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
 
     Attributes
     ----------
@@ -261,7 +261,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Minimum number of tokens of a segment by label.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
-    pattern_coef_, coef_, automaton_, n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
+    pattern_coef_, coef_, label_parts_, part_coef_, automaton_ : as in :class:`BaseSequenceLabeler`
+    n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
     n_iter_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
 
@@ -355,6 +356,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         unsupported: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
         constraints: Constraints | Callable[[Any, Any], bool] | None = None,
+        label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str | Objective = "likelihood",
         penalty: Any = None,
         solver: Any = "auto",
@@ -381,6 +383,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.unsupported = unsupported
         self.class_weight = class_weight
         self.constraints = constraints
+        self.label_parts = label_parts
         self.objective = objective
         self.penalty = penalty
         self.solver = solver
@@ -447,6 +450,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             unsupported=self.unsupported,
             sequence_weight=weight,
             forbidden=data.rules.forbidden,
+            parts=data.parts.codes,
             like=like,
         )
 

@@ -65,6 +65,7 @@ def estimators():
         "constraints": {"constraints": training.Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},
         "pruning": {"pruning": training.Pruning(2), "max_order": 2},
+        "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
     }
     models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}
     return models | {

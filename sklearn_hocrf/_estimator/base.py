@@ -47,7 +47,8 @@ from .fitting import (
     without_zeros,
 )
 from .known import naming_the_impossible
-from .parameters import BY_GROUP, PARAMETER_CONSTRAINTS, check_parameters
+from .label_parts import compile_label_parts
+from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS, check_parameters
 from .partial_fit import PartialFitMixin
 from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
 from .patterns import pattern_codes, pattern_labels, select_patterns
@@ -95,6 +96,14 @@ class BaseSequenceLabeler(
         Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
         and a mapping by groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns
         and pairs without weights are removed from the fitted model, see Notes.
+    label_parts : callable, mapping or None, default=None
+        The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
+        has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
+        of a segment), which counts for every label that has the part, so that rare labels profit from what frequent
+        ones have in common with them. The label itself keeps weights of its own. Parts that only one label has would
+        be a second name for that label, and are left out. Labels that a mapping lacks have no parts. Parts are
+        hashable and can be sorted together, but need not be strings. Penalties, ``min_feature_count`` and
+        ``unsupported`` treat a part like a single label. Not for "local_feature_matching".
     min_pattern_count : float, default=1
         Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
         ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
@@ -174,6 +183,11 @@ class BaseSequenceLabeler(
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
         Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
         :class:`~sklearn.linear_model.LogisticRegression`.
+    label_parts_ : ndarray of shape (n_parts,)
+        The parts that two or more labels share, sorted; empty without ``label_parts``.
+    part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
+        Weight of each (part, feature) pair. What a feature says for label y is ``coef_[y]`` plus the rows of its parts:
+        with the 0/1 matrix M of labels and parts, ``coef_[:n_labels] + M @ part_coef_``.
     automaton_ : PatternAutomaton
         The compiled patterns: states and arcs.
     n_features_in_ : int
@@ -385,7 +399,8 @@ class BaseSequenceLabeler(
         """Return training sequences with their targets, which break no constraint; ``fixed`` is as for the targets."""
         targets = self._read_training_targets(y, sequences, fixed)
         rules = compile_constraints(self.constraints, targets.labels)
-        data = sequences.with_targets(targets, rules).with_runs()
+        parts = compile_label_parts(self.label_parts, targets.labels)
+        data = sequences.with_targets(targets, rules, parts).with_runs()
         if data.runs is not None and self._family is SEGMENTS:
             return data  # segments with gaps between them are no neighbours
         if not rules.forbidden and rules.borders is None:
@@ -474,7 +489,8 @@ class BaseSequenceLabeler(
     def _start(self, layout, data, found, is_warm):
         """Return the weights from which training starts."""
         if found is not None:
-            return layout.weights(found.layout.pattern_coef(found.weights), found.layout.coef(found.weights))
+            last, weights = found.layout, found.weights
+            return layout.weights(last.pattern_coef(weights), last.coef(weights), last.part_coef(weights))
         return self._last_weights(layout, data) if is_warm else np.zeros(layout.n_weights)
 
     def _pose_problem(self, layout, data) -> Problem:
@@ -548,7 +564,9 @@ class BaseSequenceLabeler(
         """Return the weights of the last fit, matched by pattern and feature; 0 for new ones."""
         rows = _matching(pattern_labels(layout.patterns, data.targets.labels), self.patterns_)
         columns = _matching(*_feature_keys(data.features, self._features))
-        return layout.weights(rows @ self.pattern_coef_, rows @ self.coef_ @ columns.T)
+        parts = _matching(data.parts.names.tolist(), self.label_parts_.tolist())
+        coef = rows @ self.coef_ @ columns.T, parts @ self.part_coef_ @ columns.T
+        return layout.weights(rows @ self.pattern_coef_, *coef)
 
     def _report_learned(self, data, problem, penalty, report, search=None) -> Fitted:
         """Return the record of the model that a solver reports."""
@@ -572,6 +590,7 @@ class BaseSequenceLabeler(
             search,
             data.rules.borders,
             data.runs is not None or (stream is not None and hasattr(self, "_fitted") and self._fitted.had_holes),
+            part_names=data.parts.names,
         )
         return learned.checked(self._layout_class)
 
@@ -594,9 +613,10 @@ class BaseSequenceLabeler(
 
     def _attributes_of(self, learned) -> dict:
         layout, weights = learned.layout, learned.weights
-        coef = layout.coef(weights)
+        coef, part_coef = layout.coef(weights), layout.part_coef(weights)
         if learned.stream is not None:
             coef.eliminate_zeros()
+            part_coef.eliminate_zeros()
         return {
             "_fitted": learned,
             **self._target_attributes(learned.targets),
@@ -604,6 +624,8 @@ class BaseSequenceLabeler(
             "patterns_": pattern_labels(layout.patterns, learned.targets.labels),
             "pattern_coef_": layout.pattern_coef(weights),
             "coef_": coef,
+            "label_parts_": learned.part_names,
+            "part_coef_": part_coef,
             "n_iter_": learned.n_iter,
             "n_passes_": learned.n_passes,
             "objective_history_": learned.history,
@@ -622,18 +644,18 @@ class BaseSequenceLabeler(
         if "_fitted" in state:
             learned = state["_fitted"]
             state["_fitted"] = learned._replace(
-                trained_with=with_lists(learned.trained_with, BY_GROUP), features=learned.features.packed()
+                trained_with=with_lists(learned.trained_with, MAPPINGS), features=learned.features.packed()
             )
-        return with_lists(state, BY_GROUP)
+        return with_lists(state, MAPPINGS)
 
     def __setstate__(self, state):
-        state = with_mappings({name: value for name, value in state.items() if not self._is_made(name)}, BY_GROUP)
+        state = with_mappings({name: value for name, value in state.items() if not self._is_made(name)}, MAPPINGS)
         learned = state.pop("_fitted", None)
         super().__setstate__(state)
         if learned is not None:
             learned = Fitted(*learned)
             if isinstance(learned.trained_with, dict):
-                learned = learned._replace(trained_with=with_mappings(learned.trained_with, BY_GROUP))
+                learned = learned._replace(trained_with=with_mappings(learned.trained_with, MAPPINGS))
             self._keep(learned.checked(self._layout_class))
 
     def _is_made(self, name):

@@ -35,6 +35,7 @@ class Fitted(NamedTuple):
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     had_holes: bool = False  # not all labels of the training data were known
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
+    part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
 
     def checked(self, layout_class) -> Fitted:
         """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
@@ -75,7 +76,10 @@ class Fitted(NamedTuple):
             raise ValueError(f"whether labels were missing is {self.had_holes!r:.40}, not a bool")
         borders = _borders(self.borders, layout.patterns.n_labels)
         level_zero = checked_level_zero(self.level_zero, layout, _numbers)
-        return self._replace(weights=weights, features=features, borders=borders, level_zero=level_zero)
+        part_names = _part_names(self.part_names, layout.parts.n_parts)
+        return self._replace(
+            weights=weights, features=features, borders=borders, level_zero=level_zero, part_names=part_names
+        )
 
     def _check_stream(self):
         if self.stream is None:
@@ -95,6 +99,14 @@ def _borders(borders, n_labels) -> np.ndarray | None:
     if borders.shape != (2, n_labels) or borders.dtype != bool:
         raise ValueError(f"the labels at borders are {borders.shape} of {borders.dtype}, not (2, {n_labels}) of bool")
     return freeze(borders, np.bool_)
+
+
+def _part_names(names, n_parts) -> np.ndarray:
+    """Return the names of parts of labels, or raise unless there are so many."""
+    names = np.empty(0, object) if names is None else np.asarray(names)
+    if names.shape != (n_parts,):
+        raise ValueError(f"names of parts of labels are of shape {names.shape}, not ({n_parts},)")
+    return names
 
 
 def _numbers(array, what, length=None) -> np.ndarray:

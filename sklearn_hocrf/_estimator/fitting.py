@@ -41,6 +41,7 @@ from .._structure.layout import WeightLayout
 from .._structure.tied_weights import tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
+from .label_parts import refuse_label_parts
 from .pattern_search import FoundPatterns, PatternPrior, check_search, has_l1, pattern_search
 from .pruning import check_pruning
 
@@ -157,8 +158,10 @@ def _not_covered(parameter, weight, layout, names, labels) -> str:
     """Return what to say of a weight that no key covers."""
     is_pair, order = weight < layout.n_pairs, int(layout.order_of_weight[weight])
     row = layout.pair_pattern[weight] if is_pair else layout.bias_pattern[weight - layout.n_pairs]
-    codes = layout.patterns.labels[row, -order - 1 :]
-    what = f"the pattern {short(tuple((codes if labels is None else labels[codes]).tolist()), 40)} of order {order}"
+    what = "a part of labels"
+    if row < len(layout.patterns.lengths):
+        codes = layout.patterns.labels[row, -order - 1 :]
+        what = f"the pattern {short(tuple((codes if labels is None else labels[codes]).tolist()), 40)} of order {order}"
     if is_pair:
         feature = int(layout.pair_feature[weight])
         what = f"the feature {short(feature if names is None else str(names[feature]), 40)} with {what}"
@@ -227,6 +230,7 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     check_needs(solver, objective, prior.kind)
     check_search(parameters, objective, solver)
     check_pruning(parameters, objective, solver)
+    refuse_label_parts(parameters, objective)
     return Training(objective, prior, solver)
 
 

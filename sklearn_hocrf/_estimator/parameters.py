@@ -16,12 +16,13 @@ from .._validation._sklearn import HasMethods, Interval, StrOptions
 from .constraints import Constraints, check_constraints
 from .decoding import DECODINGS, SegmentDecoding, TokenDecoding, check_decoding
 from .fitting import OBJECTIVES, SOLVERS
+from .label_parts import check_label_parts
 from .pattern_search import PatternSearch, has_l1, pattern_search
 from .pruning import check_pruning_count
 
 __all__ = [
-    "BY_GROUP",
     "GROUP_KEYS",
+    "MAPPINGS",
     "PARAMETER_CONSTRAINTS",
     "check_parameters",
     "check_patterns",
@@ -42,6 +43,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "unsupported": ["boolean"],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "constraints": [StrOptions(set(PREFIXES)), Constraints, callable, None],
+    "label_parts": [Mapping, callable, None],
     "decoding": [StrOptions(set(DECODINGS)), TokenDecoding, SegmentDecoding],
     "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
     "penalty": [HasMethods(["value", "gap"]), None],
@@ -57,7 +59,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
 
 
 GROUP_KEYS = '("features", k), ("patterns", k), "prefix", ("prefix", k) with an integer k >= 0, and None for the rest'
-BY_GROUP = ("sigma_reg", "l1_reg")  # parameters that may be mappings of groups of weights
+MAPPINGS = ("sigma_reg", "l1_reg", "label_parts")  # parameters that may be mappings whose keys are no strings
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -79,6 +81,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
     check_constraints(parameters["constraints"])
+    check_label_parts(parameters["label_parts"])
     check_decoding(parameters["decoding"])
     search = pattern_search(parameters["patterns"])
     if search is not None:

@@ -183,6 +183,11 @@ class PartialFitMixin:
             raise ValueError(
                 f"constraints={short(self.constraints)} are not those of the first call: they are fixed from then on"
             )
+        if not data.parts.equal(self.label_parts_, self._layout.parts):
+            raise ValueError(
+                f"label_parts={short(self.label_parts)} gives labels other parts than in the first call: they are "
+                "fixed from then on"
+            )
         if patterns is not None and not isinstance(patterns, str):
             singles = {(label,) for label in self._labels.tolist()}
             if {tuple(pattern) for pattern in patterns} | singles != set(self.patterns_):

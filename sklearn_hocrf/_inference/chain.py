@@ -10,7 +10,7 @@ import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.segments import BEGIN, Segments, sorted_segments
-from .._kernels import chain, chain_log, feature_matching, masks, token_scores
+from .._kernels import chain, chain_log, feature_matching, label_parts, masks, token_scores
 from .._kernels.tag_segments import Tags
 from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import label_arcs
@@ -27,6 +27,7 @@ class ChainPlan(Plan):
 
     def __init__(self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
         super().__init__(layout, batch, schedule)
+        self.part_columns = layout.part_links if layout.parts.n_parts else None
         self.row_size = layout.automaton.n_states + layout.pairs.n_columns + self.n_varying + 1
         self._deal_out(self.row_size + len(layout.network.terms))
 
@@ -66,6 +67,7 @@ class ChainPass(MarginalPass):
         weights = model.pair_weights, model.pair_weights, model.dense_table
         token_scores.score_rows(self.plan.token_features, self.layout.pairs, *weights, tile, values)
         self._add_product(tile, values)
+        self._add_parts(values)
         scores[:, :lanes] = values
         feature_matching.perturb(tile, n_columns, *self.moves, SMALL_STEP, scores)
         self._forbid_labels(tile, scores)
@@ -141,6 +143,8 @@ class ChainPass(MarginalPass):
 
     def add_feature_counts(self, tile, weight, gradient, dense):
         features, marginals = self.plan.token_features, self.scores(tile)
+        if self.plan.part_columns is not None:
+            label_parts.sum_over_labels(self.plan.part_columns, self.layout.pairs.n_columns, marginals)
         token_scores.add_expectations(features, self.layout.pairs, tile, marginals, weight, gradient, dense)
         self._count_product(tile, marginals, weight)
 

@@ -99,7 +99,7 @@ class ChainMargins(Margins):
     def oracle(self, sequence_weight, w):
         plan = self.plan
         fits = plan.lengths.max(initial=0) * plan.row_size <= plan.schedule.cut_size
-        return (ChainMaxOracle if fits else MaxOracle)(self, sequence_weight, w)
+        return (ChainMaxOracle if fits and plan.part_columns is None else MaxOracle)(self, sequence_weight, w)
 
     @cached_property
     def label_structure(self) -> loss_augmented.LabelStructure:
@@ -145,6 +145,7 @@ class SegmentMargins(Margins):
         self.codes = freeze(np.repeat(truth.codes, truth.lengths), np.int32)
         self.begins = freeze(lengths > 0 if self.layout.repeats else np.empty(0), np.bool_)
         self._lengths, self._arcs = freeze(lengths, np.int32), freeze(arcs, np.int32)
+        self._parts = self.layout.scored_parts(self.plan.segment_index)
         matrix = self.plan.length_matrix
         self._length_rows = (
             freeze(matrix.indptr, np.int64),
@@ -175,6 +176,7 @@ class SegmentMargins(Margins):
             automaton.arc_label,
             automaton.arc_suffix,
             self.weight_of_arc,
+            self._parts,
         )
         truth = loss_augmented.SequenceSegments(self._arcs[first:stop], self._lengths[first:stop])
         other = loss_augmented.SequenceSegments(freeze(arcs, np.int32), freeze(lengths, np.int32))

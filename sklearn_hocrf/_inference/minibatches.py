@@ -17,7 +17,8 @@ from scipy import sparse
 from .._data.arrays import freeze, offsets_of
 from .._data.segments import Segments, segment_features
 from .._kernels import descent, minibatches, perceptron
-from .._structure.weighted_arcs import arc_order, label_arcs, suffix_patterns
+from .._structure.label_parts import endings
+from .._structure.weighted_arcs import arc_order, label_arcs
 from .schedule import TOKENS_PER_CALL
 
 __all__ = ["ChainMinibatches", "Hidden", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
@@ -167,6 +168,8 @@ class ChainMinibatches(Minibatches):
         pair_groups = groups[: layout.n_pairs]
         if self._hidden is not None or not self._cells_are_distinct or (pair_groups != pair_groups[:1]).any():
             return 0
+        if layout.parts.n_parts:  # single steps take as long: labels are so many that Python around them is little
+            return 0
         pair_group, bias_groups = int(pair_groups[0]) if layout.n_pairs else 0, groups[layout.n_pairs :]
         rule = descent.Rule(*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged)
         tables = [layout.dense_table(array) for array in (course.w, course.sums, np.ones(layout.n_weights))]
@@ -263,16 +266,16 @@ class SegmentMinibatches(Minibatches):
 def _pairs_of_segments(layout, batch, segments: Segments, arcs) -> _Entries:
     """Return the pairs that given segments count, by sequence."""
     features = segment_features(batch, segments.start, segments.stop).tocoo()
-    n_patterns = len(layout.patterns.lengths)
-    keys = layout.pair_feature.astype(np.int64) * n_patterns + layout.pair_pattern
+    keys = layout.pair_feature.astype(np.int64) * layout.n_rows + layout.pair_pattern
     by_key = np.argsort(keys, kind="stable")
     parts = []
     for order in np.unique(layout.order_of_weight[: layout.n_pairs]):
-        pattern = suffix_patterns(layout.automaton, arcs, order)[features.row]
-        key = np.where(pattern >= 0, features.col.astype(np.int64) * n_patterns + pattern, -1)
+        entry, row = endings(layout.compiled, layout.parts, arcs, order).of(features.row)
+        key = features.col[entry].astype(np.int64) * layout.n_rows + row
         place = np.minimum(np.searchsorted(keys, key, sorter=by_key), len(keys) - 1)
-        weighted = np.flatnonzero(keys[by_key[place]] == key)
-        parts.append((features.row[weighted], by_key[place[weighted]], features.data[weighted]))
+        weighted = keys[by_key[place]] == key
+        entry = entry[weighted]
+        parts.append((features.row[entry], by_key[place[weighted]], features.data[entry]))
     segment, pair, value = (
         np.concatenate([part[i] for part in parts]) if parts else np.empty(0, np.int64) for i in range(3)
     )

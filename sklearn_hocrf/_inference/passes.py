@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze
-from .._kernels import chain, choices, dense_columns, masks, token_scores
+from .._kernels import chain, choices, dense_columns, label_parts, masks, token_scores
 from .._structure.dense_columns import DenseProduct
 from .._structure.weighted_arcs import weighted_arcs
 from .schedule import Plan, Task, Tile, Workspace, add_up, in_order, lane_kind_of, lanes_of
@@ -158,7 +158,13 @@ class BasePass(metaclass=ABCMeta):
         scores, features = self.scores(tile), self.plan.token_features
         token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)
         self._add_product(tile, scores)
+        self._add_parts(scores)
         return scores
+
+    def _add_parts(self, scores: np.ndarray) -> None:
+        """Add the scores of parts to those of the labels that have them, where this goes by token."""
+        if self.plan.part_columns is not None:
+            label_parts.add_to_labels(self.plan.part_columns, self.layout.pairs.n_columns, scores)
 
     def _add_product(self, tile: Tile, scores: np.ndarray) -> None:
         """Add the scores of dense features to those of columns, and their derivatives if there is room for them."""

@@ -29,6 +29,7 @@ from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
 from .._kernels import chain
 from .._structure.dense_columns import DenseProduct
+from .._structure.label_parts import PartLinks
 
 __all__ = [
     "TOKENS_PER_CALL",
@@ -202,6 +203,8 @@ class Plan(SharedWork):
         The tokens' dense features, and where their weights are.
     row_size : int
         About how many floating point numbers the tables hold for one position of one lane.
+    part_columns : PartLinks or None
+        The parts of labels by score column, whose scores are added to those of labels at each token; None for none.
     mask : Mask or None
         What labellings are possible; None stands for all.
     may_be_impossible : bool
@@ -210,6 +213,7 @@ class Plan(SharedWork):
 
     default_schedule: ClassVar[Schedule] = Schedule()
     row_size: int
+    part_columns: PartLinks | None = None
     mask: Mask | None = None
     may_be_impossible = False
 

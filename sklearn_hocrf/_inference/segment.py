@@ -15,7 +15,7 @@ from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.encodings import token_labels
 from .._data.segments import BAG, END_OF_SEGMENT, Segments, sorted_segments
-from .._kernels import masks, segment, segment_feature_matching, segment_log, segment_scores, token_scores
+from .._kernels import label_parts, masks, segment, segment_feature_matching, segment_log, segment_scores, token_scores
 from .._structure.segment_layout import SegmentLayout
 from .model import Model
 from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver
@@ -39,6 +39,7 @@ class SegmentPlan(Plan):
         super().__init__(layout, batch, schedule)
         self.candidates = layout.candidate_features(batch)
         self.segment_index = layout.segment_index(int(batch.lengths.max(initial=0)))
+        self.scored_parts = layout.scored_parts(self.segment_index) if layout.parts.n_parts else None
         self.too_short = layout.too_short(self.segment_index)
         matrix = layout.length_matrix(self.segment_index)
         self.length_pairs = np.unique(matrix.indices)
@@ -81,6 +82,8 @@ class _SegmentBasePass(BasePass):
         scores, cells, candidates = self._score_tokens(tile), self.cells(tile), self.plan.candidates
         segment_scores.assemble(self._lane_kind(tile), self.index, tile, self.length_scores, scores, cells)
         segment_scores.score_candidates(candidates, self.layout.pairs, *self.pair_weights, self.index, tile, cells)
+        if self.plan.scored_parts is not None:
+            label_parts.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
         if self.plan.mask is not None:
             masks.forbid_segments(self.index, tile, *self.plan.mask, cells)
         return scores, cells
@@ -176,6 +179,8 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         scores, cells = self.scores(tile), self.cells(tile)
         lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
         lane_weight = self._with_derivatives(weight)
+        if self.plan.scored_parts is not None:
+            label_parts.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
         return scores
 

@@ -43,6 +43,7 @@ class SegmentStructure(NamedTuple):
     arc_label: np.ndarray  # (A,) int32
     arc_suffix: np.ndarray  # (A,) int32
     weight_of_arc: np.ndarray  # (A,) int64   -1 for none
+    parts: NamedTuple  # PartLinks, by scored pattern
 
 
 class SequenceSegments(NamedTuple):
@@ -220,10 +221,12 @@ def compare_labels(structure, first, truth, arcs, difference):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _mark_scored(structure, arc, active):
-    """Mark the scored patterns of a segment: its label, and the patterns of its span arc."""
-    index = structure.index
+    """Mark the scored patterns of a segment: its label and the label's parts, and the patterns of its span arc."""
+    index, parts, label = structure.index, structure.parts, structure.arc_label[arc]
     active[:] = False
-    active[structure.arc_label[arc]] = True
+    active[label] = True
+    for item in range(parts.starts[label], parts.starts[label + 1]):
+        active[parts.numbers[item]] = True
     number = index.arc_span[arc]
     while number >= 0:
         if index.span_scored[number] >= 0:

@@ -26,7 +26,7 @@ from .token_scores import score_tokens, varying_scores
 VECTORS_SOURCE = "bcbba1196ce83f68"
 MASKS_SOURCE = "f78594250ad34025"
 TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
-LOSS_AUGMENTED_SOURCE = "4ea4c6c60cac6a57"
+LOSS_AUGMENTED_SOURCE = "38cc3a0de6e96a89"
 CHAIN_SOURCE = "1f5ebe41f5744eb4"
 
 

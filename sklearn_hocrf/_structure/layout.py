@@ -5,6 +5,9 @@ counts a token *attribute* at the positions of a *channel*; in a chain there is 
 attribute and feature are the same. Combinations of channel and pattern that have pairs are *score columns*: for each
 token a row of scores, column by column, is one sparse product. The first L columns are the single labels in channel 0,
 the emission scores; the others move the arcs whose labels end in the column's pattern.
+
+A part of labels is a row of weights like a pattern, numbered beyond the patterns. It has weights with features only;
+the scores of its columns are added to those of its labels.
 """
 
 from __future__ import annotations
@@ -21,11 +24,13 @@ from .._data.segments import BEGIN, Channel
 from .._kernels import token_scores
 from .automaton import PatternAutomaton
 from .dense_columns import DenseProduct, Occurrences, dense_product
+from .label_parts import LabelParts, PartLinks, endings, given_parts, link_parts
 from .pairs import (
     DenseFeatures,
     FeatureMap,
     PairRule,
     PairTable,
+    Units,
     are_dense,
     build_pair_table,
     choose_pairs,
@@ -43,7 +48,6 @@ from .weighted_arcs import (
     arc_structure,
     compile_patterns,
     label_arcs,
-    suffix_patterns,
 )
 
 __all__ = ["WeightLayout", "build_layout"]
@@ -64,13 +68,15 @@ class WeightLayout:
     features : FeatureMap
         Attribute and channel of each feature.
     pair_feature, pair_pattern : ndarray of int
-        The pairs.
+        The pairs; part s has the number Z + s.
     bias_pattern : ndarray of int
         Patterns that have a weight of their own, ascending.
     extra_columns : sequence of int
-        Score columns that have no pairs: ``channel * Z + pattern``.
+        Score columns that have no pairs: ``channel * (Z + S) + pattern``.
     forbidden : iterable of tuples of int
         Runs of two or more label codes that have probability 0.
+    parts : LabelParts or None
+        The S parts of labels; None stands for none.
     channels : tuple of Channel
         The channels that features go by. A token of a chain is its own first token: BEGIN is the only channel.
     compiled : CompiledPatterns or None
@@ -87,14 +93,18 @@ class WeightLayout:
     arc_structure : ArcStructure
         What kernels read of the automaton.
     arc_columns : ArcColumns
+    part_links : PartLinks
+        The parts of labels by score column in channel BEGIN.
     pairs : PairTable
     dense_cells : tuple of ndarray
         Row and column, in the dense table, of the first weights: those that it holds.
     column_pattern, column_channel : ndarray of shape (C,), int32
-        Pattern and channel of each score column; the first L are the single labels in channel 0.
+        Pattern, or part, and channel of each score column; the first L are the single labels in channel 0.
     n_features, n_weights : int
+    n_rows : int
+        Z + S.
     order_of_weight : ndarray of shape (n_weights,), int32
-        Order of the pattern each weight belongs to.
+        Order of the pattern each weight belongs to; 0 for parts.
     """
 
     def __init__(
@@ -106,6 +116,7 @@ class WeightLayout:
         bias_pattern,
         extra_columns=(),
         forbidden=(),
+        parts: LabelParts | None = None,
         *,
         channels: tuple[Channel, ...] = (BEGIN,),
         compiled: CompiledPatterns | None = None,
@@ -113,12 +124,15 @@ class WeightLayout:
         self.forbidden = tuple(forbidden)
         self.compiled = self._compile(patterns) if compiled is None else compiled
         self.channels = channels
+        n_labels, n_patterns = self.patterns.n_labels, len(self.patterns.lengths)
+        self.parts = LabelParts.none(n_labels) if parts is None else LabelParts(*parts).checked(n_labels)
+        self.n_rows = n_patterns + self.parts.n_parts
         self.features: FeatureMap = FeatureMap(*features).checked(len(channels))
-        n_patterns, self.n_features = len(self.patterns.lengths), len(self.features.attribute)
+        self.n_features = len(self.features.attribute)
         pair_feature = freeze_indices(pair_feature, self.n_features, "features of pairs")
-        pair_pattern = freeze_indices(pair_pattern, n_patterns, "patterns of pairs")
+        pair_pattern = freeze_indices(pair_pattern, self.n_rows, "patterns of pairs")
         self.bias_pattern = freeze_indices(bias_pattern, n_patterns, "patterns that have a weight of their own")
-        self.extra_columns = freeze_indices(extra_columns, len(channels) * n_patterns, "score columns", np.int64)
+        self.extra_columns = freeze_indices(extra_columns, len(channels) * self.n_rows, "score columns", np.int64)
         if len(pair_feature) != len(pair_pattern) or (np.diff(self.bias_pattern) <= 0).any():
             raise ValueError("pairs need a feature and a pattern each, and patterns with a weight must ascend")
         pair_column = self._set_columns(pair_feature, pair_pattern)
@@ -128,12 +142,11 @@ class WeightLayout:
 
     def _set_columns(self, pair_feature, pair_pattern):
         """Number the score columns, and return that of each pair."""
-        n_patterns = len(self.patterns.lengths)
-        pair_key = self.features.channel[pair_feature].astype(np.int64) * n_patterns + pair_pattern
+        pair_key = self.features.channel[pair_feature].astype(np.int64) * self.n_rows + pair_pattern
         labels = np.arange(self.patterns.n_labels)
         column_key = np.unique(np.concatenate([labels, pair_key, self.extra_columns]))
-        self.column_pattern = freeze(column_key % n_patterns, np.int32)
-        self.column_channel = freeze(column_key // n_patterns, np.int32)
+        self.column_pattern = freeze(column_key % self.n_rows, np.int32)
+        self.column_channel = freeze(column_key // self.n_rows, np.int32)
         return np.searchsorted(column_key, pair_key)
 
     def _set_pairs(self, pair_feature, pair_column):
@@ -153,16 +166,19 @@ class WeightLayout:
 
     def _set_orders(self):
         pattern_of_weight = np.concatenate([self.pair_pattern, self.bias_pattern])
-        self.order_of_weight = freeze(self.patterns.lengths[pattern_of_weight] - 1, np.int32)
+        self.order_of_weight = freeze(self.row_orders[pattern_of_weight], np.int32)
         self.n_weights = len(self.order_of_weight)
 
     def _set_arcs(self):
         """Find the columns that move the scores of arcs: those of patterns at the first token, position by position."""
-        column_of_arc = np.full(self.automaton.n_arcs, -1)
+        n_patterns, column_of_arc = len(self.patterns.lengths), np.full(self.automaton.n_arcs, -1)
         columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
-        column_of_arc[self.automaton.pattern_arc[self.column_pattern[columns]]] = columns
+        column_of_row = np.full(self.n_rows, -1)
+        column_of_row[self.column_pattern[columns]] = columns
+        column_of_arc[self.automaton.pattern_arc] = column_of_row[:n_patterns]
+        self.part_links: PartLinks = link_parts(self.parts, column_of_row[n_patterns:])
         self.arc_structure: ArcStructure = arc_structure(self.automaton, self.network, column_of_arc)
-        self.arc_columns: ArcColumns = arc_columns(self.automaton, column_of_arc)
+        self.arc_columns: ArcColumns = arc_columns(self.automaton, column_of_arc, self.part_links)
 
     @property
     def patterns(self) -> PatternTable:
@@ -175,6 +191,11 @@ class WeightLayout:
     @property
     def network(self) -> SumNetwork:
         return self.compiled.network
+
+    @property
+    def row_orders(self) -> np.ndarray:
+        """Order of each pattern, and 0 for each part; shape (n_rows,)."""
+        return np.concatenate([self.patterns.lengths - 1, np.zeros(self.parts.n_parts, np.int32)])
 
     @property
     def n_pairs(self) -> int:
@@ -195,6 +216,7 @@ class WeightLayout:
             "bias_pattern": self.bias_pattern,
             "extra_columns": self.extra_columns,
             "forbidden": self.forbidden,
+            "parts": self.parts if self.parts.n_parts else None,
         }
 
     def replaced(self, **changes) -> Self:
@@ -213,12 +235,17 @@ class WeightLayout:
         The tables of pairs are shared, and their weights keep their places. ``forbidden`` takes the place of what is
         forbidden unless it is None.
         """
-        if len(self.column_pattern) and self.column_pattern.max() >= self.patterns.n_labels:
+        if self.row_orders[self.column_pattern].any():
             raise ValueError("there are features of patterns of two or more labels")
         layout = object.__new__(type(self))
         layout.__dict__.update(self.__dict__)
         layout.forbidden = self.forbidden if forbidden is None else tuple(forbidden)
         layout.compiled = self._compile(patterns)
+        layout.n_rows = len(patterns.lengths) + self.parts.n_parts
+        layout.pair_pattern, layout.column_pattern = (
+            freeze(np.where(rows < self.patterns.n_labels, rows, rows + layout.n_rows - self.n_rows), np.int32)
+            for rows in (self.pair_pattern, self.column_pattern)
+        )
         layout.bias_pattern = freeze_indices(
             bias_pattern, len(patterns.lengths), "patterns that have a weight of their own"
         )
@@ -255,14 +282,26 @@ class WeightLayout:
         return coef
 
     def coef(self, weights) -> sparse.csr_array:
-        """Return the weights of the pairs as a sparse matrix of shape (Z, n_features)."""
-        shape = (len(self.patterns.lengths), self.n_features)
+        """Return the weights of the pairs of patterns as a sparse matrix of shape (Z, n_features)."""
+        return self.row_coef(weights)[: len(self.patterns.lengths)]
+
+    def part_coef(self, weights) -> sparse.csr_array:
+        """Return the weights of the pairs of parts as a sparse matrix of shape (S, n_features)."""
+        return self.row_coef(weights)[len(self.patterns.lengths) :]
+
+    def row_coef(self, weights) -> sparse.csr_array:
+        """Return the weights of all pairs as a sparse matrix of shape (Z + S, n_features)."""
+        shape = (self.n_rows, self.n_features)
         cells = self.pair_pattern, self.pair_feature
         return sparse.coo_array((weights[: self.n_pairs], cells), shape=shape).tocsr()
 
-    def weights(self, pattern_coef, coef) -> np.ndarray:
+    def weights(self, pattern_coef, coef, part_coef=None) -> np.ndarray:
         """Return the weight vector of given coefficients, without pairs and patterns that have no weight."""
-        pairs = values_at(sparse.csr_array(coef), self.pair_pattern, self.pair_feature)
+        rows = sparse.csr_array(coef)
+        if self.parts.n_parts and part_coef is not None:
+            rows = sparse.csr_array(sparse.vstack([rows, part_coef]))
+        rows.resize(self.n_rows, self.n_features)
+        pairs = values_at(rows, self.pair_pattern, self.pair_feature)
         return np.concatenate([pairs, np.asarray(pattern_coef)[self.bias_pattern]])
 
     def rows(self, batch, dense=True) -> TokenFeatures:
@@ -316,17 +355,18 @@ class WeightLayout:
         places : dict
             By number of a channel: tokens or segments, and the tokens whose values count for each.
         """
-        parts = [np.empty((3, 0), dtype=np.int64)]
-        lengths = self.patterns.lengths[self.column_pattern[product.columns]]
-        for order in np.unique(lengths - 1):
-            pattern = suffix_patterns(self.automaton, arcs, order)
+        found = [np.empty((3, 0), dtype=np.int64)]
+        orders = self.row_orders[self.column_pattern[product.columns]]
+        for order in np.unique(orders):
+            at_units = endings(self.compiled, self.parts, arcs, order)
             for channel, (owner, token) in places.items():
-                chosen = (self.column_channel[product.columns] == channel) & (lengths == order + 1)
-                number = np.full(len(self.patterns.lengths) + 1, -1)  # the last one: of no pattern
+                chosen = (self.column_channel[product.columns] == channel) & (orders == order)
+                number = np.full(self.n_rows, -1)
                 number[self.column_pattern[product.columns[chosen]]] = np.flatnonzero(chosen)
-                column = number[pattern][owner]
-                parts.append(np.stack([owner, token, column])[:, column >= 0])
-        return Occurrences(*np.concatenate(parts, axis=1))
+                place, row = at_units.of(owner)
+                column = number[row]
+                found.append(np.stack([owner[place], token[place], column])[:, column >= 0])
+        return Occurrences(*np.concatenate(found, axis=1))
 
     def with_columns(self, columns) -> tuple[Self, np.ndarray]:
         """Return a layout with more score columns, without weights, and the number of the column of each.
@@ -337,9 +377,10 @@ class WeightLayout:
         """
         patterns = given_patterns([*self.patterns.tuples(), *(z for z, _ in columns)], self.patterns.n_labels)
         row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
-        new_row = np.array([row[pattern] for pattern in self.patterns.tuples()])
+        n_rows = len(row) + self.parts.n_parts
+        new_row = np.array([*(row[pattern] for pattern in self.patterns.tuples()), *range(len(row), n_rows)])
         channels = tuple(dict.fromkeys([*self.channels, *(channel for _, channel in columns)]))
-        keys = [channels.index(channel) * len(row) + row[tuple(z)] for z, channel in columns]
+        keys = [channels.index(channel) * n_rows + row[tuple(z)] for z, channel in columns]
         wider = self.replaced(
             patterns=patterns,
             pair_pattern=new_row[self.pair_pattern],
@@ -347,7 +388,7 @@ class WeightLayout:
             extra_columns=keys,
             **({} if channels == self.channels else {"channels": channels}),
         )
-        column_key = wider.column_channel.astype(np.int64) * len(row) + wider.column_pattern
+        column_key = wider.column_channel.astype(np.int64) * n_rows + wider.column_pattern
         return wider, np.searchsorted(column_key, keys)
 
     def pruned(self, weights) -> tuple[Self, np.ndarray]:
@@ -357,10 +398,12 @@ class WeightLayout:
         """
         pairs, biases = np.flatnonzero(weights[: self.n_pairs]), np.flatnonzero(weights[self.n_pairs :])
         pair_pattern, bias_pattern = self.pair_pattern[pairs], self.bias_pattern[biases]
-        kept = self.patterns.lengths == 1
+        kept = np.arange(self.n_rows) >= len(self.patterns.lengths)  # parts, and single labels
+        kept[: self.patterns.n_labels] = True
         kept[pair_pattern] = True
         kept[bias_pattern] = True
         number = np.cumsum(kept) - 1
+        kept = kept[: len(self.patterns.lengths)]
         layout = self.replaced(
             patterns=self.patterns.subset(kept),
             pair_feature=self.pair_feature[pairs],
@@ -368,7 +411,8 @@ class WeightLayout:
             bias_pattern=number[bias_pattern],
             extra_columns=(),
         )
-        return layout, layout.weights(self.pattern_coef(weights)[kept], self.coef(weights)[kept])
+        coef = self.coef(weights)[kept], self.part_coef(weights)
+        return layout, layout.weights(self.pattern_coef(weights)[kept], *coef)
 
     def joined(self, other) -> tuple[Self, np.ndarray | None]:
         """Return a layout that has the pairs of another one, too, and where the weights of this one are in it.
@@ -376,10 +420,10 @@ class WeightLayout:
         The other one has the same patterns, and the same features or these and more. Without anything new this layout
         is returned, and None.
         """
-        n_patterns = len(self.patterns.lengths)
+        n_rows = self.n_rows
 
         def keys(layout):
-            return layout.pair_feature.astype(np.int64) * n_patterns + layout.pair_pattern
+            return layout.pair_feature.astype(np.int64) * n_rows + layout.pair_pattern
 
         old = keys(self)
         new = np.setdiff1d(keys(other), old)
@@ -390,7 +434,7 @@ class WeightLayout:
         sort_key[ranked] = np.arange(len(ranked))  # before all that is new
         every = np.concatenate([old, new])
         features = other.features._replace(sort_key=sort_key)
-        layout = self.with_pairs(every // n_patterns, every % n_patterns, features)
+        layout = self.with_pairs(every // n_rows, every % n_rows, features)
         every = keys(layout)
         by_key = np.argsort(every, kind="stable")
         pairs = by_key[np.searchsorted(every, old, sorter=by_key)]
@@ -454,6 +498,7 @@ def build_layout(
     unsupported=False,
     sequence_weight=None,
     forbidden=(),
+    parts=None,
     like=None,
 ) -> WeightLayout:
     """Decide which weights the model has.
@@ -479,8 +524,10 @@ def build_layout(
         How often each sequence counts; 0 leaves it out.
     forbidden : iterable of tuples of int
         Runs of label codes that have probability 0.
+    parts : LabelParts or None
+        The parts of labels; None stands for none. Their pairs with features are chosen as those of single labels.
     like : WeightLayout or None
-        A layout of the same patterns, whose automaton is taken, and what is forbidden.
+        A layout of the same patterns, whose automaton is taken, what is forbidden, and the parts of labels.
 
     Returns
     -------
@@ -489,6 +536,7 @@ def build_layout(
     weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
     compiled = compile_patterns(patterns, forbidden) if like is None else like.compiled
+    parts = given_parts(parts, patterns) if like is None else like.parts
     arcs = label_arcs(compiled.automaton, batch.offsets, codes)
     matrix = batch.without_dense().tocsr()
     matrix = sparse.csr_array((np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
@@ -497,7 +545,7 @@ def build_layout(
         numbers = np.arange(len(batch.dense.attributes))
         dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, numbers, *every_token(batch))]
     rule = PairRule(feature_orders, min_feature_count, unsupported)
-    pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, batch.lengths), dense)
+    pairs = choose_pairs(rule, compiled, parts, Units(matrix, arcs, np.repeat(weight, batch.lengths)), dense)
     features = FeatureMap.of_tokens(first_seen(batch))
     forbidden = forbidden if like is None else like.forbidden
-    return WeightLayout(patterns, features, *pairs, bias_pattern, forbidden=forbidden, compiled=compiled)
+    return WeightLayout(patterns, features, *pairs, bias_pattern, forbidden=forbidden, parts=parts, compiled=compiled)

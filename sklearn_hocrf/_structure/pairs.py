@@ -9,20 +9,22 @@ from scipy import sparse
 
 from .._data.arrays import freeze, freeze_indices, group_offsets, joined_ranges, offsets_of, reading_order
 from .dense_columns import Occurrences, sum_values
+from .label_parts import Endings, LabelParts, endings
 from .patterns import is_frequent
-from .weighted_arcs import CompiledPatterns, suffix_patterns
+from .weighted_arcs import CompiledPatterns
 
 __all__ = [
     "DenseFeatures",
     "FeatureMap",
     "PairRule",
     "PairTable",
+    "Units",
     "are_dense",
     "build_pair_table",
     "choose_pairs",
     "first_seen",
-    "pattern_indicator",
     "rank_attributes",
+    "row_indicator",
     "values_at",
 ]
 
@@ -91,15 +93,17 @@ class DenseFeatures(NamedTuple):
     owner: np.ndarray  # (E,) int   token, or segment
     token: np.ndarray  # (E,) int   a token whose values count for it
 
-    def pairs(self, rule: PairRule, pattern, weight, some) -> np.ndarray:
+    def pairs(self, rule: PairRule, at_units: Endings, weight, some) -> np.ndarray:
         """Return features and patterns of the pairs that get a weight; shape (2, n_pairs).
 
-        ``pattern`` and ``weight``, of shape (M,), are those of the owners; a pattern may be -1. ``some`` are the
-        features that count, or None for all.
+        ``at_units`` and ``weight``, of shape (M,), are those of the owners. ``some`` are the features that count, or
+        None for all.
         """
-        counted = ((pattern >= 0) & (weight > 0))[self.owner]
+        counted = weight[self.owner] > 0
         owner, token = self.owner[counted], self.token[counted]
-        known, column = np.unique(pattern[owner], return_inverse=True)
+        place, row = at_units.of(owner)
+        owner, token = owner[place], token[place]
+        known, column = np.unique(row, return_inverse=True)
         counts = sum_values(self.values, Occurrences(owner, token, column), weight, len(known), as_counts=True)
         by_feature = counts.transpose(1, 0, 2).reshape(counts.shape[1], -1)[self.columns, : len(known)]
         kept = is_frequent(by_feature, rule.min_feature_count)
@@ -109,47 +113,53 @@ class DenseFeatures(NamedTuple):
         return np.stack([self.features[feature], known[column]])
 
 
-def choose_pairs(rule: PairRule, compiled: CompiledPatterns, matrix, arcs, weight, dense=()) -> np.ndarray:
+class Units(NamedTuple):
+    """Training tokens, or segments, and what is counted of them.   M units."""
+
+    matrix: sparse.csr_array  # (M, n_features)   how often each feature occurs
+    arcs: np.ndarray  # (M,) int32   that each uses
+    weight: np.ndarray  # (M,) float64   how much each counts
+
+
+def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, units: Units, dense=()) -> np.ndarray:
     """Return features and patterns of the pairs that get a weight; shape (2, n_pairs).
 
     Parameters
     ----------
     rule : PairRule
     compiled : CompiledPatterns
-    matrix : csr_array of shape (M, n_features)
-        How often each feature occurs with each training token, or segment.
-    arcs : ndarray of shape (M,)
-        Arc that each uses.
-    weight : ndarray of shape (M,)
-        How much each counts.
+    parts : LabelParts
+        Parts of labels, which are treated like single labels.
+    units : Units
     dense : sequence of DenseFeatures
         The features that are not in the matrix, where their columns are 0.
     """
-    lengths = compiled.patterns.lengths
+    lengths, matrix = compiled.patterns.lengths, units.matrix
+    n_rows = len(lengths) + parts.n_parts
     pairs = [np.empty((2, 0), dtype=np.int64)]
     for order, some in rule.by_order(matrix.shape[1]):
         features = np.arange(matrix.shape[1]) if some is None else some
-        first, stop = np.searchsorted(lengths, [order + 1, order + 2])  # the patterns of this order
+        rows = np.arange(*np.searchsorted(lengths, [order + 1, order + 2]))  # the patterns of this order
+        if order == 0:
+            rows = np.concatenate([rows, np.arange(len(lengths), n_rows)])
         if rule.unsupported:
-            patterns = np.arange(first, stop)
-            pairs.append(np.stack([np.repeat(features, len(patterns)), np.tile(patterns, len(features))]))
+            pairs.append(np.stack([np.repeat(features, len(rows)), np.tile(rows, len(features))]))
             continue
-        pattern = suffix_patterns(compiled.automaton, arcs, order)
-        indicator = pattern_indicator(pattern, weight, len(lengths))
-        counts = (indicator[first:stop] @ (matrix if some is None else matrix[:, some])).tocoo()
+        at_units = endings(compiled, parts, units.arcs, order)
+        indicator = row_indicator(at_units, units.weight, n_rows)
+        counts = (indicator[rows] @ (matrix if some is None else matrix[:, some])).tocoo()
         kept = is_frequent(counts.data, rule.min_feature_count)
-        pairs.append(np.stack([features[counts.col[kept]], first + counts.row[kept]]))
-        pairs += [part.pairs(rule, pattern, weight, some) for part in dense]
+        pairs.append(np.stack([features[counts.col[kept]], rows[counts.row[kept]]]))
+        pairs += [of_columns.pairs(rule, at_units, units.weight, some) for of_columns in dense]
     return np.concatenate(pairs, axis=1)
 
 
-def pattern_indicator(pattern, weight, n_patterns) -> sparse.csr_array:
-    """Return the matrix of shape (n_patterns, M) that says with which weight each pattern ends at each of M places.
-
-    ``pattern`` holds -1 where none ends.
-    """
-    ends = np.flatnonzero((pattern >= 0) & (weight > 0))
-    return sparse.csr_array((weight[ends], (pattern[ends], ends)), shape=(n_patterns, len(pattern)))
+def row_indicator(at_units: Endings, weight, n_rows) -> sparse.csr_array:
+    """Return the matrix of shape (n_rows, M) that says with which weight each row counts at each of M units."""
+    unit, row = at_units.pairs()
+    counted = weight[unit] > 0
+    unit, row = unit[counted], row[counted]
+    return sparse.csr_array((weight[unit], (row, unit)), shape=(n_rows, len(weight)))
 
 
 def values_at(matrix: sparse.csr_array, rows, columns) -> np.ndarray:

@@ -3,7 +3,8 @@
 A score column is a label pattern in a channel. What the columns say about a segment [u, v) goes two ways. Columns of
 longer patterns at the segment's first token only say something about the border at u: they move the arc scores there,
 as in a chain. All others make a score of the whole segment, one number for each *scored pattern*, start and length: the
-first L scored patterns are the single labels, the others the longer patterns that have such columns.
+first L scored patterns are the single labels, the others the longer patterns that have such columns. Then come parts of
+labels; their scores are added to those of the labels that have them.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from .._data.segments import (
     segment_counts,
     segment_features,
 )
+from .label_parts import PartLinks, endings, given_parts, link_parts
 from .layout import WeightLayout
-from .pairs import DenseFeatures, FeatureMap, PairRule, choose_pairs, first_seen, pattern_indicator, values_at
+from .pairs import DenseFeatures, FeatureMap, PairRule, Units, choose_pairs, first_seen, row_indicator, values_at
 from .patterns import PatternTable, pairs_of_equals
-from .weighted_arcs import arcs_with_suffix, compile_patterns, label_arcs, suffix_patterns
+from .weighted_arcs import arcs_with_suffix, compile_patterns, label_arcs
 
 __all__ = [
     "CandidateFeatures",
@@ -60,7 +62,7 @@ class SegmentIndex(NamedTuple):
 
     longest: np.ndarray  # (K,) int64   highest length
     first_cell: np.ndarray  # (K + 1,) int64
-    scored_label: np.ndarray  # (K,) int32
+    scored_label: np.ndarray  # int32   of patterns; parts have none
     first_state: np.ndarray  # (L + 1,) int64   range of the states that end with each label
     member_starts: np.ndarray  # (K + 1,) int64
     member_column: np.ndarray  # (H,) int32
@@ -139,7 +141,7 @@ class SegmentLayout(WeightLayout):
     Parameters
     ----------
     rules : SegmentRules
-    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, forbidden, compiled
+    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, forbidden, parts, compiled
         As in :class:`WeightLayout`. What is forbidden are labels of consecutive segments.
     """
 
@@ -164,19 +166,23 @@ class SegmentLayout(WeightLayout):
 
         Without ``arcs_move``, columns that move arcs add to the scores of segments instead.
         """
-        automaton, n_labels = self.automaton, self.automaton.n_labels
+        automaton, n_labels, n_patterns = self.automaton, self.automaton.n_labels, len(self.patterns.lengths)
         begins = self.column_channel == self.channels.index(BEGIN)
-        moves_arcs = begins & (self.column_pattern >= n_labels) & arcs_move
+        moves_arcs = begins & (self.row_orders[self.column_pattern] > 0) & arcs_move
         span_patterns = self.column_pattern[~moves_arcs]
-        scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # patterns, labels first
+        scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # labels, longer patterns, parts
         column_scored = np.where(moves_arcs, -1, np.searchsorted(scored, self.column_pattern))
-        scored_label = self.patterns.labels[scored, -1]
-        longest = np.minimum(self.longest, max(longest_sequence, 1))[scored_label]
+        n_scored = int(np.searchsorted(scored, n_patterns))  # that are patterns
+        scored_label = self.patterns.labels[scored[:n_scored], -1]
+        of_labels = np.minimum(self.longest, max(longest_sequence, 1))
+        longest_of_part = np.zeros(self.parts.n_parts, np.int64)
+        np.maximum.at(longest_of_part, self.parts.parts, of_labels[self.parts.labels()])
+        longest = np.concatenate([of_labels[scored_label], longest_of_part[scored[n_scored:] - n_patterns]])
         channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
         members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
         members = members[np.argsort(column_scored[members], kind="stable")]
         scored_of_arc = np.full(automaton.n_arcs, -1)
-        scored_of_arc[automaton.pattern_arc[scored[n_labels:]]] = np.arange(n_labels, len(scored))
+        scored_of_arc[automaton.pattern_arc[scored[n_labels:n_scored]]] = np.arange(n_labels, n_scored)
         arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
         return SegmentIndex(
             freeze(longest, np.int64),
@@ -192,6 +198,13 @@ class SegmentLayout(WeightLayout):
             freeze(span_suffix, np.int32),
             freeze(scored_of_arc[span_arc], np.int32),
         )
+
+    def scored_parts(self, index: SegmentIndex) -> PartLinks:
+        """Return the parts of labels by scored pattern."""
+        n_patterns, numbers = len(self.patterns.lengths), np.full(self.parts.n_parts, -1)
+        columns = np.flatnonzero(self.column_pattern >= n_patterns)
+        numbers[self.column_pattern[columns] - n_patterns] = index.column_scored[columns]
+        return link_parts(self.parts, numbers)
 
     def too_short(self, index: SegmentIndex) -> np.ndarray:
         """Return the cells of labels whose segments are too short to be."""
@@ -320,8 +333,7 @@ class SegmentLayout(WeightLayout):
         for order in np.unique(pair_order):
             pairs = np.flatnonzero(pair_order == order)
             features = np.unique(self.pair_feature[pairs])
-            pattern = suffix_patterns(self.automaton, arcs, order)
-            indicator = pattern_indicator(pattern, weight, len(self.patterns.lengths))
+            indicator = row_indicator(endings(self.compiled, self.parts, arcs, order), weight, self.n_rows)
             sums = sparse.csr_array(indicator @ matrix[:, features])
             columns = np.searchsorted(features, self.pair_feature[pairs])
             counts[pairs] = values_at(sums, self.pair_pattern[pairs], columns)
@@ -337,15 +349,14 @@ class SegmentLayout(WeightLayout):
         """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         scores = weighted_arcs.arc_score[arcs]
-        coef, sparse_batch = sparse.csr_array(self.coef(weights).T), batch.without_dense()
+        coef, sparse_batch = sparse.csr_array(self.row_coef(weights).T), batch.without_dense()
         for first, last in batch.ranges_of_sequences():
             chosen = slice(segments.offsets[first], segments.offsets[last])
             matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
             products = sparse.csr_array(matrix @ coef)
             for order in range(int(self.patterns.lengths.max())):
-                pattern = suffix_patterns(self.automaton, arcs[chosen], order)
-                ends = np.flatnonzero(pattern >= 0)
-                scores[chosen][ends] += values_at(products, ends, pattern[ends])
+                owner, row = endings(self.compiled, self.parts, arcs[chosen], order).pairs()
+                np.add.at(scores[chosen], owner, values_at(products, owner, row))
         product = self.dense_product(batch)
         if product is not None:
             occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))
@@ -369,6 +380,7 @@ def build_segment_layout(
     unsupported=False,
     sequence_weight=None,
     forbidden=(),
+    parts=None,
     like=None,
 ) -> SegmentLayout:
     """Decide which weights a semi-Markov model has.
@@ -387,7 +399,7 @@ def build_segment_layout(
         Whether neighbouring segments may have one label.
     shortest : ndarray of shape (L,) or None
         Lowest length of a segment, by label; None stands for 1.
-    feature_orders, min_feature_count, fit_intercept, unsupported, sequence_weight, forbidden, like
+    feature_orders, min_feature_count, fit_intercept, unsupported, sequence_weight, forbidden, parts, like
         As in :func:`~sklearn_hocrf._structure.layout.build_layout`.
 
     Returns
@@ -399,15 +411,18 @@ def build_segment_layout(
     bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
     if like is None:
         compiled = compile_patterns(patterns, _all_forbidden(forbidden, repeats, patterns))
+        parts = given_parts(parts, patterns)
     else:
-        compiled, forbidden = like.compiled, like.forbidden
+        compiled, forbidden, parts = like.compiled, like.forbidden, like.parts
     arcs = label_arcs(compiled.automaton, segments.offsets, segments.codes)
     matrix = segment_counts(batch.without_dense(), segments.start, segments.stop)
     rule = PairRule(feature_orders, min_feature_count, unsupported)
     dense = _dense_features(batch, segments)
-    pairs = choose_pairs(rule, compiled, matrix, arcs, np.repeat(weight, np.diff(segments.offsets)), dense)
+    units = Units(matrix, arcs, np.repeat(weight, np.diff(segments.offsets)))
+    pairs = choose_pairs(rule, compiled, parts, units, dense)
     rules = SegmentRules(channels, length_blocks, longest, repeats, shortest)
-    return SegmentLayout(rules, patterns, features, *pairs, bias_pattern, forbidden=forbidden, compiled=compiled)
+    options = {"forbidden": forbidden, "parts": parts, "compiled": compiled}
+    return SegmentLayout(rules, patterns, features, *pairs, bias_pattern, **options)
 
 
 def _all_forbidden(forbidden, repeats, patterns):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.arrays import freeze, group_offsets
+from .._data.arrays import freeze, group_offsets, joined_ranges
 from .._kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
 from .patterns import PatternTable, checked_forbidden
@@ -134,7 +134,7 @@ WeightedArcs = namedtuple("WeightedArcs", (*ArcStructure._fields, *_SCORES))  # 
 
 
 class ArcColumns(NamedTuple):
-    """The score columns of the patterns that are suffixes of each arc.   A arcs."""
+    """The score columns of the patterns that are suffixes of each arc, and of its label's parts.   A arcs."""
 
     starts: np.ndarray  # (A + 1,) int64
     columns: np.ndarray  # int32
@@ -156,8 +156,11 @@ def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_ar
     )
 
 
-def arc_columns(automaton: PatternAutomaton, column_of_arc) -> ArcColumns:
-    """Return the columns of each arc's suffixes, the longest first; see :func:`arc_structure`."""
+def arc_columns(automaton: PatternAutomaton, column_of_arc, part_links) -> ArcColumns:
+    """Return the columns of each arc's suffixes, the longest first, and those of its label's parts.
+
+    ``column_of_arc`` is as for :func:`arc_structure`, ``part_links`` are :class:`PartLinks` by column.
+    """
     arcs, suffix = np.arange(automaton.n_arcs), np.arange(automaton.n_arcs)
     pairs = []
     while len(arcs):
@@ -165,6 +168,10 @@ def arc_columns(automaton: PatternAutomaton, column_of_arc) -> ArcColumns:
         pairs.append(np.stack([arcs[has_column], column_of_arc[suffix[has_column]]]))
         shorter = automaton.arc_suffix[suffix]
         arcs, suffix = arcs[shorter >= 0], shorter[shorter >= 0]
+    first, stop = (part_links.starts[automaton.arc_label + end] for end in (0, 1))
+    pairs.append(
+        np.stack([np.repeat(np.arange(automaton.n_arcs), stop - first), part_links.numbers[joined_ranges(first, stop)]])
+    )
     owner, columns = np.concatenate(pairs, axis=1)
     order = np.argsort(owner, kind="stable")
     return ArcColumns(group_offsets(owner, automaton.n_arcs), freeze(columns[order], np.int32))

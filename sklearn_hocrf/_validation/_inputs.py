@@ -88,6 +88,7 @@ class TrainingData(NamedTuple):
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
     features: FeatureSpace
     rules: Any = None  # what the labels of these data may be: ``Rules``
+    parts: Any = None  # the parts of the labels: ``NamedParts``
     numbers: np.ndarray | None = None  # of the sequences in X, for messages; None in runs of known labels
     runs: TrainingData | None = None  # where y has holes: the longest runs of known labels, as sequences of their own
     source: np.ndarray | None = None  # of such runs: the number of the sequence that each is a part of
@@ -133,8 +134,8 @@ class TrainingSequences(NamedTuple):
         """The numbers, in X, of the sequences that are used."""
         return np.arange(len(self.batch)) if self.is_used is None else np.flatnonzero(self.is_used)
 
-    def with_targets(self, targets, rules=None) -> TrainingData:
-        """Return the training data with targets of the sequences that are used, and the rules for their labels."""
+    def with_targets(self, targets, rules=None, parts=None) -> TrainingData:
+        """Return the training data with targets of the sequences that are used, and the rules and parts of labels."""
         batch, weight, features = self.batch, self.sequence_weight, self.features
         if self.is_used is not None and weight is not None:
             batch = batch[self.is_used]
@@ -144,7 +145,7 @@ class TrainingSequences(NamedTuple):
             if features.vocabulary is not None:
                 batch, vocabulary = extend_vocabulary(batch, vocabulary, features.vocabulary, features.names)
             features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
-        return TrainingData(batch, targets, weight, features, rules, self.numbers)
+        return TrainingData(batch, targets, weight, features, rules, parts, self.numbers)
 
 
 def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequences:

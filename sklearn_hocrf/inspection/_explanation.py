@@ -12,12 +12,13 @@ from .._data.batch import SequenceBatch
 from .._data.segments import segment_features
 from .._data.texts import visible
 from .._display import HtmlPage, Table, listed, tokens_of
+from .._structure.label_parts import endings
 from .._structure.pairs import values_at
-from .._structure.weighted_arcs import label_arcs, suffix_patterns
+from .._structure.weighted_arcs import label_arcs
 from .._validation import read_sequences
 from .._validation._delegation import model_and_input
 from .._validation._sklearn import safe_indexing
-from ._names import feature_names
+from ._names import feature_names, row_names
 from ._paths import Contest, Units, read_position
 from ._reasons import explanation_html
 
@@ -36,7 +37,8 @@ class Contribution(NamedTuple):
     position : int
         The token.
     pattern : tuple of labels
-        The label pattern that ends with the token, in one of the labellings.
+        The label pattern that ends with the token, in one of the labellings; a tuple of the part, of a weight that
+        labels share (``label_parts``).
     feature : str, int or None
         The feature; None for the weight of the pattern itself.
     value : float
@@ -260,14 +262,12 @@ def _table(contest: Contest, other: Any) -> Table:
     competing = competing._replace(value=-competing.value)
     block, pattern, feature, value = map(np.concatenate, zip(best, competing, strict=True))
     n_features = layout.n_features + 1
-    keys, number = np.unique(
-        (block * len(layout.patterns.lengths) + pattern) * n_features + feature, return_inverse=True
-    )
+    keys, number = np.unique((block * layout.n_rows + pattern) * n_features + feature, return_inverse=True)
     size = np.bincount(number, np.abs(value), len(keys))
     value = np.bincount(number, value, len(keys))
     kept = np.abs(value) > _ROUNDING * size
     rest, feature = np.divmod(keys[kept], n_features)
-    block, pattern = np.divmod(rest, len(layout.patterns.lengths))
+    block, pattern = np.divmod(rest, layout.n_rows)
     weight = _weights_of(layout, fitted._weights, pattern, feature)
     stops = np.append(borders[1:], contest.n_tokens)
     places = [borders[block], stops[block]] if contest.labels_segments else [borders[block]]
@@ -281,21 +281,20 @@ def _counts(contest: Contest, units: Units, borders: np.ndarray) -> _Counts:
     arcs = label_arcs(layout.automaton, offsets, units.codes)
     block = np.searchsorted(borders, units.start, side="right") - 1
     features = _unit_features(contest, batch, units)
-    has_bias = np.zeros(len(layout.patterns.lengths), bool)
+    has_bias = np.zeros(layout.n_rows, bool)
     has_bias[layout.bias_pattern] = True
-    pairs = sparse.csr_array(layout.coef(np.ones(layout.n_weights)))
-    parts = []
+    pairs = sparse.csr_array(layout.row_coef(np.ones(layout.n_weights)))
+    found = []
     for order in range(int(layout.patterns.lengths.max())):
-        pattern = suffix_patterns(layout.automaton, arcs, order)
-        own = np.flatnonzero(pattern >= 0)
-        own = own[has_bias[pattern[own]]]
-        parts.append((block[own], pattern[own], np.full(len(own), layout.n_features), np.ones(len(own))))
-        entry = np.flatnonzero(pattern[features.row] >= 0)
-        row, column = features.row[entry], features.col[entry]
-        entry = entry[values_at(pairs, pattern[row], column) != 0]
-        row, column = features.row[entry], features.col[entry]
-        parts.append((block[row], pattern[row], column, features.data[entry]))
-    return _Counts(*map(np.concatenate, zip(*parts, strict=True)))
+        at_units = endings(layout.compiled, layout.parts, arcs, order)
+        unit, pattern = at_units.pairs()
+        own = np.flatnonzero(has_bias[pattern])
+        found.append((block[unit[own]], pattern[own], np.full(len(own), layout.n_features), np.ones(len(own))))
+        entry, pattern = at_units.of(features.row)
+        counts = values_at(pairs, pattern, features.col[entry]) != 0
+        entry, pattern = entry[counts], pattern[counts]
+        found.append((block[features.row[entry]], pattern, features.col[entry], features.data[entry]))
+    return _Counts(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def _unit_features(contest: Contest, batch: SequenceBatch, units: Units) -> sparse.coo_array:
@@ -307,19 +306,19 @@ def _unit_features(contest: Contest, batch: SequenceBatch, units: Units) -> spar
 
 def _weights_of(layout: Any, weights: np.ndarray, pattern: np.ndarray, feature: np.ndarray) -> np.ndarray:
     is_own = feature == layout.n_features
-    values = layout.pattern_coef(weights)[pattern]
-    values[~is_own] = values_at(sparse.csr_array(layout.coef(weights)), pattern[~is_own], feature[~is_own])
+    values = np.concatenate([layout.pattern_coef(weights), np.zeros(layout.parts.n_parts)])[pattern]
+    values[~is_own] = values_at(sparse.csr_array(layout.row_coef(weights)), pattern[~is_own], feature[~is_own])
     return values
 
 
 def _rows(fitted: Any, places: list, pattern: np.ndarray, feature: np.ndarray, value: Any, weight: Any) -> Table:
-    names, contribution = [*feature_names(fitted), None], value * weight
+    names, contribution, patterns = [*feature_names(fitted), None], value * weight, row_names(fitted)
     row_type = Contribution if len(places) == 1 else SegmentContribution
     order = np.argsort(-np.abs(contribution), kind="stable")
     order = order[contribution[order] != 0]
     columns = [
         *(place[order].tolist() for place in places),
-        [fitted.patterns_[number] for number in pattern[order].tolist()],
+        [patterns[number] for number in pattern[order].tolist()],
         [names[number] for number in feature[order].tolist()],
         *(numbers[order].tolist() for numbers in (value, weight, contribution)),
     ]

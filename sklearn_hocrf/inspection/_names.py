@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["feature_names", "template_of", "templates_of"]
+__all__ = ["feature_names", "row_names", "template_of", "templates_of"]
 
 _HEAD = re.compile(r"((?:[^=\\]|\\.)*)=", re.DOTALL)  # up to the first "=" that no backslash escapes
 _HASHED = re.compile(r"hash\[\d+\]$")
@@ -15,6 +15,11 @@ def feature_names(fitted: Any) -> list:
     """Return the names of a model's features, or their numbers where they have none."""
     names = fitted._features.names
     return list(range(fitted._features.n_features)) if names is None else list(names)
+
+
+def row_names(fitted: Any) -> list[tuple]:
+    """Return what the rows of a model's weights belong to: its patterns, and then its parts of labels, as tuples."""
+    return [*fitted.patterns_, *((part,) for part in fitted.label_parts_.tolist())]
 
 
 def templates_of(fitted: Any) -> list:

@@ -22,6 +22,7 @@ from .._objectives import NegativeLogLikelihood
 from .._penalties import Penalty
 from .._settings import capability
 from .._validation import check_sequence_weight, read_sequences
+from ._names import row_names
 
 __all__ = ["log_odds_standard_errors", "weight_standard_errors"]
 
@@ -251,9 +252,10 @@ def _weight_number(estimator: Any, features: _FeatureNumbers, weight: tuple) -> 
         raise ValueError(f"a weight is a tuple (pattern, feature), got {weight!r}")
     pattern, feature = weight
     pattern = tuple(pattern) if isinstance(pattern, (tuple, list)) else pattern
-    if pattern not in estimator.patterns_:
+    rows, layout = row_names(estimator), estimator._layout
+    if pattern not in rows:
         raise ValueError(f"the model has no pattern {pattern!r}; patterns are tuples of labels, see patterns_")
-    row, layout = estimator.patterns_.index(pattern), estimator._layout
+    row = rows.index(pattern)
     if feature is None:
         numbers = layout.n_pairs + np.flatnonzero(layout.bias_pattern == row)
     else:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.checks import short
 from .._display import Table
 from .._validation._delegation import model_inside
-from ._names import feature_names, template_of
+from ._names import feature_names, row_names, template_of
 
 __all__ = ["Weight", "fitted_model", "weights"]
 
@@ -28,8 +28,9 @@ class Weight(NamedTuple):
     Attributes
     ----------
     pattern : tuple of labels
+        Of weights that labels share (``label_parts``), a tuple of the part.
     order : int
-        That of the pattern, its number of labels minus 1.
+        That of the pattern, its number of labels minus 1; 0 for parts.
     feature : str, int or None
         Name of the feature, or its number if it has none; None for the weight of the pattern itself.
     template : str, int or None
@@ -63,7 +64,7 @@ def weights(
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
         A fitted model; features have the names that the pipeline's other steps gave them.
     label : label, default=None
-        Only weights of patterns that end with this label.
+        Only weights of patterns that end with this label, and of its parts.
     feature : str, compiled regular expression, int or bool, default=None
         Only weights of the feature of this name; if there is none, of all whose names begin so; of those in whose
         names the regular expression finds something; of the feature of this number. True: all weights of features.
@@ -123,9 +124,9 @@ def weights(
     vocabulary = fitted._features.vocabulary
     keys = () if vocabulary is None else vocabulary.complete
     names.append(None)
-    rows = []
+    rows, patterns = [], row_names(fitted)
     for z, f, weight in zip(pattern[chosen].tolist(), number[chosen].tolist(), values[chosen].tolist(), strict=True):
-        labels, name = fitted.patterns_[z], names[f]
+        labels, name = patterns[z], names[f]
         rows.append(Weight(labels, len(labels) - 1, name, template_of(name, keys, vocabulary is not None), weight))
     return Table(Weight, rows)
 
@@ -137,13 +138,15 @@ def fitted_model(estimator: Any) -> Any:
 
 
 def _of_label(fitted: Any, label: Any) -> np.ndarray:
-    """Tell which patterns end with a label."""
+    """Tell which patterns end with a label, and which parts it has."""
+    layout = fitted._layout
     if label is None:
-        return np.ones(len(fitted.patterns_), bool)
+        return np.ones(layout.n_rows, bool)
     chosen = np.array([pattern[-1] == label for pattern in fitted.patterns_], dtype=bool)
     if not chosen.any():
         raise ValueError(f"label={short(label)} is none of the labels, which are {short(fitted._labels.tolist())}")
-    return chosen
+    first, stop = layout.parts.starts[np.argmax(chosen) :][:2]  # single labels come first
+    return np.concatenate([chosen, np.isin(np.arange(layout.parts.n_parts), layout.parts.parts[first:stop])])
 
 
 def _of_feature(names: list, feature: Any) -> np.ndarray:

@@ -533,7 +533,7 @@ PARAMETERS = (
     *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_pattern_count", "min_feature_count"),
     *("fit_intercept", "unsupported", "class_weight", "objective", "penalty", "solver", "max_iter", "tol"),
     *("warm_start", "n_jobs", "verbose", "random_state", "encoding", "max_segment_length", "min_segment_length"),
-    "constraints",
+    *("constraints", "label_parts"),
 )
 
 

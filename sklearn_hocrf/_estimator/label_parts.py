@@ -1,0 +1,130 @@
+"""Parts of labels: from the parameter of the estimators to codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._data.arrays import offsets_of
+from .._data.checks import is_missing, short
+from .._objectives import LocalFeatureMatching
+from .._structure.label_parts import LabelParts
+
+__all__ = ["NamedParts", "check_label_parts", "compile_label_parts", "named_array", "refuse_label_parts"]
+
+
+class NamedParts(NamedTuple):
+    """The parts of labels that share weights.   S parts."""
+
+    names: np.ndarray  # (S,)   as the user has them, sorted
+    codes: LabelParts
+
+    def equal(self, names: np.ndarray, codes: LabelParts) -> bool:
+        """Tell whether labels have these parts."""
+        return self.names.tolist() == names.tolist() and self.codes.equal(codes)
+
+
+def check_label_parts(label_parts: Any) -> None:
+    """Raise an error for a parameter ``label_parts`` that is not valid, as far as that can be told without labels."""
+    if not isinstance(label_parts, Mapping):
+        return
+    for label, parts in label_parts.items():
+        _check_parts(label, parts)
+        if isinstance(parts, Iterator):  # a second fit would find it empty
+            raise ValueError(
+                f"label_parts gives the label {short(label)} a {type(parts).__name__}, which can be read only once: "
+                "use a list"
+            )
+
+
+def refuse_label_parts(parameters: Mapping[str, Any], objective: Any) -> None:
+    """Raise an error if the parameters ask for something that does not know parts of labels."""
+    if parameters["label_parts"] is None:
+        return
+    if parameters.get("pruning") is not None:
+        raise ValueError(f"label_parts and pruning={parameters['pruning']!r} exclude each other")
+    if isinstance(objective, LocalFeatureMatching):
+        raise ValueError(
+            f"label_parts and objective={parameters['objective']!r} exclude each other: local feature matching "
+            "compares the features of patterns alone; use objective='likelihood'"
+        )
+
+
+def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarray) -> NamedParts:
+    """Return the parts that two or more of the labels of a model share.
+
+    Parameters
+    ----------
+    label_parts : mapping, callable or None
+        The parameter of the estimators, checked.
+    labels : ndarray of shape (L,)
+        The labels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For parts that are missing, not hashable, or that cannot be sorted together; for a mapping that has none of the
+        labels.
+    """
+    of_label = [_parts_of(label_parts, label) for label in labels.tolist()]
+    if isinstance(label_parts, Mapping) and label_parts and not any(map(label_parts.__contains__, labels.tolist())):
+        raise ValueError(
+            f"label_parts has none of the labels, which are {short(labels.tolist())}; its keys are "
+            f"{short(list(label_parts))}"
+        )
+    n_labels_with: dict[Any, int] = {}
+    for parts in of_label:
+        for part in parts:
+            n_labels_with[part] = n_labels_with.get(part, 0) + 1
+    names = _sorted([part for part, count in n_labels_with.items() if count > 1])
+    number = {part: i for i, part in enumerate(names)}
+    codes = [sorted(number[part] for part in parts if part in number) for parts in of_label]
+    flat = np.array([part for parts in codes for part in parts], dtype=np.int32)
+    return NamedParts(named_array(names), LabelParts(offsets_of(list(map(len, codes))), flat, len(names)))
+
+
+def _parts_of(label_parts, label) -> dict:
+    """Return the distinct parts of a label, as keys."""
+    if label_parts is None:
+        return {}
+    parts = label_parts.get(label, ()) if isinstance(label_parts, Mapping) else label_parts(label)
+    _check_parts(label, parts)
+    distinct = {}
+    for part in parts:
+        if not isinstance(part, Hashable):
+            raise TypeError(f"label_parts: the part {short(part)} of the label {short(label)} is not hashable")
+        if is_missing(part):
+            raise ValueError(f"label_parts: the label {short(label)} has a part that is missing, {short(part)}")
+        distinct[part] = None
+    return distinct
+
+
+def _check_parts(label, parts) -> None:
+    if isinstance(parts, (str, bytes)) or not isinstance(parts, Iterable):
+        raise TypeError(
+            f"label_parts must give an iterable of parts for each label, got {short(parts)} for the label "
+            f"{short(label)}"
+        )
+
+
+def _sorted(names: list) -> list:
+    try:
+        return sorted(names)
+    except TypeError as error:
+        other = next((name for name in names if type(name) is not type(names[0])), names[-1])
+        raise TypeError(
+            f"label_parts: parts must be sortable together, but {short(names[0])} and {short(other)} are not: {error}"
+        ) from error
+
+
+def named_array(names: list) -> np.ndarray:
+    """Return names as an array: of strings where it holds them unchanged, else of objects."""
+    if names and all(type(name) is str for name in names):
+        array = np.array(names)
+        if array.tolist() == names:  # numpy strips trailing NULs
+            return array
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array

@@ -1,0 +1,75 @@
+"""Parts of labels: their scores go to the labels that have them, and the marginals of these labels back to them.
+
+Both are linear, so dual numbers need no kernels of their own: their derivatives are further columns of the tables.
+``links`` are ``PartLinks``: for chains by score columns, for segments by scored patterns. Equations are those of
+CONTRIBUTING.md.
+
+Shapes: L labels, C score columns, R rows, W columns of a table, E cells of a row (see ``segment_scores``).
+"""
+
+from ._jit import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_to_labels(links, n_columns, scores):
+    """Add the scores of parts to those of the labels that have them: ``scores`` (R * C, W) in and out."""
+    n_labels, width = len(links.starts) - 1, scores.shape[1]
+    for first in range(0, len(scores), n_columns):  # (41)
+        for label in range(n_labels):
+            for item in range(links.starts[label], links.starts[label + 1]):
+                part = first + links.numbers[item]
+                for column in range(width):
+                    scores[first + label, column] += scores[part, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_over_labels(links, n_columns, marginals):
+    """Write the marginals of parts, the sums of those of labels: ``marginals`` (R * C, W) in and out."""
+    n_labels, width = len(links.starts) - 1, marginals.shape[1]
+    for first in range(0, len(marginals), n_columns):  # (41), transposed
+        for part in links.members:
+            for column in range(width):
+                marginals[first + part, column] = 0.0
+        for label in range(n_labels):
+            for item in range(links.starts[label], links.starts[label + 1]):
+                part = first + links.numbers[item]
+                for column in range(width):
+                    marginals[part, column] += marginals[first + label, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_to_segments(index, links, tile, table):
+    """Add the scores of parts to those of the segments of labels that have them: ``table`` (R * E, W) in and out."""
+    n_cells, n_labels, width = index.first_cell[-1], len(links.starts) - 1, table.shape[1]
+    for block in range(len(tile.length)):
+        for row in range(tile.rows[block], tile.rows[block + 1]):  # (41)
+            for label in range(n_labels):
+                cell = row * n_cells + index.first_cell[label]
+                longest = min(index.longest[label], row - tile.rows[block] + 1)
+                for item in range(links.starts[label], links.starts[label + 1]):
+                    part = row * n_cells + index.first_cell[links.numbers[item]]
+                    for d in range(longest):
+                        for column in range(width):
+                            table[cell + d, column] += table[part + d, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_over_segments(index, links, tile, table):
+    """Write the probabilities of parts, the sums of those of labels: ``table`` (R * E, W) in and out."""
+    n_cells, n_labels, width = index.first_cell[-1], len(links.starts) - 1, table.shape[1]
+    for block in range(len(tile.length)):
+        for row in range(tile.rows[block], tile.rows[block + 1]):  # (41), transposed
+            position = row - tile.rows[block]
+            for number in links.members:
+                part = row * n_cells + index.first_cell[number]
+                for d in range(min(index.longest[number], position + 1)):
+                    for column in range(width):
+                        table[part + d, column] = 0.0
+            for label in range(n_labels):
+                cell = row * n_cells + index.first_cell[label]
+                longest = min(index.longest[label], position + 1)
+                for item in range(links.starts[label], links.starts[label + 1]):
+                    part = row * n_cells + index.first_cell[links.numbers[item]]
+                    for d in range(longest):
+                        for column in range(width):
+                            table[part + d, column] += table[cell + d, column]

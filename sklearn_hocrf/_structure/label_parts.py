@@ -1,0 +1,107 @@
+"""Parts that labels share: weights with features that count for every label that has the part.
+
+A part is a row of weights beside those of label patterns. Its score columns come like those of a label; their scores
+are then added to the columns of the labels that have it, and its marginals are the sums of theirs. So inference itself
+knows nothing of parts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+
+from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
+from .weighted_arcs import CompiledPatterns, suffix_patterns
+
+__all__ = ["Endings", "LabelParts", "PartLinks", "endings", "given_parts", "link_parts"]
+
+
+class LabelParts(NamedTuple):
+    """Which parts each label has.   L labels, S parts."""
+
+    starts: np.ndarray  # (L + 1,) int64   range of each label's parts
+    parts: np.ndarray  # int32   ascending within a label
+    n_parts: int
+
+    @classmethod
+    def none(cls, n_labels: int) -> Self:
+        """Return what says that labels have no parts."""
+        return cls(freeze(np.zeros(n_labels + 1), np.int64), freeze(np.empty(0), np.int32), 0)
+
+    def checked(self, n_labels: int) -> LabelParts:
+        """Return the same with read-only arrays, or raise a ValueError if it points outside."""
+        parts = freeze_indices(self.parts, self.n_parts, "parts of labels")
+        starts = freeze_indices(self.starts, len(parts) + 1, "ranges of the parts of labels", np.int64)
+        if len(starts) != n_labels + 1 or (starts[0], starts[-1]) != (0, len(parts)) or (np.diff(starts) < 0).any():
+            raise ValueError(f"{len(starts) - 1} ranges of parts do not go with {n_labels} labels")
+        return LabelParts(starts, parts, int(self.n_parts))
+
+    def equal(self, other: LabelParts) -> bool:
+        """Tell whether labels have the same parts."""
+        return self.n_parts == other.n_parts and all(map(np.array_equal, self[:2], other[:2]))
+
+    def matrix(self) -> sparse.csr_array:
+        """Return the 0/1 matrix of shape (L, S) that says which label has which part."""
+        shape = len(self.starts) - 1, self.n_parts
+        return sparse.csr_array((np.ones(len(self.parts)), self.parts, self.starts), shape=shape)
+
+    def labels(self) -> np.ndarray:
+        """Return the label of each entry of ``parts``."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+
+def given_parts(parts: LabelParts | None, patterns) -> LabelParts:
+    """Return the parts of the labels of patterns; None stands for none."""
+    return LabelParts.none(patterns.n_labels) if parts is None else parts
+
+
+class PartLinks(NamedTuple):
+    """The parts of labels by the numbers that they have in some table, for kernels.   L labels, M parts in it."""
+
+    starts: np.ndarray  # (L + 1,) int64
+    numbers: np.ndarray  # int32   of the parts of each label
+    members: np.ndarray  # (M,) int32   of all parts
+
+
+def link_parts(parts: LabelParts, numbers) -> PartLinks:
+    """Return the links of labels to parts, given the number of each part; -1 for those that the table lacks."""
+    numbers = np.asarray(numbers)
+    of_label = numbers[parts.parts]
+    starts = offsets_of(of_label >= 0)[parts.starts]
+    of_label, members = of_label[of_label >= 0], numbers[numbers >= 0]
+    return PartLinks(freeze(starts, np.int64), freeze(of_label, np.int32), freeze(members, np.int32))
+
+
+class Endings(NamedTuple):
+    """Which rows of weights count at units, which are tokens or segments.   M units."""
+
+    starts: np.ndarray  # (M + 1,) int64   range of each unit's rows
+    rows: np.ndarray  # patterns, and parts beyond them
+
+    def of(self, units) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of some units, one after the other, and for each its index in ``units``."""
+        first, stop = self.starts[units], self.starts[np.asarray(units) + 1]
+        return np.repeat(np.arange(len(first)), stop - first), self.rows[joined_ranges(first, stop)]
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return all pairs of a unit and a row."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)), self.rows
+
+
+def endings(compiled: CompiledPatterns, parts: LabelParts, arcs, order) -> Endings:
+    """Return the rows of an order that count at units which use given arcs.
+
+    Those are the pattern of that order, if there is one, and at order 0 the parts of the label.
+    """
+    pattern = suffix_patterns(compiled.automaton, arcs, order)
+    found = pattern >= 0
+    if order > 0 or not parts.n_parts:
+        return Endings(offsets_of(found), pattern[found])
+    label = compiled.automaton.arc_label[arcs]
+    owner, part = Endings(parts.starts, parts.parts).of(label)
+    owner = np.concatenate([np.flatnonzero(found), owner])
+    row = np.concatenate([pattern[found], len(compiled.patterns.lengths) + part])
+    sorted_by_owner = np.argsort(owner, kind="stable")
+    return Endings(offsets_of(np.bincount(owner, minlength=len(arcs))), row[sorted_by_owner])

@@ -1,0 +1,691 @@
+"""Labels with parts: the same as a plain model whose weights are sums over parts, and all that can be done with them.
+
+The oracle is the plain model: a label's weight with a feature is its own plus those of its parts. Everything that a
+model answers must be that model's answer, and derivatives follow by the chain rule.
+"""
+
+import copy
+import pickle
+
+import numpy as np
+import oracle
+import pytest
+from cases import cases, random_case, to_batch, to_codes, to_layout
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import log_softmax
+from segment_cases import (
+    LENGTHS,
+    WholeMaker,
+    random_segment_case,
+    segment_cases,
+    to_segment_batch,
+    to_segment_layout,
+    to_segments,
+    token_block,
+)
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._data.masks import Mask
+from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
+from sklearn_hocrf._inference.schedule import Schedule
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
+from sklearn_hocrf._structure.label_parts import LabelParts
+from sklearn_hocrf._structure.tied_weights import tie_weights
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf.inspection import explain, weight_standard_errors, weights
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.training import SGD, AdaGrad, Hinge
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+BLOCKS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2])
+BLOCKS = (*BLOCKS, RowBlock(WholeMaker(), {}))
+
+
+def to_parts(sets, n_parts):
+    """Return the parts of labels, given as sets of numbers."""
+    return LabelParts(
+        np.cumsum([0, *map(len, sets)]), np.array([s for parts in sets for s in sorted(parts)], int), n_parts
+    )
+
+
+def draw_parts(draw, n_labels):
+    n_parts = draw(st.integers(1, 3))
+    return to_parts([draw(st.sets(st.integers(0, n_parts - 1))) for _ in range(n_labels)], n_parts)
+
+
+class Pair:
+    """A problem with parts, and the plain one of the same data."""
+
+    def __init__(self, kind, case, parts, **options):
+        self.kind, self.case, self.parts = kind, case, parts
+        if kind == "chain":
+            family, batch = CHAIN, to_batch(case.sequences, len(case.feature_orders))
+            truth, layouts = to_codes(case.labels), [to_layout(case, parts=p)[0] for p in (parts, None)]
+        else:
+            family, batch = SEGMENTS, to_segment_batch(case)
+            truth = to_segments(case.segmentations, batch.offsets)
+            layouts = [to_segment_layout(case, batch, parts=p) for p in (parts, None)]
+        self.shared, self.plain = (Problem(family, layout, batch, truth, **options) for layout in layouts)
+
+    def expand(self, w):
+        """Return the weights of the plain model."""
+        layout, M = self.shared.layout, self.parts.matrix()
+        coef = layout.coef(w).tolil()
+        coef[: M.shape[0]] = (layout.coef(w)[: M.shape[0]] + M @ layout.part_coef(w)).tolil()
+        return self.plain.layout.weights(layout.pattern_coef(w), coef.tocsr())
+
+    def fold(self, counts):
+        """Return derivatives by the weights of the model with parts, given those of the plain one: the transpose."""
+        layout, M = self.plain.layout, self.parts.matrix()
+        coef = layout.coef(counts)
+        return self.shared.layout.weights(layout.pattern_coef(counts), coef, M.T @ coef[: M.shape[0]])
+
+    def draw_weights(self, seed=0, scale=1.0):
+        return scale * np.random.default_rng(seed).normal(size=self.shared.n_weights)
+
+
+def check_pair(pair, w, tol=1e-9):
+    """Compare what a model with parts answers with the answers of the plain one."""
+    batch, options = pair.shared.batch, {"rtol": tol, "atol": tol}
+    expanded = pair.expand(w)
+    ours, plain = pair.shared.model(w), pair.plain.model(expanded)
+    plan, plain_plan = pair.shared.plan, pair.plain.plan
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(batch))
+    np.testing.assert_allclose(ours.log_partition(batch), plain.log_partition(batch), **options)
+    np.testing.assert_allclose(ours.marginals(batch), plain.marginals(batch), **options)
+    np.testing.assert_allclose(
+        ours.log_score(batch, pair.shared.truth), plain.log_score(batch, pair.shared.truth), **options
+    )
+    expected, of_plain = ours.expectations(plan, weight), plain.expectations(plain_plan, weight)
+    np.testing.assert_allclose(expected.counts, pair.fold(of_plain.counts), **options)
+    np.testing.assert_allclose(
+        pair.shared.layout.empirical_counts(batch, pair.shared.truth, weight),
+        pair.fold(pair.plain.layout.empirical_counts(batch, pair.shared.truth, weight)),
+        **options,
+    )
+    direction = pair.draw_weights(2)
+    product = plain.hessian_vector_product(plain_plan, pair.expand(direction), weight)
+    np.testing.assert_allclose(ours.hessian_vector_product(plan, direction, weight), pair.fold(product), **options)
+    some = pair.shared.layout.patterns.tuples()[-1:]
+    np.testing.assert_allclose(ours.pattern_marginals(batch, some), plain.pattern_marginals(batch, some), **options)
+    best, of_plain = ours.best_labellings(batch, 2), plain.best_labellings(batch, 2)
+    np.testing.assert_allclose(best.score, of_plain.score, **options)
+    np.testing.assert_allclose(ours.entropy(batch), plain.entropy(batch), rtol=tol, atol=1e-7)
+
+
+# --------------------------------------------------------------------------------------------------- the plain model
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_chains_answer_as_plain_models(data):
+    case = data.draw(cases())
+    pair = Pair("chain", case, draw_parts(data.draw, case.model.n_labels))
+    check_pair(pair, pair.draw_weights())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_segments_answer_as_plain_models(data):
+    case = data.draw(segment_cases())
+    pair = Pair("segments", case, draw_parts(data.draw, case.model.n_labels))
+    check_pair(pair, pair.draw_weights())
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.data())
+def test_chains_equal_enumeration(data):
+    case = data.draw(cases())
+    pair = Pair("chain", case, draw_parts(data.draw, case.model.n_labels))
+    w = pair.draw_weights()
+    layout, patterns = pair.plain.layout, pair.plain.layout.patterns.tuples()
+    coef, own = layout.coef(pair.expand(w)).toarray(), layout.pattern_coef(pair.expand(w))
+    features = {(f, z): coef[row, f] for row, z in enumerate(patterns) for f in range(coef.shape[1])}
+    model = oracle.Model(case.model.n_labels, dict(zip(patterns, own.tolist(), strict=True)), features)
+    expected = [oracle.log_partition(model, rows) for rows in case.sequences]
+    np.testing.assert_allclose(pair.shared.model(w).log_partition(pair.shared.batch), expected, rtol=1e-9, atol=1e-9)
+
+
+def some_pair(kind, seed=0, scale=0.5, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 7, 30), **options):
+    rng = np.random.default_rng(seed)
+    if kind == "chain":
+        case = random_case(rng, 6, lengths, 2, 12, scale, [(0,), (0, 1), (2,), (0,)])
+        return Pair(kind, case, to_parts([{0, 1}, {0}, {1, 2}, set(), {2}, {0, 1, 2}], 3), **options)
+    patterns = [(0, 1), (1, 0), (0, 1, 0), (2, 0)]
+    case = random_segment_case(rng, lengths, BLOCKS, ((0, 1),), longest=(5, 3, 1), scale=scale, patterns=patterns)
+    return Pair(kind, case, to_parts([{0}, {0, 1}, {1}], 2), **options)
+
+
+kinds = pytest.mark.parametrize("kind", ["chain", "segments"])
+
+
+@kinds
+def test_many_sequences_answer_as_plain_models(kind):
+    pair = some_pair(kind)
+    check_pair(pair, pair.draw_weights(scale=0.5))
+
+
+@kinds
+def test_gradient_equals_central_differences(kind):
+    pair = some_pair(kind, lengths=(5, 2, 9))
+    objective, w = NegativeLogLikelihood().bind(pair.shared), pair.draw_weights(scale=0.3)
+    gradient, rng = objective.value_gradient(w)[1], np.random.default_rng(3)
+    for _ in range(5):
+        direction = rng.normal(size=len(w))
+        slope = (objective.value(w + 1e-5 * direction) - objective.value(w - 1e-5 * direction)) / 2e-5
+        assert gradient @ direction == pytest.approx(slope, rel=1e-6, abs=1e-7)
+
+
+@kinds
+def test_what_scaling_cannot_represent(kind):
+    pair = some_pair(kind, lengths=(9, 3, 4))
+    check_pair(pair, pair.draw_weights(scale=300.0), tol=1e-7)
+
+
+def test_sequences_cut_by_position():
+    pair = some_pair("chain", lengths=(60, 3))
+    w = pair.draw_weights(scale=0.5)
+    cut = Problem(CHAIN, pair.shared.layout, pair.shared.batch, pair.shared.truth, schedule=Schedule(cut_size=256))
+    expected = pair.shared.model(w).expectations(pair.shared.plan).counts
+    np.testing.assert_allclose(cut.model(w).expectations(cut.plan).counts, expected, rtol=1e-9, atol=1e-9)
+
+
+@kinds
+def test_masks(kind):
+    pair = some_pair(kind, lengths=(5, 4, 6))
+    n_labels, w = len(pair.parts.starts) - 1, pair.draw_weights(scale=0.5)
+    mask = Mask.free(pair.shared.batch.n_tokens, n_labels)
+    mask.allowed[3] = np.arange(n_labels) == 1
+    ours, plain = pair.shared.model(w), pair.plain.model(pair.expand(w))
+    batch = pair.shared.batch
+    np.testing.assert_allclose(ours.marginals(batch, mask=mask), plain.marginals(batch, mask=mask), atol=1e-12)
+    np.testing.assert_allclose(
+        ours.label_gradient(batch, 2, 1, mask), pair.fold(plain.label_gradient(batch, 2, 1, mask)), atol=1e-9
+    )
+
+
+@kinds
+def test_every_n_jobs_gives_the_same_bits(kind):
+    pair = some_pair(kind)
+    w = pair.draw_weights()
+    one, two = (pair.shared.model(w).expectations(pair.shared.plan, n_jobs=n) for n in (1, 2))
+    np.testing.assert_array_equal(one.counts, two.counts)
+    np.testing.assert_array_equal(one.log_z, two.log_z)
+
+
+@kinds
+def test_minibatches_add_up_to_the_whole(kind):
+    pair = some_pair(kind, sequence_weight=np.random.default_rng(4).uniform(0.5, 2, 12))
+    w, objective = pair.draw_weights(scale=0.3), NegativeLogLikelihood().bind(pair.shared)
+    gradient, value = np.zeros(len(w)), 0.0
+    for sequences in np.array_split(np.arange(12), 5):
+        source = pair.shared.minibatches
+        touched = source.weights(sequences)
+        part, derivatives = source.value_gradient(w, sequences, touched)
+        value += part
+        np.add.at(gradient, touched, derivatives)
+    expected = objective.value_gradient(w)
+    assert value == pytest.approx(expected[0], rel=1e-9)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-9)
+
+
+@kinds
+@pytest.mark.parametrize("cost", [0.0, 1.0])
+def test_argmaxes_differ_as_those_of_plain_models(kind, cost):
+    pair = some_pair(kind)
+    w, weight = pair.draw_weights(), np.ones(12)
+    ours = pair.shared.margins(cost).oracle(weight, w)
+    plain = pair.plain.margins(cost).oracle(weight, pair.expand(w))
+    for one, other in zip(ours.argmax(np.arange(12)), plain.argmax(np.arange(12)), strict=True):
+        assert one.cost == other.cost
+        mine, theirs = np.zeros(pair.shared.n_weights), np.zeros(pair.plain.n_weights)
+        mine[one.indices], theirs[other.indices] = one.difference, other.difference
+        np.testing.assert_allclose(mine, pair.fold(theirs), atol=1e-9)
+
+
+@kinds
+def test_layouts_that_change_keep_the_weights(kind):
+    pair = some_pair(kind)
+    layout, w, batch = pair.shared.layout, pair.draw_weights(), pair.shared.batch
+    w[np.random.default_rng(5).random(len(w)) < 0.4] = 0.0
+    expected = pair.shared.model(w).log_partition(batch)
+    pruned, kept = layout.pruned(w)
+    assert pruned.n_weights == len(kept) == np.count_nonzero(w)
+    np.testing.assert_allclose(pair.shared.under(pruned).model(kept).log_partition(batch), expected, rtol=1e-12)
+    for same in (pickle.loads(pickle.dumps(layout)), copy.copy(layout), layout.with_columns([((0, 2), BEGIN)])[0]):
+        np.testing.assert_allclose(pair.shared.under(same).model(w).log_partition(batch), expected, rtol=1e-12)
+    ties = tie_weights(layout, batch)
+    u = np.random.default_rng(6).normal(size=len(ties.root))
+    root = np.concatenate([u[: ties.layout.n_pairs] * ties.root[: ties.layout.n_pairs], u[ties.layout.n_pairs :]])
+    np.testing.assert_allclose(
+        pair.shared.under(ties.layout).model(root).log_partition(batch),
+        pair.shared.model(ties.widen(u)).log_partition(batch),
+        rtol=1e-9,
+    )
+
+
+def test_other_patterns_keep_the_weights():
+    case = random_case(np.random.default_rng(0), 4, (6, 3, 8), 2, 8, 0.5, [(0,), (0,)])
+    pair = Pair("chain", case, to_parts([{0}, {0, 1}, {1}, set()], 2))
+    base, w = pair.shared.layout, pair.draw_weights()
+    single = base.patterns.subset(base.patterns.lengths == 1)
+    fewer = base.with_biases(single, np.arange(4))
+    kept = np.append(w[: base.n_pairs], w[base.n_pairs :][:4])
+    np.testing.assert_array_equal(fewer.part_coef(kept).toarray(), base.part_coef(w).toarray())
+    again = pickle.loads(pickle.dumps(fewer))
+    np.testing.assert_array_equal(again.part_coef(kept).toarray(), base.part_coef(w).toarray())
+    np.testing.assert_allclose(
+        pair.shared.under(again).model(kept).log_partition(pair.shared.batch),
+        pair.shared.under(fewer).model(kept).log_partition(pair.shared.batch),
+        rtol=1e-12,
+    )
+    wider = fewer.with_biases(base.patterns, base.bias_pattern)
+    np.testing.assert_allclose(
+        pair.shared.under(wider).model(w).log_partition(pair.shared.batch),
+        pair.shared.model(w).log_partition(pair.shared.batch),
+        rtol=1e-12,
+    )
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [LabelParts([0, 1, 2], [0, 2], 2), LabelParts([0, 1], [0], 1), LabelParts([0, 2, 1, 2, 2, 2, 2], [0, 1], 2)],
+)
+def test_parts_that_point_nowhere_are_refused(parts):
+    with pytest.raises(ValueError, match="parts"):
+        some_pair("chain").shared.layout.replaced(parts=parts)
+
+
+# ------------------------------------------------------------------------------------------------------- estimators
+
+RNG = np.random.default_rng(0)
+TAGS = ["N|Gen|Pl", "N|Gen|Sg", "N|Nom|Sg", "V|Sg", "V|Pl", "X"]
+Y = [[TAGS[i] for i in RNG.integers(0, len(TAGS), RNG.integers(1, 7))] for _ in range(20)]
+X = [[[f"w{RNG.integers(8)}", f"tag={tag[: RNG.integers(1, 8)]}", "on"] for tag in tags] for tags in Y]
+ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
+both = pytest.mark.parametrize("estimator", ESTIMATORS)
+
+
+def split(label):
+    return label.split("|")
+
+
+def membership(crf, labels):
+    return np.array([[part in split(label) for part in crf.label_parts_] for label in labels], dtype=float)
+
+
+@both
+def test_parts_have_weights_with_all_their_features(estimator):
+    crf = estimator(label_parts=split).fit(X, Y)
+    assert crf.label_parts_.tolist() == ["Gen", "N", "Pl", "Sg", "V"]  # "Nom" and "X" are of one label each
+    assert crf.part_coef_.shape == (5, crf.n_features_in_)
+    assert crf.coef_.shape == (len(crf.patterns_), crf.n_features_in_)
+    assert crf.n_parameters_ == crf.coef_.nnz + crf.part_coef_.nnz + len(crf.patterns_)
+    plain = estimator().fit(X, Y)
+    np.testing.assert_array_equal(crf.coef_.indices, plain.coef_.indices)
+    assert plain.label_parts_.shape == (0,)
+    assert plain.part_coef_.shape == (0, crf.n_features_in_)
+    seen = plain.coef_[: len(TAGS)].astype(bool).astype(float)
+    np.testing.assert_array_equal(
+        crf.part_coef_.astype(bool).toarray(), membership(crf, sorted(TAGS)).T @ seen.toarray() > 0
+    )
+
+
+def test_effective_weights_are_sums_over_parts():
+    crf = HighOrderCRF(0, label_parts=split).fit(X, Y)
+    coef = crf.coef_.toarray() + membership(crf, crf.classes_) @ crf.part_coef_.toarray()
+    for rows, marginals, labels, score in zip(X, crf.predict_marginals(X), Y, crf.log_likelihood(X, Y), strict=True):
+        columns = [[crf.feature_names_in_.tolist().index(name) for name in row] for row in rows]
+        log_p = log_softmax([coef[:, c].sum(axis=1) + crf.pattern_coef_ for c in columns], axis=1)
+        np.testing.assert_allclose(marginals, np.exp(log_p), atol=1e-12)
+        codes = np.searchsorted(crf.classes_, labels)
+        assert score == pytest.approx(log_p[np.arange(len(codes)), codes].sum(), rel=1e-9)
+
+
+@both
+@pytest.mark.parametrize(
+    "parts",
+    [lambda label: [label], lambda label: (), {"X": ["only"]}, dict.fromkeys(TAGS, []), lambda label: [label, label]],
+)
+def test_parts_of_one_label_are_the_label_itself(estimator, parts):
+    plain, crf = estimator(2, max_iter=20).fit(X, Y), estimator(2, max_iter=20, label_parts=parts).fit(X, Y)
+    assert len(crf.label_parts_) == 0
+    np.testing.assert_array_equal(plain.objective_history_, crf.objective_history_)
+    np.testing.assert_array_equal(plain.coef_.toarray(), crf.coef_.toarray())
+    assert plain.predict(X) == crf.predict(X)
+
+
+@both
+def test_forms_of_parts_agree(estimator):
+    of_function = estimator(label_parts=split).fit(X, Y)
+    mapping = {tag: split(tag) for tag in TAGS}
+    for parts in (
+        mapping,
+        {**mapping, "of no label": ["Gen"]},
+        lambda label: (part for part in split(label)),
+        lambda label: split(label) * 2,  # repeated
+        lambda label: set(split(label)),
+        lambda label: np.array(split(label)),
+    ):
+        other = estimator(label_parts=parts).fit(X, Y)
+        np.testing.assert_array_equal(of_function.objective_history_, other.objective_history_)
+        np.testing.assert_array_equal(of_function.part_coef_.toarray(), other.part_coef_.toarray())
+
+
+def test_a_part_of_all_labels_says_nothing_in_chains():
+    crf = HighOrderCRF(label_parts=lambda label: ["all"], tol=1e-8).fit(X, Y)
+    assert crf.label_parts_.tolist() == ["all"]
+    np.testing.assert_allclose(crf.part_coef_.toarray(), 0, atol=1e-12)
+    plain = HighOrderCRF(tol=1e-8).fit(X, Y)
+    assert crf.objective_history_[-1] == pytest.approx(plain.objective_history_[-1], rel=1e-9)
+
+
+def test_parts_need_not_be_strings():
+    crf = HighOrderCRF(label_parts=lambda label: [(part, len(part)) for part in split(label)]).fit(X, Y)
+    assert crf.label_parts_.tolist() == [("Gen", 3), ("N", 1), ("Pl", 2), ("Sg", 2), ("V", 1)]
+    other = HighOrderCRF(label_parts=split).fit(X, Y)
+    np.testing.assert_allclose(crf.part_coef_.toarray(), other.part_coef_.toarray())
+    foreign = HighOrderCRF(label_parts=lambda label: ["Ünlü\0", "日本"]).fit(X, Y)
+    assert foreign.label_parts_.tolist() == ["Ünlü\0", "日本"]
+
+
+def test_labels_need_not_be_strings():
+    y = [[TAGS.index(tag) for tag in tags] for tags in Y]
+    of_numbers = HighOrderCRF(label_parts={i: split(tag) for i, tag in enumerate(TAGS)}).fit(X, y)
+    of_strings = HighOrderCRF(label_parts=split).fit(X, Y)
+    assert of_numbers.objective_history_[-1] == pytest.approx(of_strings.objective_history_[-1], rel=1e-6)
+    tuples = [[tuple(split(tag)) for tag in tags] for tags in Y]
+    crf = HighOrderCRF(label_parts=lambda label: label).fit(X, tuples)
+    np.testing.assert_allclose(crf.part_coef_.toarray(), of_strings.part_coef_.toarray(), atol=1e-3)
+
+
+def test_rare_labels_profit_from_parts():
+    """The pair (V, Pl) of parts is seen once, with another word: its parts say which label it is."""
+    x = [[["amat"]], [["amant"]], [["canis"]], [["canes"]], [["videt"]]] * 5 + [[["vident", "x"]]]
+    x = [[[f"ends {word[-k:]}" for word in row for k in (1, 2, 3)] for row in s] for s in x]
+    y = [["V|Sg"], ["V|Pl"], ["N|Sg"], ["N|Pl"], ["V|Sg"]] * 5 + [["V|Pl"]]
+    with_parts = HighOrderCRF(0, label_parts=split, sigma_reg=3.0).fit(x, y)
+    assert with_parts.score(x, y) == 1.0
+    assert weights(with_parts, label="V|Pl", order=0, top=None)
+
+
+@both
+def test_dense_columns(estimator):
+    table = [np.random.default_rng(n).normal(size=(len(tags), 3)) for n, tags in enumerate(Y)]
+    options = {"label_parts": split, "tol": 1e-6, "feature_order": 1}
+    dense = estimator(**options).fit(table, Y)
+    loose = estimator(**options).fit([sparse.csr_array(rows) for rows in table], Y)
+    assert dense.objective_history_[-1] == pytest.approx(loose.objective_history_[-1], rel=1e-9)
+    np.testing.assert_allclose(dense.part_coef_.toarray(), loose.part_coef_.toarray(), atol=1e-5)
+    np.testing.assert_allclose(dense.log_likelihood(table, Y), loose.log_likelihood(table, Y), rtol=1e-4)
+    assert estimator(**options, solver=SGD(max_iter=3, random_state=0)).fit(table, Y).part_coef_.nnz
+    rare = estimator(**options, min_feature_count=18.0)
+    np.testing.assert_array_equal(
+        rare.fit(table, Y).part_coef_.astype(bool).toarray(),
+        rare.fit([sparse.csr_array(rows) for rows in table], Y).part_coef_.astype(bool).toarray(),
+    )
+
+
+@both
+def test_rare_pairs_of_parts_get_no_weight(estimator):
+    counts = {}
+    for rows, tags in zip(X, Y, strict=True):
+        for row, tag in zip(rows, tags, strict=True):
+            for part in split(tag):
+                for name in row:
+                    counts[part, name] = counts.get((part, name), 0) + 1
+    crf = estimator(label_parts=split, min_feature_count=4, max_iter=2).fit(X, Y)
+    rows, columns = crf.part_coef_.nonzero()
+    found = {(crf.label_parts_[s], crf.feature_names_in_[f]) for s, f in zip(rows, columns, strict=True)}
+    assert found <= {pair for pair, count in counts.items() if count >= 4}
+    assert crf._layout.part_coef(np.ones(crf.n_parameters_)).nnz == sum(
+        count >= 4 and part in crf.label_parts_ for (part, _), count in counts.items()
+    )
+    every = estimator(label_parts=split, unsupported=True, max_iter=2).fit(X, Y)
+    assert every.part_coef_.nnz == 5 * every.n_features_in_
+
+
+@both
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"solver": "newton-cg"},
+        {"sigma_reg": (0.5, 2.0), "feature_order": 1, "max_order": 2},
+        {"sigma_reg": {("features", 0): 0.5, "w": 2.0, None: 1.0}},
+        {"solver": "sgd", "max_iter": 300, "random_state": 0},
+        {"solver": "adagrad", "max_iter": 300, "random_state": 0},
+        {"patterns": "auto", "max_order": 2},
+        {"class_weight": "balanced"},
+    ],
+    ids=str,
+)
+def test_ways_of_training(estimator, parameters):
+    crf = estimator(label_parts=split, **parameters).fit(X, Y)
+    plain = estimator(**parameters).fit(X, Y)
+    assert crf.part_coef_.nnz > 0
+    assert crf.objective_history_[-1] < plain.objective_history_[-1]
+    if parameters.get("solver") != "newton-cg" and "solver" in parameters:
+        best = estimator(label_parts=split).fit(X, Y)
+        assert crf.objective_history_[-1] == pytest.approx(best.objective_history_[-1], rel=2e-2)
+
+
+@both
+@pytest.mark.parametrize("objective", ["hinge", "perceptron"])
+def test_margins(estimator, objective):
+    crf = estimator(label_parts=split, objective=objective, random_state=0, max_iter=30).fit(X, Y)
+    assert crf.part_coef_.nnz > 0
+    assert crf.score(X, Y) > 0.5
+    if objective == "hinge":  # the gap bounds the distance from the optimum, of which this is one value
+        assert 0 <= crf.optimality_gap_ < 0.5 * crf.objective_history_[0]
+
+
+@both
+def test_l1_penalties_remove_weights_of_parts(estimator):
+    crf = estimator(label_parts=split, l1_reg=1.0, sigma_reg=10.0, tol=1e-6).fit(X, Y)
+    full = estimator(label_parts=split, max_iter=1).fit(X, Y)
+    assert 0 < crf.part_coef_.nnz < full.part_coef_.nnz
+    assert (crf.part_coef_.data != 0).all()
+    assert crf.part_coef_.shape == full.part_coef_.shape
+    # the conditions of an optimum, by the gradient of a model of all pairs
+    data = full._layout
+    w = data.weights(
+        np.array([dict(zip(crf.patterns_, crf.pattern_coef_, strict=True)).get(z, 0.0) for z in full.patterns_]),
+        sparse.csr_array(
+            np.array(
+                [
+                    crf.coef_.toarray()[crf.patterns_.index(z)] if z in crf.patterns_ else np.zeros(crf.n_features_in_)
+                    for z in full.patterns_
+                ]
+            )
+        ),
+        crf.part_coef_,
+    )
+    problem = full._build_problem(training_data(full))
+    gradient = NegativeLogLikelihood().bind(problem).value_gradient(w)[1] + w / 100
+    assert (np.abs(gradient[w == 0]) <= 1.0 + 1e-4).all()
+    np.testing.assert_allclose((gradient + np.sign(w))[w != 0], 0, atol=1e-4)
+    everything = estimator(label_parts=split, l1_reg=1e4).fit(X, Y)
+    assert everything.part_coef_.shape == full.part_coef_.shape
+    assert everything.part_coef_.nnz == 0
+
+
+def training_data(estimator):
+    from sklearn_hocrf._validation import read_training_sequences
+
+    fresh = clone(estimator)
+    return fresh._read_training_data(Y, read_training_sequences(fresh, X))
+
+
+@both
+def test_holes_in_y(estimator):
+    y = [[None if i % 3 == 2 else tag for i, tag in enumerate(tags)] for tags in Y]
+    y[0][0] = {"V|Sg", "V|Pl"}
+    crf = estimator(label_parts=split).fit(X, y)
+    assert crf.part_coef_.nnz > 0
+    assert (
+        crf.log_likelihood(X, y).sum()
+        > estimator(label_parts=split, sigma_reg=1e-3).fit(X, y).log_likelihood(X, y).sum()
+    )
+
+
+@both
+def test_warm_starts(estimator):
+    crf = estimator(label_parts=split, warm_start=True).fit(X, Y)
+    first = crf.objective_history_
+    assert crf.fit(X, Y).n_iter_ == 0
+    assert crf.objective_history_[0] == pytest.approx(first[-1], rel=1e-12)
+    # parts are matched by name: the weights of the others start at 0
+    by_name = dict(zip(crf.label_parts_.tolist(), crf.part_coef_.toarray(), strict=True))
+    crf.set_params(label_parts=lambda label: ["A" if len(label) > 1 else "Z", *split(label)][:2], max_iter=0).fit(X, Y)
+    assert crf.label_parts_.tolist() == ["A", "N", "V"]
+    for part, row in zip(crf.label_parts_, crf.part_coef_.toarray(), strict=True):
+        np.testing.assert_array_equal(row, by_name.get(part, np.zeros(len(row))))
+
+
+@pytest.mark.parametrize("solver", [SGD(random_state=0), AdaGrad(random_state=0)], ids=["SGD", "AdaGrad"])
+@both
+def test_streams(estimator, solver):
+    crf = estimator(label_parts=split, solver=solver)
+    crf.partial_fit(X[:10], Y[:10], classes=TAGS)
+    before = crf.part_coef_.toarray()
+    assert crf.label_parts_.tolist() == ["Gen", "N", "Pl", "Sg", "V"]
+    crf.partial_fit([[["new", *row] for row in rows] for rows in X[10:]], Y[10:])
+    assert crf.part_coef_.shape[1] == before.shape[1] + 1
+    assert "new" in crf.feature_names_in_
+    assert crf.part_coef_[:, [crf.feature_names_in_.tolist().index("new")]].nnz > 0
+    state = pickle.dumps(crf)
+    with pytest.raises(ValueError, match="gives labels other parts than in the first call"):
+        crf.set_params(label_parts=lambda label: [label[0]]).partial_fit(X[:3], Y[:3])
+    with pytest.raises(ValueError, match="other parts"):
+        crf.set_params(label_parts=None).partial_fit(X[:3], Y[:3])
+    again = pickle.loads(state).partial_fit(X[:3], Y[:3])
+    np.testing.assert_array_equal(
+        again.part_coef_.toarray(), crf.set_params(label_parts=split).partial_fit(X[:3], Y[:3]).part_coef_.toarray()
+    )
+
+
+@both
+def test_copies_and_files(estimator):
+    crf = estimator(label_parts={tag: split(tag) for tag in TAGS}).fit(X, Y)
+    for same in (pickle.loads(pickle.dumps(crf)), copy.copy(crf), copy.deepcopy(crf)):
+        assert same.predict(X) == crf.predict(X)
+        assert same.label_parts_.tolist() == crf.label_parts_.tolist()
+        np.testing.assert_array_equal(same.part_coef_.toarray(), crf.part_coef_.toarray())
+        assert same.label_parts == crf.label_parts
+    given = crf.label_parts
+    assert clone(crf).label_parts == given
+    assert estimator(label_parts=given).label_parts is given
+
+
+def test_searches():
+    crf = HighOrderCRF(label_parts=split)
+    grid = GridSearchCV(crf, {"label_parts": [None, split], "sigma_reg": [0.5, 2.0]}, cv=3).fit(X, Y)
+    assert grid.best_estimator_.score(X, Y) > 0.5
+    search = PenaltySearchCV(crf, cv=3, max_steps=3).fit(X, Y)
+    assert search.best_estimator_.part_coef_.nnz > 0
+    calibrated = CalibratedSequenceLabeler(crf, cv=2).fit(X, Y)
+    assert np.isfinite(calibrated.predict_marginals(X)[0]).all()
+
+
+@both
+def test_inspection(estimator):
+    crf = estimator(label_parts=split).fit(X, Y)
+    table = weights(crf, top=None)
+    assert len(table) == np.count_nonzero(crf._weights)
+    best = max((row for row in table if row.pattern == ("Gen",)), key=lambda row: row.weight)
+    s, f = np.unravel_index(
+        np.argmax(crf.part_coef_.toarray() * (crf.label_parts_ == "Gen")[:, None]), crf.part_coef_.shape
+    )
+    assert best.weight == crf.part_coef_.toarray()[s, f]
+    assert best.feature == crf.feature_names_in_[f]
+    patterns = {row.pattern for row in weights(crf, label="N|Gen|Sg", order=0, top=None)}
+    assert patterns <= {("N|Gen|Sg",), ("N",), ("Gen",), ("Sg",)}
+    assert ("Gen",) in patterns
+    error = weight_standard_errors(crf, X, [(("Gen",), best.feature)])
+    assert 0 < np.ravel(error)[0] <= 1.0
+
+
+@both
+def test_explanations_add_up(estimator):
+    crf = estimator(label_parts=split).fit(X, Y)
+    longest = max(range(len(X)), key=lambda n: len(X[n]))
+    for position in range(len(X[longest])):
+        explanation = explain(crf, X, longest, position)
+        assert sum(row.contribution for row in explanation.table) == pytest.approx(explanation.log_odds_paths, abs=1e-9)
+    both_parts = {row.pattern for row in explain(crf, [[["tag=N|G", "on"]]], 0, 0, against="V|Sg").table}
+    assert ("N",) in both_parts or ("V",) in both_parts
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+@both
+@pytest.mark.parametrize(
+    ("parts", "error", "message"),
+    [
+        (lambda label: label, TypeError, r"an iterable of parts for each label, got 'N\|Gen\|Pl' for the label"),
+        (lambda label: None, TypeError, "got None for the label"),
+        ({"X": "X"}, TypeError, "got 'X' for the label 'X'"),
+        ({"X": iter("X")}, ValueError, "'X' a .*iterator, which can be read only once"),
+        (lambda label: [[label]], TypeError, r"the part \['N\|Gen\|Pl'\] of the label 'N\|Gen\|Pl' is not hashable"),
+        (lambda label: [None], ValueError, r"the label 'N\|Gen\|Pl' has a part that is missing, None"),
+        (lambda label: [float("nan")], ValueError, "missing, nan"),
+        (lambda label: ["a", 1], TypeError, "sortable together, but 'a' and 1 are not"),
+        ({"y": ["a"]}, ValueError, r"has none of the labels, which are \['N.*its keys are \['y'\]"),
+        (["a"], ValueError, "label_parts"),
+        ("N", ValueError, "label_parts"),
+        (lambda label: ["x" * 10**6, 1], TypeError, "sortable together"),
+    ],
+)
+def test_bad_parts_are_refused(estimator, parts, error, message):
+    crf = estimator(label_parts=parts)
+    with pytest.raises(error, match=message) as caught:
+        crf.fit(X, Y)
+    assert len(str(caught.value)) < 400
+    assert not hasattr(crf, "coef_")
+
+
+@both
+def test_errors_of_functions_come_through(estimator):
+    def fails(label):
+        raise KeyError(label)
+
+    with pytest.raises(KeyError, match="N"):
+        estimator(label_parts=fails).fit(X, Y)
+
+
+@both
+def test_local_feature_matching_is_refused(estimator):
+    with pytest.raises(ValueError, match="label_parts and objective='local_feature_matching' exclude each other"):
+        estimator(label_parts=split, objective="local_feature_matching").fit(X, Y)
+
+
+@both
+def test_weights_of_parts_without_a_penalty_are_named(estimator):
+    x = [
+        [[name for name in row if tag != "X" or name != "on"] for row, tag in zip(rows, tags, strict=True)]
+        for rows, tags in zip(X, Y, strict=True)
+    ]
+    with pytest.raises(ValueError, match="has no key for the weight of the feature"):
+        estimator(label_parts=split, sigma_reg={("patterns", 0): 1.0, ("patterns", 1): 1.0}).fit(x, Y)
+
+
+def test_one_segment_label():
+    x = [[["a"], ["b"], ["c"]], [["b"]]]
+    y = [["B-P", "I-P", "O"], ["B-P"]]
+    crf = HighOrderSemiCRF(encoding="bio", label_parts=lambda label: ["any"]).fit(x, y)
+    assert crf.label_parts_.tolist() == ["any"]
+    alone = HighOrderSemiCRF(encoding="bio", label_parts=lambda label: ["any"]).fit(x[1:], y[1:])
+    assert len(alone.label_parts_) == 0
+
+
+def test_hinge_reaches_the_optimum_of_the_primal():
+    """The duality gap is a certificate that argmaxes and updates with parts fit together."""
+    for estimator in ESTIMATORS:
+        crf = estimator(label_parts=split, objective=Hinge(), tol=1e-4, max_iter=300, random_state=0).fit(X[:8], Y[:8])
+        assert crf.optimality_gap_ <= 1e-2 * crf.objective_history_[-1]
