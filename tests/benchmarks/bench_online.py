@@ -19,7 +19,7 @@ from common import fit_quietly, print_table, skip_where, with_spread
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.training import SGD, AveragedPerceptron, FrankWolfe
+from sklearn_hocrf.training import LBFGS, SGD, AveragedPerceptron, FrankWolfe
 
 clock = time.process_time
 OURS = {
@@ -33,7 +33,7 @@ PEERS = {
     "pa": {"epsilon": 0.0},
     "arow": {"epsilon": 0.0},
 }
-PAIRS = {"perceptron": "ap", "sgd": "l2sgd", "hinge": "pa"}  # of the same criterion, or of a similar one
+PEERS_OF = {"perceptron": ["ap"], "sgd": ["l2sgd"], "hinge": ["pa", "arow"]}  # same criterion, or a similar one
 EPOCHS = (5, 10, 30)
 
 
@@ -74,6 +74,81 @@ def train_crfsuite(chunks, name, n_epochs, tokens):
         with tagger.open(model):
             y_pred = [tagger.tag(items) for items in tokens[1]]
     return Course(np.diff(moments[-n_epochs:]), scores(chunks, y_pred)[1])  # those before are of the calibration
+
+
+class TimedCourse(NamedTuple):
+    """What a solver has come to after each iteration.   I iterations."""
+
+    seconds: np.ndarray  # (I,)   of the processor, since the solver began
+    value: np.ndarray  # (I,)   of the function that is minimised
+    gap: np.ndarray  # (I,)   bound on how far that is above the minimum, inf where there is none
+
+    def seconds_to(self, value):
+        """Return the seconds after which the value was as low as the given one."""
+        reached = np.flatnonzero(self.value <= value)
+        return self.seconds[reached[0]] if len(reached) else np.inf
+
+
+class Timed:
+    """A solver that notes its course."""
+
+    def __init__(self, max_iter=100, tol=1e-4, random_state=None):
+        settings = {} if random_state is None else {"random_state": random_state}
+        super().__init__(max_iter=max_iter, tol=tol, callback=self.note, **settings)
+        self.notes = []
+
+    def solve(self, objective, penalty, w0):
+        self.start = clock()
+        return super().solve(objective, penalty, w0)
+
+    def note(self, progress):
+        self.notes.append((clock() - self.start, progress.value, progress.gap))
+
+    def course(self):
+        return TimedCourse(*np.array(self.notes).T)
+
+
+class TimedLBFGS(Timed, LBFGS):
+    keeps_equal_weights_equal = True  # as LBFGS does
+
+
+class TimedSGD(Timed, SGD):
+    pass
+
+
+class TimedFrankWolfe(Timed, FrankWolfe):
+    pass
+
+
+class Training:
+    """Whole trainings: of the likelihood by L-BFGS, of the same by SGD, and of the hinge loss to a gap of 1 %."""
+
+    params = ["lbfgs", "sgd", "hinge"]
+    param_names = ["training"]
+    timeout = 1200
+    number = repeat = 1
+    warmup_time = 0
+
+    def setup(self, name, n_sentences=None, max_iter=None):
+        skip_where(absent())
+        self.chunks, self.max_iter = load_chunks(n_sentences), max_iter
+        few = self.chunks._replace(train=self.chunks.train[:50], y_train=self.chunks.y_train[:50])
+        self.train(name, few, 1)  # compiles
+
+    def train(self, name, chunks, max_iter=None):
+        """Return the course of a training."""
+        make, most, settings = {
+            "lbfgs": (TimedLBFGS, 2000, {}),
+            "sgd": (TimedSGD, 30, {"tol": 0, "random_state": 0}),
+            "hinge": (TimedFrankWolfe, 200, {"random_state": 0}),
+        }[name]
+        solver = make(max_iter or most, **settings)
+        objective = {"objective": "hinge"} if name == "hinge" else {}
+        fit_quietly(HighOrderCRF(**SETTINGS, **objective, solver=solver), chunks.train, chunks.y_train)
+        return solver.course()
+
+    def time_train(self, name):
+        return self.train(name, self.chunks, self.max_iter)
 
 
 class Epochs:
@@ -127,9 +202,8 @@ def main(arguments=None):
         rounds = [{name: case.time_epoch(name) for name, case in cases.items()} for _ in range(options.rounds)]
         rows = []
         for name, case in cases.items():
-            column, peer = (
-                np.array([seconds.get(one, np.nan) for seconds in rounds]) for one in (name, PAIRS.get(name))
-            )
+            first_peer = PEERS_OF.get(name, [""])[0]
+            column, peer = (np.array([seconds.get(one, np.nan) for seconds in rounds]) for one in (name, first_peer))
             ratio = "" if np.isnan(peer).any() else with_spread(column / peer)
             f1 = [f"{value:.4f}" for value in case.track_f1(name, options.epochs)]
             rows.append((name, with_spread(column), ratio, *f1))

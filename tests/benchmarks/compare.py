@@ -31,6 +31,7 @@ import bench_memory
 import bench_ner
 import bench_online
 import bench_segments
+import bench_spans
 import bench_start
 import bench_tagging
 import numpy as np
@@ -79,7 +80,11 @@ LIMITS = {
     ("tagging", "raw tokens, extraction included"): AtLeast(5),
     ("online", "epoch, perceptron"): AtMost(0.7),
     ("online", "epoch, sgd"): AtMost(0.7),
-    ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(1),
+    ("whole", "SGD to 1 % above the minimum"): AtMost(0.4),
+    ("whole", "hinge to a gap of 1 %"): AtMost(0.4),
+    ("spans", "gradient, segments, order 1"): AtMost(1.5),
+    ("spans", "calls of such a function"): AtMost(1 / 50),
+    ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(0.7),
     ("start", "cold import, fit and predict"): AtMost(15),
     ("dense", "gradient, vectors"): AtMost(0.3),
     ("dense", "training, above imports, vectors"): AtMost(0.3),
@@ -317,13 +322,52 @@ def online(run):
         cases = {name: process.keep(bench_online.Epochs, name, n_sentences=run.n_sentences) for name in names}
         rounds = [{name: case.call("time_epoch") for name, case in cases.items()} for _ in range(run.n_rounds)]
         f1 = {} if run.quick else {name: case.call("track_f1") for name, case in cases.items()}
-    for name in bench_online.OURS:
-        peer = bench_online.PAIRS[name]
-        columns = np.array([[seconds[name], seconds[peer]] for seconds in rounds]).T
-        yield Row("online", f"epoch, {name}", "s", *columns, f"CRFsuite {peer}")
+    for name, peers in bench_online.PEERS_OF.items():
+        for peer in peers:
+            columns = np.array([[seconds[name], seconds[peer]] for seconds in rounds]).T
+            yield Row("online", f"epoch, {name}", "s", *columns, f"CRFsuite {peer}")
     for name, values in f1.items():
         numbers = ", ".join(f"{value:.4f}" for value in values)
         yield f"online, {name}: F1 {numbers} after {', '.join(map(str, bench_online.EPOCHS))} epochs"
+
+
+def whole(run):
+    """Yield rows of whole trainings of chunking, order 1, beside that of the likelihood by L-BFGS."""
+    skip_where(bench_online.absent())
+    with Process() as process:
+        names = bench_online.Training.params
+        cases = [process.keep(bench_online.Training, name, **run.sizes) for name in names]
+        rounds = [[case.call("time_train") for case in cases] for _ in range(run.n_rounds)]
+    to_optimum = []
+    for lbfgs, sgd, _ in rounds:
+        almost = 1.01 * lbfgs.value.min()
+        to_optimum.append((sgd.seconds_to(almost), lbfgs.seconds_to(almost)))
+    yield Row("whole", "SGD to 1 % above the minimum", "s", *np.array(to_optimum).T, "L-BFGS to the same")
+    ends = np.array([(hinge.seconds[-1], lbfgs.seconds[-1]) for lbfgs, _, hinge in rounds]).T
+    yield Row("whole", "hinge to a gap of 1 %", "s", *ends, "likelihood by L-BFGS")
+    lbfgs, sgd, hinge = rounds[0]
+    yield (
+        f"whole: likelihood {len(lbfgs.value)} iterations, SGD {np.argmax(sgd.value <= 1.01 * lbfgs.value.min()) + 1} "
+        f"epochs to 1 %, hinge {len(hinge.value)} epochs to a gap of {hinge.gap[-1] / hinge.value[-1]:.2%}"
+    )
+
+
+def spans(run):
+    """Yield rows of names as segments."""
+    skip_where(bench_ner.absent())
+    sizes = {"n_sentences": run.n_sentences}
+    with Process() as process:
+        chain = process.keep(bench_ner.Gradient, 1, 1, **sizes)
+        segments = process.keep(bench_spans.Gradient, 1, 1, **sizes)
+        one, many = (process.keep(bench_spans.Functions, way, **sizes) for way in bench_spans.Functions.params[0])
+        gradients, functions = [], []
+        for _ in range(run.n_rounds):
+            gradients.append([case.seconds("time_gradient", run.at_least) for case in (segments, chain)])
+            functions.append([case.seconds("time_candidates") for case in (many, one)])
+        calls = [np.array([case.call("track_calls")]) for case in (many, one)]
+    yield Row("spans", "gradient, segments, order 1", "s", *np.array(gradients).T, "chain")
+    yield Row("spans", "functions of segments, vectorised", "s", *np.array(functions).T, "one by one")
+    yield Row("spans", "calls of such a function", "", *calls, "one by one")
 
 
 def start(run):
@@ -363,7 +407,10 @@ def dense(run):
 
 TASKS = {
     task.__name__: task
-    for task in (chunking, ner, handwriting, bibliography, punctuation, tagging, features, online, dense, start, memory)
+    for task in (
+        *(chunking, ner, handwriting, bibliography, punctuation, tagging, features),
+        *(online, whole, spans, dense, start, memory),
+    )
 }
 
 
