@@ -169,6 +169,9 @@ SHARED_KERNELS = {  # what files that import them state
     "token_scores": "TOKEN_SCORES_SOURCE",
     "loss_augmented": "LOSS_AUGMENTED_SOURCE",
     "chain": "CHAIN_SOURCE",
+    "descent": "DESCENT_SOURCE",
+    "segment": "SEGMENT_SOURCE",
+    "segment_scores": "SEGMENT_SCORES_SOURCE",
 }
 
 CACHE_NAMES = {"numba", "numba.core.caching.FunctionCache", "numba.core.caching.NullCache"}  # of the decorator's file

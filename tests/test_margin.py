@@ -278,6 +278,60 @@ def test_whole_epochs_are_their_steps(max_order, n_patterns, orders, longest, co
         np.testing.assert_array_equal(delayed, expected)
 
 
+def mask_around(problem, rng):
+    """Return a mask that lets the true segmentation through, and about half of what else there is."""
+    truth, n_tokens = problem.truth, problem.batch.n_tokens
+    labels = np.repeat(truth.codes, truth.lengths)
+    allowed = rng.random((n_tokens, problem.layout.automaton.n_labels)) < 0.5
+    allowed[np.arange(n_tokens), labels] = True
+    begins = np.full(n_tokens, -1, np.int8)
+    begins[truth.start] = 1
+    return Mask(allowed, np.where(rng.random(n_tokens) < 0.7, 0, begins).astype(np.int8))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("cost", [0.0, 0.75])
+@pytest.mark.parametrize("kind", ["segments", "runs", "tokens", "empty"])
+def test_whole_epochs_of_segments_are_their_steps(kind, cost, masked):
+    rng = np.random.default_rng(3)
+    if kind == "tokens":  # features of tokens alone, and a dense table
+        case = sc.random_segment_case(
+            rng, rng.integers(0, 9, 40), (sc.token_block(sc.BAG, [0, 1]),), [(0,), (0, 1)], longest=(3, 5, 2)
+        )
+    else:
+        case = segment_case(repeats=kind != "runs", longest=1 if kind == "empty" else 12)
+    quarters = [[{a: round(4 * x) / 4 for a, x in row.items()} for row in rows] for rows in case.rows]
+    case = case._replace(rows=quarters)  # sums are exact
+    problem, w = to_problem(case)
+    if masked:
+        problem, w = to_problem(case, support=mask_around(problem, rng))
+    weight = rng.integers(0, 3, problem.n_sequences).astype(float)
+    margins, w = problem.margins(cost), np.round(4 * w) / 4
+    whole, single = margins.oracle(weight, w), MaxOracle(margins, weight, w)
+    delayed, expected = np.zeros((2, len(w)))
+    for epoch in range(2):
+        sequences, n_steps = rng.permutation(problem.n_sequences), 40 * epoch
+        n_mistakes = whole.correct(sequences, delayed, n_steps)
+        assert n_mistakes == steps_of(single, sequences, expected, n_steps)
+        assert n_mistakes > 5 or kind == "empty"
+        np.testing.assert_array_equal(whole.w, single.w)
+        np.testing.assert_array_equal(delayed, expected)
+
+
+def test_epochs_of_segments_name_what_is_impossible_and_what_overflows():
+    problem, w = to_problem(CASES["segments"])
+    mask = Mask.free(problem.batch.n_tokens, 3)
+    number = int(np.argmax(problem.batch.lengths))
+    mask.allowed[problem.batch.offsets[number]] = False
+    problem = to_problem(CASES["segments"], support=mask)[0]
+    with pytest.raises(ValueError, match=f"sequence {number}: the model forbids"):
+        problem.margins(0.0).oracle(np.ones(40), w).correct(np.arange(40), np.zeros(len(w)), 0)
+    huge = np.where(np.arange(len(w)) >= problem.layout.n_pairs, 1.7e308, w)
+    searching = to_problem(CASES["segments"])[0].margins(0.0).oracle(np.ones(40), huge)
+    with pytest.raises(ValueError, match="scores are beyond floating point numbers"):
+        searching.correct(np.arange(40), np.zeros(len(w)), 0)
+
+
 @pytest.mark.parametrize(
     ("allowed", "weight", "message"),
     [(False, 0.0, "sequence 3: the model forbids"), (True, 1e308, "scores are beyond floating point numbers")],

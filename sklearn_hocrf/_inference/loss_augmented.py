@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze
-from .._kernels import loss_augmented, perceptron
+from .._kernels import loss_augmented, perceptron, segment_perceptron
 from .._structure.weighted_arcs import arc_order, label_arcs, used_arcs
 from .passes import DecodePass, refuse_impossible, run_all
 from .schedule import TOKENS_PER_CALL, Workspace
 
-__all__ = ["Argmax", "ChainMargins", "ChainMaxOracle", "Margins", "MaxOracle", "SegmentMargins"]
+__all__ = ["Argmax", "ChainMargins", "ChainMaxOracle", "Margins", "MaxOracle", "SegmentMargins", "SegmentMaxOracle"]
 
 
 class Argmax(NamedTuple):
@@ -145,12 +145,24 @@ class SegmentMargins(Margins):
         self.codes = freeze(np.repeat(truth.codes, truth.lengths), np.int32)
         self.begins = freeze(lengths > 0 if self.layout.repeats else np.empty(0), np.bool_)
         self._lengths, self._arcs = freeze(lengths, np.int32), freeze(arcs, np.int32)
-        self._parts = self.layout.scored_parts(self.plan.segment_index)
-        matrix = self.plan.length_matrix
-        self._length_rows = (
-            freeze(matrix.indptr, np.int64),
-            freeze(self.plan.length_pairs[matrix.indices], np.int64),
-            freeze(matrix.data, np.float64),
+        self.structure = self.plan.structure()
+
+    def oracle(self, sequence_weight, w):
+        return (SegmentMaxOracle if self.plan.scored_parts is None else MaxOracle)(self, sequence_weight, w)
+
+    def segmented_sequences(self, sequence_weight) -> segment_perceptron.SegmentedSequences:
+        """Return the true segmentation as kernels take it; ``sequence_weight`` is of type float64, and read-only."""
+        plan, n_labels = self.plan, self.layout.automaton.n_labels
+        allowed, borders = (np.empty((0, n_labels)), np.empty(0)) if plan.mask is None else plan.mask
+        return segment_perceptron.SegmentedSequences(
+            plan.lone_tiles(),
+            self.codes,
+            self.begins,
+            loss_augmented.SequenceSegments(self._arcs, self._lengths),
+            sequence_weight,
+            freeze(allowed, np.bool_),
+            freeze(borders, np.int8),
+            self.cost,
         )
 
     def _add_costs(self, decoding, tile):
@@ -158,29 +170,14 @@ class SegmentMargins(Margins):
         loss_augmented.add_segment_costs(index, tile, self.codes, self.begins, self.cost, cells)
 
     def compare(self, decoding, sequence, difference):
-        layout, (first, stop) = self.layout, self.plan.offsets[sequence : sequence + 2]
+        first, stop = self.plan.offsets[sequence : sequence + 2]
         codes, lengths = decoding.codes[first:stop], decoding.lengths[first:stop]
         starts = np.flatnonzero(lengths)
         arcs = np.zeros(len(codes), np.int32)
         arcs[starts] = label_arcs(self.layout.automaton, (0, len(starts)), codes[starts])
-        arcs_of_layout, automaton = layout.arc_structure, layout.automaton
-        structure = loss_augmented.SegmentStructure(
-            self.plan.token_features,
-            self.plan.candidates,
-            layout.pairs,
-            self.plan.segment_index,
-            arcs_of_layout.arc_varying,
-            arcs_of_layout.varying_suffix,
-            arcs_of_layout.varying_column,
-            *self._length_rows,
-            automaton.arc_label,
-            automaton.arc_suffix,
-            self.weight_of_arc,
-            self._parts,
-        )
         truth = loss_augmented.SequenceSegments(self._arcs[first:stop], self._lengths[first:stop])
         other = loss_augmented.SequenceSegments(freeze(arcs, np.int32), freeze(lengths, np.int32))
-        length = loss_augmented.compare_segments(structure, first, truth, other, difference)
+        length = loss_augmented.compare_segments(self.structure, first, truth, other, difference)
         wrong = codes != self.codes[first:stop]
         if len(self.begins):
             wrong |= (lengths > 0) != self.begins[first:stop]
@@ -262,7 +259,52 @@ class MaxOracle:
         loss_augmented.move(indices, steps, *self._margins.layout.dense_cells, self.w, self._dense)
 
 
-class ChainMaxOracle(MaxOracle):
+class WholeMaxOracle(MaxOracle, metaclass=ABCMeta):
+    """The same, with epochs of the perceptron that are compiled as a whole."""
+
+    def correct(self, sequences, delayed, n_steps) -> int:
+        """Take the perceptron's step for each sequence in turn, and return how many differ from their argmax.
+
+        It does what ``argmax`` and ``move`` do: the difference of each sequence is added to the weights, and that times
+        the number of steps before it to ``delayed``.
+
+        Parameters
+        ----------
+        sequences : ndarray of int
+        delayed : ndarray of shape (n_weights,)
+            In and out.
+        n_steps : int
+            Number of steps before these.
+
+        Raises
+        ------
+        ValueError
+            If the model forbids every labelling of a sequence, or if scores overflow.
+        """
+        correct, n_mistakes = self._corrector(delayed), 0
+        for part in self._parts(sequences):
+            n, bad, score = correct(part, n_steps)
+            if bad >= 0:
+                refuse_impossible([bad], [score])
+            n_mistakes, n_steps = n_mistakes + n, n_steps + len(part)
+        return n_mistakes
+
+    @abstractmethod
+    def _corrector(self, delayed):
+        """Return the kernel that takes the steps of some sequences, after a number of steps."""
+
+    def _order(self):
+        by_length, _, _, forbidden = self._arcs
+        return perceptron.ArcOrder(by_length, forbidden)
+
+    def _parts(self, sequences):
+        """Cut sequences into runs that a call of a kernel goes through."""
+        tokens = np.cumsum(self._margins.plan.lengths[sequences])
+        cuts = np.flatnonzero(np.diff(tokens // TOKENS_PER_CALL)) + 1
+        return np.split(freeze(sequences, np.int64), cuts)
+
+
+class ChainMaxOracle(WholeMaxOracle):
     """The same for sequences with one label per token: what goes through them is compiled as a whole."""
 
     def argmaxes(self, sequences) -> perceptron.Differences:
@@ -285,40 +327,44 @@ class ChainMaxOracle(MaxOracle):
     def _room(self):
         return np.empty(len(self.w), np.int32), np.empty(len(self.w))
 
-    def correct(self, sequences, delayed, n_steps) -> int:
-        """Take the perceptron's step for each sequence in turn, and return how many differ from their argmax.
-
-        It does what ``argmax`` and ``move`` do: the difference of each sequence is added to the weights, and that times
-        the number of steps before it to ``delayed``.
-
-        Parameters
-        ----------
-        sequences : ndarray of int
-        delayed : ndarray of shape (n_weights,)
-            In and out.
-        n_steps : int
-            Number of steps before these.
-
-        Raises
-        ------
-        ValueError
-            If the model forbids every labelling of a sequence, or if scores overflow.
-        """
-        margins, by_length, forbidden = self._margins, self._arcs[0], self._arcs[-1]
+    def _corrector(self, delayed):
+        margins = self._margins
         transitions = perceptron.Transitions(*used_arcs(margins.layout))
-        cells = margins.layout.dense_cells
-        weights = perceptron.MovingWeights(self.w, self._dense, *cells, self._arc_scores, delayed)
-        structure = self._weighted_arcs, margins.label_structure, transitions, perceptron.ArcOrder(by_length, forbidden)
-        data, n_mistakes = margins.labelled_sequences(self._sequence_weight), 0
-        for part in self._parts(sequences):
-            n, bad, score = perceptron.correct(part, data, *structure, weights, self._difference, n_steps)
-            if bad >= 0:
-                refuse_impossible([bad], [score])
-            n_mistakes, n_steps = n_mistakes + n, n_steps + len(part)
-        return n_mistakes
+        weights = perceptron.MovingWeights(self.w, self._dense, *margins.layout.dense_cells, self._arc_scores, delayed)
+        data = margins.labelled_sequences(self._sequence_weight)
+        fixed = data, self._weighted_arcs, margins.label_structure, transitions, self._order(), weights
 
-    def _parts(self, sequences):
-        """Cut sequences into runs that a call of a kernel goes through."""
-        tokens = np.cumsum(self._margins.plan.lengths[sequences])
-        cuts = np.flatnonzero(np.diff(tokens // TOKENS_PER_CALL)) + 1
-        return np.split(freeze(sequences, np.int64), cuts)
+        def correct(sequences, n_steps):
+            return perceptron.correct(sequences, *fixed, self._difference, n_steps)
+
+        return correct
+
+
+class SegmentMaxOracle(WholeMaxOracle):
+    """The same for segmented sequences."""
+
+    def _corrector(self, delayed):
+        margins, decoding, plan = self._margins, self._decoding, self._margins.plan
+        length_scores, found_arcs = np.zeros((plan.n_cells, 2)), np.empty(plan.n_tokens, np.int32)
+        weights = segment_perceptron.Moving(
+            self.w,
+            self._dense,
+            *margins.layout.dense_cells,
+            self._arc_scores,
+            length_scores,
+            freeze(plan.too_short, np.int64),
+            delayed,
+        )
+        found = segment_perceptron.Found(decoding.codes, decoding.lengths, found_arcs)
+        seen = loss_augmented.SequenceSegments(freeze(found_arcs, np.int32), freeze(decoding.lengths, np.int32))
+        view = segment_perceptron.View(
+            freeze(self.w, np.float64), freeze(self._dense, np.float64), freeze(length_scores, np.float64), seen
+        )
+        data = margins.segmented_sequences(freeze(self._sequence_weight, np.float64))
+        memory = decoding.lone_tables(), found, self._difference
+        fixed = data, self._weighted_arcs, margins.structure, self._order(), (weights, view), *memory
+
+        def correct(sequences, n_steps):
+            return segment_perceptron.correct(sequences, *fixed, n_steps)
+
+        return correct

@@ -8,6 +8,7 @@ them as they were before, and leaves them so.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze, offsets_of
 from .._data.segments import Segments, segment_features
-from .._kernels import descent, minibatches, perceptron
+from .._kernels import descent, minibatches, perceptron, segment_descent
 from .._structure.label_parts import endings
 from .._structure.weighted_arcs import arc_order, label_arcs
 from .schedule import TOKENS_PER_CALL
@@ -152,7 +153,65 @@ class Minibatches(metaclass=ABCMeta):
         course : Any
             The weights in the course of an epoch, as :class:`SGD` has them; in and out.
         """
-        return 0
+        layout, number = self.layout, course.group_of_weight
+        groups = np.zeros(layout.n_weights, np.int64) if number is None else number
+        pair_groups = groups[: layout.n_pairs]
+        if self._hidden is not None or not self._can_descend() or (pair_groups != pair_groups[:1]).any():
+            return 0
+        pair_group, bias_groups = int(pair_groups[0]) if layout.n_pairs else 0, groups[layout.n_pairs :]
+        rule = descent.Rule(*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged)
+        tables = [self._table_of(array) for array in (course.w, course.sums, np.ones(layout.n_weights))]
+        moving = descent.Descending(course.w, course.sums, *tables, course.factor, course.area, course.counts)
+        n_done, take_steps = 0, self._stepper(rule, moving)
+        for first, stop in self._calls(batches):
+            n_steps = take_steps(batches[first:stop])
+            n_done += n_steps
+            if n_steps < stop - first:
+                break
+        if len(tables[0]):
+            cells = layout.dense_cells
+            course.w[: len(cells[0])], course.sums[: len(cells[0])] = tables[0][cells], tables[1][cells]
+        return n_done
+
+    def _can_descend(self) -> bool:
+        """Return whether kernels can take steps at all.
+
+        They know no parts of labels: with these, labels are so many that Python around single steps is little.
+        """
+        return not self.layout.parts.n_parts
+
+    @abstractmethod
+    def _table_of(self, weights) -> np.ndarray:
+        """Return the dense table that kernels of whole epochs use, with some weights."""
+
+    @abstractmethod
+    def _stepper(self, rule, moving) -> Callable:
+        """Return a function that takes the steps of a list of minibatches, and returns how many it has taken."""
+
+    def _calls(self, batches):
+        """Return runs of minibatches that a call of a kernel goes through, up to one whose tables are large."""
+        lengths, schedule = self._plan.lengths, self._plan.schedule
+        n_rows = np.array([lengths[sequences[:: -descent.LANES]].sum() for sequences in batches])
+        most = min(schedule.cut_size, schedule.lone_size)
+        large = np.flatnonzero(n_rows * descent.LANES * self._plan.row_size > most)
+        stop = int(large[0]) if len(large) else len(batches)
+        rows = np.cumsum(n_rows[:stop]) * descent.LANES
+        cuts = [0, *(np.flatnonzero(np.diff(rows // TOKENS_PER_CALL)) + 1).tolist(), stop]
+        return zip(cuts[:-1], cuts[1:], strict=True) if stop else []
+
+    def _moving_arcs(self):
+        """Return scores of arcs that move, how they come of weights, and the weighted arcs that look at them."""
+        layout, n_arcs = self.layout, self.layout.automaton.n_arcs
+        arcs = descent.ArcWeights(np.empty(n_arcs), np.empty(n_arcs), *arc_order(layout))
+        looking = {"arc_score": freeze(arcs.scores, np.float64), "arc_weight": freeze(arcs.weights, np.float64)}
+        at_rest = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
+        return arcs, at_rest._replace(log_shift=0.0, **looking)
+
+    def _allowed(self):
+        """Return the labels that are possible, (0, L) where all are, and where segments may begin."""
+        mask = self._plan.mask
+        allowed, begins = (np.empty((0, self.layout.automaton.n_labels)), np.empty(0)) if mask is None else mask
+        return freeze(allowed, np.bool_), freeze(begins, np.int8)
 
 
 class ChainMinibatches(Minibatches):
@@ -162,61 +221,34 @@ class ChainMinibatches(Minibatches):
         super().__init__(model_class, plan, batch, truth, sequence_weight, hidden)
         self._whole_plan = plan
 
-    def descend(self, batches, course):
-        layout, number = self.layout, course.group_of_weight
-        groups = np.zeros(layout.n_weights, np.int64) if number is None else number
-        pair_groups = groups[: layout.n_pairs]
-        if self._hidden is not None or not self._cells_are_distinct or (pair_groups != pair_groups[:1]).any():
-            return 0
-        if layout.parts.n_parts:  # single steps take as long: labels are so many that Python around them is little
-            return 0
-        pair_group, bias_groups = int(pair_groups[0]) if layout.n_pairs else 0, groups[layout.n_pairs :]
-        rule = descent.Rule(*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged)
-        tables = [layout.dense_table(array) for array in (course.w, course.sums, np.ones(layout.n_weights))]
-        moving = descent.Descending(course.w, course.sums, *tables, course.factor, course.area, course.counts)
-        n_done, fixed = 0, self._fixed()
-        for first, stop in self._calls(batches):
-            part = batches[first:stop]
-            cut = descent.Batches(np.concatenate(part), offsets_of([len(sequences) for sequences in part]))
-            n_steps = descent.descend(cut, *fixed, rule, moving)
-            n_done += n_steps
-            if n_steps < len(part):
-                break
-        cells = layout.dense_cells
-        course.w[: len(cells[0])], course.sums[: len(cells[0])] = tables[0][cells], tables[1][cells]
-        return n_done
+    def _can_descend(self):
+        return super()._can_descend() and self._cells_are_distinct
 
     @cached_property
     def _cells_are_distinct(self):
         return len(np.unique(np.stack(self.layout.dense_cells), axis=1).T) == len(self.layout.dense_cells[0])
 
-    def _fixed(self):
-        """Return what kernels read in all steps."""
-        layout, plan, n_arcs = self.layout, self._whole_plan, self.layout.automaton.n_arcs
-        arcs = descent.ArcWeights(np.empty(n_arcs), np.empty(n_arcs), *arc_order(layout))
-        looking = {"arc_score": freeze(arcs.scores, np.float64), "arc_weight": freeze(arcs.weights, np.float64)}
-        at_rest = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
-        allowed = np.empty((0, layout.automaton.n_labels)) if plan.mask is None else plan.mask.allowed
+    def _table_of(self, weights):
+        return self.layout.dense_table(weights)
+
+    def _stepper(self, rule, moving):
+        layout, plan = self.layout, self._whole_plan
+        arcs, weighted_arcs = self._moving_arcs()
         data = perceptron.LabelledSequences(
             plan.offsets,
             freeze(np.empty(0), np.int32),
             freeze(self._truth_arcs.numbers, np.int32),
             freeze(self.sequence_weight, np.float64),
-            freeze(allowed, np.bool_),
+            self._allowed()[0],
             0.0,
         )
-        structure = plan.token_features, layout.pairs, layout.arc_columns
-        return data, at_rest._replace(log_shift=0.0, **looking), structure, arcs
+        fixed = data, weighted_arcs, (plan.token_features, layout.pairs, layout.arc_columns), arcs, rule, moving
 
-    def _calls(self, batches):
-        """Return runs of minibatches that a call of a kernel goes through, up to one whose tables are large."""
-        lengths = self._whole_plan.lengths
-        n_rows = np.array([lengths[sequences[:: -descent.LANES]].sum() for sequences in batches])
-        large = np.flatnonzero(n_rows * descent.LANES * self._whole_plan.row_size > self._whole_plan.schedule.cut_size)
-        stop = int(large[0]) if len(large) else len(batches)
-        rows = np.cumsum(n_rows[:stop]) * descent.LANES
-        cuts = [0, *(np.flatnonzero(np.diff(rows // TOKENS_PER_CALL)) + 1).tolist(), stop]
-        return zip(cuts[:-1], cuts[1:], strict=True) if stop else []
+        def take_steps(batches):
+            starts = offsets_of([len(sequences) for sequences in batches])
+            return descent.descend(descent.Batches(np.concatenate(batches), starts), *fixed)
+
+        return take_steps
 
     def _arcs_of(self, truth):
         offsets = self._plan.offsets
@@ -253,6 +285,27 @@ class SegmentMinibatches(Minibatches):
 
     def _entries(self):
         return [self._entries_of_tokens, self._entries_of_candidates]
+
+    def _table_of(self, weights):
+        return np.empty((0, self._no_table.shape[1]))
+
+    def _stepper(self, rule, moving):
+        plan, structure = self._plan, self._plan.structure()
+        arcs, weighted_arcs = self._moving_arcs()
+        weight, length_scores = freeze(self.sequence_weight, np.float64), np.zeros((plan.n_cells, 2))
+        truth = segment_descent.Truth(weight, *self._truth_arcs[:2], *self._truth_pairs)
+        possible = segment_descent.Possible(*self._allowed(), freeze(plan.too_short, np.int64))
+        view = segment_descent.View(*(freeze(array, np.float64) for array in (moving.w, moving.dense, length_scores)))
+        fixed = truth, possible, weighted_arcs, structure, arcs, rule, moving, length_scores, view
+
+        def take_steps(batches):
+            starts = offsets_of([len(sequences) for sequences in batches])
+            block_starts, sequences, tiles = plan.tiles_of(batches)
+            in_lanes = np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
+            tiled = segment_descent.TiledBatches(np.concatenate(batches), starts, block_starts, tiles, in_lanes)
+            return segment_descent.descend(tiled, *fixed)
+
+        return take_steps
 
     def pairs(self, sequences):
         return np.concatenate([super().pairs(sequences), self._plan.length_pairs])

@@ -91,16 +91,14 @@ class Schedule:
     poll_interval: float = 0.1
 
 
-class Tile(NamedTuple):
-    """Positions that are worked on together: blocks of sequences that run side by side.   B blocks, W lanes, R rows.
-
-    Row ``rows[b] + j`` holds position j of all lanes of block b.
-    """
-
-    rows: np.ndarray  # (B + 1,) int64
-    first_token: np.ndarray  # (B, W) int64   token of the lane's first position
-    length: np.ndarray  # (B, W) int64   positions of the lane in this tile
-    last: np.ndarray  # (B, W) int64   position that ends the lane's sequence, or -1 if it does not end here
+# Positions that are worked on together: blocks of sequences that run side by side.   B blocks, W lanes, R rows.
+# Row ``rows[b] + j`` holds position j of all lanes of block b.
+#     rows (B + 1,) int64
+#     first_token (B, W) int64   token of the lane's first position
+#     length (B, W) int64        positions of the lane in this tile
+#     last (B, W) int64          position that ends the lane's sequence, or -1 if it does not end here
+# Kernels that make tiles have the class, so that others are compiled for one kind alone.
+Tile = chain.LocalTile
 
 
 class Task(NamedTuple):

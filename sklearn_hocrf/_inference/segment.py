@@ -11,15 +11,27 @@ from itertools import accumulate
 
 import numpy as np
 
-from .._data.arrays import freeze
+from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.encodings import token_labels
 from .._data.segments import BAG, END_OF_SEGMENT, Segments, sorted_segments
-from .._kernels import label_parts, masks, segment, segment_feature_matching, segment_log, segment_scores, token_scores
+from .._kernels import (
+    chain,
+    label_parts,
+    loss_augmented,
+    masks,
+    segment,
+    segment_feature_matching,
+    segment_log,
+    segment_perceptron,
+    segment_scores,
+    token_scores,
+)
 from .._structure.segment_layout import SegmentLayout
+from .._structure.weighted_arcs import arc_order
 from .model import Model
 from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver
-from .schedule import Plan, Schedule
+from .schedule import Plan, Schedule, Tile
 
 __all__ = ["SegmentDecodePass", "SegmentModel", "SegmentPass", "SegmentPlan"]
 
@@ -49,6 +61,58 @@ class SegmentPlan(Plan):
         n_states = layout.automaton.n_states
         self.row_size = 3 * n_states + 2 * self.n_spans + layout.pairs.n_columns + self.n_varying + self.n_cells
         self._deal_out(4 * self.row_size)
+
+    def structure(self) -> loss_augmented.SegmentStructure:
+        """Return which weights a segment counts, as kernels of training take it."""
+        layout, matrix = self.layout, self.layout.length_matrix(self.segment_index)
+        arcs = layout.arc_structure
+        return loss_augmented.SegmentStructure(
+            self.token_features,
+            self.candidates,
+            layout.pairs,
+            self.segment_index,
+            arcs.arc_varying,
+            arcs.varying_suffix,
+            arcs.varying_column,
+            freeze(matrix.indptr, np.int64),
+            freeze(matrix.indices, np.int64),
+            freeze(matrix.data, np.float64),
+            layout.automaton.arc_label,
+            layout.automaton.arc_suffix,
+            arc_order(layout)[-1],
+            layout.scored_parts(self.segment_index),
+        )
+
+    def lone_tiles(self) -> Tile:
+        """Return the tiles of all sequences, each alone: rows (n, 2), and the other arrays (n, 1)."""
+        first, length = self.offsets[:-1, None], self.lengths[:, None]
+        arrays = np.concatenate([np.zeros_like(length), length], axis=1), first, length, length - 1
+        return Tile(*(freeze(array, np.int64) for array in arrays))
+
+    def tiles_of(self, batches) -> tuple[np.ndarray, np.ndarray, Tile]:
+        """Return a tile of each of some minibatches, whose sequences come by length.   m minibatches, B blocks of all.
+
+        Returns
+        -------
+        block_starts : ndarray of shape (m + 1,), int64
+            Range of each minibatch's blocks.
+        sequences : ndarray of shape (B, LANES)
+            -1 for an empty lane.
+        tiles : Tile
+            The arrays of all blocks; the rows of minibatch i begin at ``block_starts[i] + i``, with 0.
+        """
+        block_starts = offsets_of([-(-len(batch) // chain.LANES) for batch in batches])
+        sequences = np.full(block_starts[-1] * chain.LANES, -1)
+        for start, batch in zip(block_starts * chain.LANES, batches, strict=False):
+            sequences[start : start + len(batch)] = batch[::-1]  # longest first
+        sequences = sequences.reshape(-1, chain.LANES)
+        filled = sequences >= 0
+        first, length = np.where(filled, self.offsets[sequences], 0), np.where(filled, self.lengths[sequences], 0)
+        rows = offsets_of(length[:, 0])
+        ranges = zip(block_starts[:-1], block_starts[1:], strict=True)
+        rows = np.concatenate([rows[start : stop + 1] - rows[start] for start, stop in ranges])
+        tiles = Tile(*(freeze(array, np.int64) for array in (rows, first, length, length - 1)))
+        return block_starts, sequences, tiles
 
     def add_length_counts(self, lengths, gradient):
         if len(lengths):
@@ -217,6 +281,15 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
     def lattice(self, tile):
         return self._lattice(self.plan.n_cells, *self._backward_max(tile))
+
+    def lone_tables(self):
+        """Return tables for any sequence alone, as kernels of whole epochs take them."""
+        longest, zero = int(self.plan.lengths.max(initial=0)), np.zeros((1, 1), np.int64)
+        tile = Tile(np.array([0, longest]), zero, zero + longest, zero + longest - 1)
+        scored = self.scores(tile), self.cells(tile), self._varying(tile)
+        return segment_perceptron.DecodingTables(
+            self._scratch(tile), *scored, self._alpha(tile), *self._reach_tables(tile)
+        )
 
     def _backward_max(self, tile):
         scores, cells = self._score(tile)

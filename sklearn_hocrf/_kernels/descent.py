@@ -74,7 +74,7 @@ class ArcWeights(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _weigh_arcs(arcs, n_pairs, rule, moving):
+def weigh_arcs(arcs, n_pairs, rule, moving):
     """Write scores and weights of the arcs, and return whether exp is safe."""
     safe = True
     for arc in arcs.by_length:
@@ -175,7 +175,7 @@ def _subtract_truth(arcs, arc_columns, tile, weight, marginals, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _move_biases(arcs, n_pairs, rule, moving, step, counts):
+def move_biases(arcs, n_pairs, rule, moving, step, counts):
     """Move the weights of patterns, which are counted wherever they are a suffix of an arc; ``counts`` (A,)."""
     for i in range(len(arcs.by_length) - 1, -1, -1):
         arc = arcs.by_length[i]
@@ -187,6 +187,21 @@ def _move_biases(arcs, n_pairs, rule, moving, step, counts):
             change = -step / moving.factor[group] * counts[arc]
             moving.w[number] += change
             moving.sums[number] -= moving.area[group] * change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def end_step(n_sequences, step, rule, moving):
+    """Apply the penalty of a step on some sequences, count it, and return the smallest factor."""
+    least = 1.0
+    for i in range(len(moving.factor)):
+        moving.factor[i] /= 1.0 + step * n_sequences * rule.decay[i]
+        least = min(least, moving.factor[i])
+    moving.counts[0] += n_sequences
+    if rule.is_averaged:
+        for i in range(len(moving.factor)):
+            moving.area[i] += moving.counts[0] * moving.factor[i]
+        moving.counts[1] += moving.counts[0]
+    return least
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -207,7 +222,7 @@ def descend(batches, data, weighted_arcs, structure, arcs, rule, moving):
         tile, weight = _tile_of(sequences, data)
         factor, n_rows = moving.factor[group], tile.rows[-1]
         step = 1.0 / (1.0 / rule.first + rule.rate * moving.counts[0])
-        if not _weigh_arcs(arcs, n_pairs, rule, moving):
+        if not weigh_arcs(arcs, n_pairs, rule, moving):
             return batch
         if n_rows > 0:
             tables = ChainTables(
@@ -226,16 +241,7 @@ def descend(batches, data, weighted_arcs, structure, arcs, rule, moving):
             _subtract_truth(data.arcs, arc_columns, tile, weight, tables.scores, counts)
             weight *= -step / factor
             move_rows(features, pairs, tile, tables.scores, weight, moving.area[group], moving)
-            _move_biases(arcs, n_pairs, rule, moving, step, counts)
-        least = 1.0
-        for i in range(len(moving.factor)):
-            moving.factor[i] /= 1.0 + step * len(sequences) * rule.decay[i]
-            least = min(least, moving.factor[i])
-        moving.counts[0] += len(sequences)
-        if rule.is_averaged:
-            for i in range(len(moving.factor)):
-                moving.area[i] += moving.counts[0] * moving.factor[i]
-            moving.counts[1] += moving.counts[0]
-        if least < SMALLEST_FACTOR:
+            move_biases(arcs, n_pairs, rule, moving, step, counts)
+        if end_step(len(sequences), step, rule, moving) < SMALLEST_FACTOR:
             return batch + 1
     return len(batches.starts) - 1

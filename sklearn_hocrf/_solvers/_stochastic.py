@@ -339,8 +339,8 @@ class SGD(StochasticSolver):
     ``minibatches(batch_size, rng)``. ``part`` returns the objective of some sequences. ``minibatches`` yields
     minibatches, which together contain each sequence once. A minibatch has ``n_sequences``; ``weights``, the indices of
     the weights on which it depends; and ``value_gradient(w)``, with the gradient with respect to these weights alone.
-    Its steps are taken one by one; those of the likelihood of :class:`~sklearn_hocrf.HighOrderCRF` are compiled as a
-    whole, if labels have no holes and all weights of features have one penalty.
+    Its steps are taken one by one; those of the likelihood are compiled as a whole, if labels have no holes and all
+    weights of features have one penalty.
 
     References
     ----------

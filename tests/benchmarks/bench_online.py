@@ -95,14 +95,14 @@ class Timed:
     def __init__(self, max_iter=100, tol=1e-4, random_state=None):
         settings = {} if random_state is None else {"random_state": random_state}
         super().__init__(max_iter=max_iter, tol=tol, callback=self.note, **settings)
-        self.notes = []
+        self.starts, self.notes = [], []  # copies of the solver, which is what estimators run, write to the same lists
 
     def solve(self, objective, penalty, w0):
-        self.start = clock()
+        self.starts.append(clock())
         return super().solve(objective, penalty, w0)
 
     def note(self, progress):
-        self.notes.append((clock() - self.start, progress.value, progress.gap))
+        self.notes.append((clock() - self.starts[-1], progress.value, progress.gap))
 
     def course(self):
         return TimedCourse(*np.array(self.notes).T)

@@ -79,7 +79,7 @@ class Functions:
         words, y = [[token["w"] for token in sentence] for sentence, _ in short], [labels for _, labels in short]
         self.function = Counted(describe if way == "functions" else describe_all)
         extractor = SegmentFeatureExtractor(encoding="bio", **{way: [self.function]})
-        batch = extractor.fit_transform(SequenceFeatureExtractor([((0, 0),)]).fit_transform(words), y)
+        batch = extractor.fit_transform(SequenceFeatureExtractor([(("w", 0),)], fields=["w"]).fit_transform(words), y)
         self.problem = common.training_objective(HighOrderSemiCRF(1, encoding="bio"), batch, y).problem
 
     def time_candidates(self, way=None):

@@ -1,0 +1,266 @@
+"""Epochs of stochastic gradient descent for segments, compiled as a whole.
+
+Steps and weights are those of ``descent``, passes those of ``segment``. The features of tokens, of candidate segments
+and of lengths are moved one after the other, each as its marginals are read (14).
+
+Shapes: N tokens, n sequences, L labels, P states, A arcs, H span arcs, Q varying arcs, C score columns, E cells, K
+weights, B blocks of LANES sequences, R rows.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import njit
+from .chain import FOLDED, LANES, LocalTile
+from .descent import SMALLEST_FACTOR, end_step, move_biases, weigh_arcs
+from .masks import forbid_segments
+from .segment import SegmentScratch, SegmentTables, backward, forward
+from .segment_scores import assemble, collect, score_candidates
+from .token_scores import move_rows, score_rows
+
+MASKS_SOURCE = "f78594250ad34025"
+TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
+CHAIN_SOURCE = "1f5ebe41f5744eb4"
+DESCENT_SOURCE = "025a627d9935f003"
+SEGMENT_SOURCE = "1ca4063f58a53b84"
+SEGMENT_SCORES_SOURCE = "d7b9d2e92f7cdc13"
+
+
+class TiledBatches(NamedTuple):
+    """Minibatches, one after the other, and a tile of each.   m minibatches, B blocks of all of them."""
+
+    sequences: np.ndarray  # int64
+    starts: np.ndarray  # (m + 1,) int64   range of each minibatch in ``sequences``
+    block_starts: np.ndarray  # (m + 1,) int64   range of each minibatch's blocks
+    tiles: NamedTuple  # LocalTile of arrays (B, LANES); the rows of minibatch i begin at block_starts[i] + i
+    weight: np.ndarray  # (B, LANES)   by which sequences count
+
+
+class Truth(NamedTuple):
+    """What the true segmentations count, by sequence."""
+
+    weight: np.ndarray  # (n,)
+    arc_starts: np.ndarray  # (n + 1,) int64
+    arcs: np.ndarray
+    pair_starts: np.ndarray  # (n + 1,) int64
+    pairs: np.ndarray
+    pair_values: np.ndarray
+
+
+class Possible(NamedTuple):
+    """Which segments may be."""
+
+    allowed: np.ndarray  # (N, L) bool, or (0, L) where all labels are possible
+    borders: np.ndarray  # (N,) int8   where segments may begin, if ``allowed`` is not empty
+    too_short: np.ndarray  # int64   cells of segments that may not be
+
+
+class View(NamedTuple):
+    """Memory that changes, for kernels that want arrays that nobody writes to."""
+
+    w: np.ndarray  # (K,)
+    dense: np.ndarray  # (0, D)   no dense table
+    length_scores: np.ndarray  # (E, 2)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _allot(batches, weighted_arcs, index, n_columns):
+    """Return memory for the tables of a tile, which all minibatches share."""
+    n_rows, n_blocks = 0, 0
+    for batch in range(len(batches.starts) - 1):
+        first, stop = batches.block_starts[batch], batches.block_starts[batch + 1]
+        n_rows, n_blocks = max(n_rows, batches.tiles.rows[stop + batch]), max(n_blocks, stop - first)
+    n_states, n_arcs, n_spans = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), len(index.span_arc)
+    n_varying, n_cells, n_longest = len(weighted_arcs.varying_arc), index.first_cell[-1], index.longest.max()
+    tables = SegmentTables(
+        np.empty((n_rows * n_columns, LANES)),
+        np.empty((n_rows * n_cells, LANES)),
+        np.empty((n_rows * n_varying, LANES)),
+        np.empty((n_rows * n_states, LANES)),
+        np.empty((n_rows * n_spans, LANES)),
+        np.empty(((n_rows + n_blocks) * n_states, LANES)),
+        np.empty((n_rows, LANES)),
+        np.empty((n_rows, LANES)),
+        np.empty((n_rows * n_states, LANES)),
+        np.empty((n_rows * n_spans, LANES)),
+    )
+    scratch = SegmentScratch(
+        np.empty((n_states + len(weighted_arcs.starts) - 1, LANES)),
+        np.empty((n_arcs + len(weighted_arcs.back_starts) - 1, LANES)),
+        np.empty((n_varying, LANES)),
+        np.empty((n_states, LANES)),
+        np.empty((n_longest + 1, LANES)),
+        np.empty((n_spans * n_longest, LANES)),
+    )
+    return tables, scratch
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _tile_of(batches, batch):
+    """Return the tile of a minibatch, and the weights of its lanes."""
+    first, stop, tiles = batches.block_starts[batch], batches.block_starts[batch + 1], batches.tiles
+    tile = LocalTile(
+        tiles.rows[first + batch : stop + batch + 1],
+        tiles.first_token[first:stop],
+        tiles.length[first:stop],
+        tiles.last[first:stop],
+    )
+    return tile, batches.weight[first:stop]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _tables_of(tile, tables, weighted_arcs, index, n_columns):
+    """Return the part of the tables that a tile needs."""
+    n_rows, n_states, n_spans = tile.rows[-1], len(weighted_arcs.fail), len(index.span_arc)
+    return SegmentTables(
+        tables.scores[: n_rows * n_columns],
+        tables.cells[: n_rows * index.first_cell[-1]],
+        tables.varying[: n_rows * len(weighted_arcs.varying_arc)],
+        tables.begin[: n_rows * n_states],
+        tables.span_begin[: n_rows * n_spans],
+        tables.alpha[: (n_rows + len(tile.length)) * n_states],
+        tables.log_total[:n_rows],
+        tables.inverse[:n_rows],
+        tables.reach[: n_rows * n_states],
+        tables.span_reach[: n_rows * n_spans],
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score_lengths(structure, too_short, w, scores):
+    """Write the scores of lengths: ``scores`` (E, 2), the first column."""
+    for cell in range(len(scores)):
+        total = 0.0
+        for item in range(structure.length_starts[cell], structure.length_starts[cell + 1]):
+            total += structure.length_values[item] * w[structure.length_pairs[item]]
+        scores[cell, 0] = total
+    for cell in too_short:
+        scores[cell, 0] = -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score(tile, structure, possible, factor, view, tables):
+    """Write the scores of tokens and of candidate segments, under weights that are factor * w."""
+    index, pairs = structure.index, structure.pairs
+    score_rows(structure.features, pairs, view.w, view.w, view.dense, tile, tables.scores)
+    assemble(LANES, index, tile, view.length_scores, tables.scores, tables.cells)
+    score_candidates(structure.candidates, pairs, view.w, view.w, index, tile, tables.cells)
+    for table in (tables.scores, tables.cells):
+        for row in range(len(table)):
+            for lane in range(LANES):
+                table[row, lane] *= factor
+    if len(possible.allowed):
+        forbid_segments(index, tile, possible.allowed, possible.borders, tables.cells)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pass(weighted_arcs, structure, tile, masked, weight, tables, scratch, counts, length_counts):
+    """Turn scores into marginals and sum up those of arcs (A,) and of lengths (E, LANES) or (0, LANES).
+
+    Returns whether no lane is suspect.
+    """
+    n_blocks, index = len(tile.length), structure.index
+    log_z, suspect = np.zeros((n_blocks, LANES)), np.zeros((n_blocks, LANES))
+    forward(LANES, weighted_arcs, index, tile, scratch, tables, masked, log_z, suspect)
+    for block in range(n_blocks):
+        for lane in range(LANES):
+            if tile.length[block, lane] > 0 and suspect[block, lane] > 0.0:
+                return False
+    folded = np.zeros((len(counts), FOLDED))
+    backward(LANES, weighted_arcs, index, tile, scratch, tables, weight, folded)
+    for arc in range(len(counts)):
+        for part in range(FOLDED):
+            counts[arc] += folded[arc, part]
+    length_counts[:] = 0.0
+    collect(LANES, index, tile, weight, tables.cells, tables.scores, length_counts)
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _move_candidates(structure, tile, cells, weight, area, moving):
+    """Move the weights of features of whole segments by their expected counts: ``weight`` (B, LANES)."""
+    candidates, index, columns = structure.candidates, structure.index, structure.pairs.columns
+    n_cells = index.first_cell[-1]
+    for block in range(len(tile.length)):
+        for lane in range(LANES):
+            if weight[block, lane] == 0.0:
+                continue
+            for position in range(tile.length[block, lane]):
+                token, row = tile.first_token[block, lane] + position, (tile.rows[block] + position) * n_cells
+                for candidate in range(candidates.token_starts[token], candidates.token_starts[token + 1]):
+                    d = candidates.length[candidate]
+                    for entry in range(candidates.indptr[candidate], candidates.indptr[candidate + 1]):
+                        value = candidates.values[entry] if len(candidates.values) else 1.0
+                        for pair in range(np.int64(candidates.first[entry]), np.int64(candidates.stop[entry])):
+                            scored = index.column_scored[columns[pair]]
+                            if d <= index.longest[scored]:
+                                count = cells[row + index.first_cell[scored] + d - 1, lane]
+                                change = value * weight[block, lane] * count
+                                moving.w[pair] += change
+                                moving.sums[pair] -= area * change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _move_lengths(structure, length_counts, scale, area, moving):
+    """Move the weights of features of lengths: by their counts times ``scale``."""
+    for cell in range(len(length_counts)):
+        count = length_counts[cell].sum()
+        for item in range(structure.length_starts[cell], structure.length_starts[cell + 1]):
+            change = scale * structure.length_values[item] * count
+            moving.w[structure.length_pairs[item]] += change
+            moving.sums[structure.length_pairs[item]] -= area * change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _subtract_truth(sequences, truth, scale, area, moving, counts):
+    """Subtract what the segmentations count: pairs times ``scale`` from the weights, arcs from their counts (A,)."""
+    for sequence in sequences:
+        weight = truth.weight[sequence]
+        for entry in range(truth.arc_starts[sequence], truth.arc_starts[sequence + 1]):
+            counts[truth.arcs[entry]] -= weight
+        for entry in range(truth.pair_starts[sequence], truth.pair_starts[sequence + 1]):
+            change = -scale * weight * truth.pair_values[entry]
+            moving.w[truth.pairs[entry]] += change
+            moving.sums[truth.pairs[entry]] -= area * change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def descend(batches, truth, possible, weighted_arcs, structure, arcs, rule, moving, length_scores, view):
+    """Take the steps of some minibatches, in their order.
+
+    batches : ``TiledBatches``        truth : ``Truth``        possible : ``Possible``
+    weighted_arcs : look at the scores of ``arcs``        structure : ``SegmentStructure``, without a dense table
+    arcs : ``ArcWeights``        rule : ``Rule``        moving : ``Descending``   in and out
+    length_scores : (E, 2)   memory        view : ``View`` of ``moving`` and of ``length_scores``
+
+    Returns the number of steps taken: fewer than there are, if scaled passes cannot do one or a factor becomes small.
+    """
+    index, pairs, n_pairs, group = structure.index, structure.pairs, len(structure.pairs.columns), rule.pair_group
+    all_tables, scratch = _allot(batches, weighted_arcs, index, pairs.n_columns)
+    masked = len(possible.allowed) > 0 or len(possible.too_short) > 0
+    counts = np.empty(len(arcs.scores))
+    length_counts = np.empty((len(length_scores) if len(structure.length_pairs) else 0, LANES))
+    for batch in range(len(batches.starts) - 1):
+        sequences = batches.sequences[batches.starts[batch] : batches.starts[batch + 1]]
+        tile, weight = _tile_of(batches, batch)
+        factor = moving.factor[group]
+        step = 1.0 / (1.0 / rule.first + rule.rate * moving.counts[0])
+        if not weigh_arcs(arcs, n_pairs, rule, moving):
+            return batch
+        if tile.rows[-1] > 0:
+            tables = _tables_of(tile, all_tables, weighted_arcs, index, pairs.n_columns)
+            _score_lengths(structure, possible.too_short, moving.w, length_scores)
+            _score(tile, structure, possible, factor, view, tables)
+            counts[:] = 0.0
+            if not _pass(weighted_arcs, structure, tile, masked, weight, tables, scratch, counts, length_counts):
+                return batch
+            area, scale = moving.area[group], -step / factor
+            move_rows(structure.features, pairs, tile, tables.scores, scale * weight, area, moving)
+            _move_candidates(structure, tile, tables.cells, scale * weight, area, moving)
+            _move_lengths(structure, length_counts, scale, area, moving)
+            _subtract_truth(sequences, truth, scale, area, moving, counts)
+            move_biases(arcs, n_pairs, rule, moving, step, counts)
+        if end_step(len(sequences), step, rule, moving) < SMALLEST_FACTOR:
+            return batch + 1
+    return len(batches.starts) - 1
