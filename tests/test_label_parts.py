@@ -31,9 +31,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._data.masks import Mask
 from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
+from sklearn_hocrf._inference.candidates import Candidates
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, PrunedProblem
 from sklearn_hocrf._structure.label_parts import LabelParts
 from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
@@ -292,6 +293,54 @@ def test_other_patterns_keep_the_weights():
     )
 
 
+def few_candidates(pair, seed=0):
+    """Return random candidates of all tokens, the true labels among them."""
+    n_labels, codes = len(pair.parts.starts) - 1, pair.shared.truth
+    allowed = np.random.default_rng(seed).random((len(codes), n_labels)) < 0.4
+    allowed[np.arange(len(codes)), codes] = True
+    token, label = np.nonzero(allowed)
+    return Candidates.of_counts(np.bincount(token), label)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_lattices_answer_as_plain_models(data):
+    case = data.draw(cases(bias_only=True, min_length=1))
+    pair = Pair("chain", case, draw_parts(data.draw, case.model.n_labels))
+    w, candidates = pair.draw_weights(scale=data.draw(st.sampled_from([1.0, 300.0]))), few_candidates(pair)
+    ours, plain = PrunedProblem(pair.shared, candidates), PrunedProblem(pair.plain, candidates)
+    check_lattices(pair, w, ours, plain)
+
+
+def check_lattices(pair, w, ours, plain):
+    model, other = ours.model(w), plain.model(pair.expand(w))
+    options = {"rtol": 1e-7, "atol": 1e-7}
+    weight = np.random.default_rng(1).uniform(0.5, 2, ours.n_sequences)
+    expected, of_plain = model.expectations(ours.plan, weight), other.expectations(plain.plan, weight)
+    np.testing.assert_allclose(expected.log_z, of_plain.log_z, **options)
+    np.testing.assert_allclose(expected.counts, pair.fold(of_plain.counts), **options)
+    np.testing.assert_allclose(ours.empirical_counts(), pair.fold(plain.empirical_counts()), **options)
+    np.testing.assert_allclose(ours.empirical_counts(), pair.shared.empirical_counts(), **options)
+    np.testing.assert_allclose(model.candidate_marginals(ours.plan), other.candidate_marginals(plain.plan), **options)
+    log_z = model.log_partition(ours.batch, plan=ours.plan)
+    np.testing.assert_allclose(log_z, of_plain.log_z, **options)
+
+
+def test_lattices_of_many_sequences():
+    rng = np.random.default_rng(0)
+    case = random_case(rng, 6, (9, 1, 0, 4, 17, 6, 3, 12), 2, 12, 0.5, [(0,)] * 3)
+    pair = Pair("chain", case, to_parts([{0, 1}, {0}, {1, 2}, set(), {2}, {0, 1, 2}], 3))
+    w, candidates = pair.draw_weights(), few_candidates(pair)
+    ours, plain = PrunedProblem(pair.shared, candidates), PrunedProblem(pair.plain, candidates)
+    check_lattices(pair, w, ours, plain)
+    one, two = (ours.model(w).expectations(ours.plan, n_jobs=n).counts for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    every = Candidates.of_counts(np.full(ours.batch.n_tokens, 6), np.tile(np.arange(6), ours.batch.n_tokens))
+    whole = PrunedProblem(pair.shared, every)
+    expected = pair.shared.model(w).expectations(pair.shared.plan)
+    np.testing.assert_allclose(whole.model(w).expectations(whole.plan).counts, expected.counts, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     "parts",
     [LabelParts([0, 1, 2], [0, 2], 2), LabelParts([0, 1], [0], 1), LabelParts([0, 2, 1, 2, 2, 2, 2], [0, 1], 2)],
@@ -531,6 +580,21 @@ def test_holes_in_y(estimator):
         crf.log_likelihood(X, y).sum()
         > estimator(label_parts=split, sigma_reg=1e-3).fit(X, y).log_likelihood(X, y).sum()
     )
+
+
+def test_pruned_models():
+    exact = HighOrderCRF(2, label_parts=split, tol=1e-6).fit(X, Y)
+    whole = HighOrderCRF(2, label_parts=split, pruning=len(TAGS), tol=1e-6).fit(X, Y)
+    np.testing.assert_array_equal(whole.part_coef_.toarray(), exact.part_coef_.toarray())
+    crf = HighOrderCRF(2, label_parts=split, pruning=3).fit(X, Y)
+    assert crf.part_coef_.nnz == exact.part_coef_.nnz
+    assert crf.score(X, Y) > 0.8
+    assert ((crf.predict_marginals(X)[0] > 0).sum(axis=1) <= 3).all()
+    again = pickle.loads(pickle.dumps(crf))
+    assert again.predict(X) == crf.predict(X)
+    np.testing.assert_allclose(again.log_likelihood(X, Y), crf.log_likelihood(X, Y))
+    sparse_model = HighOrderCRF(2, label_parts=split, pruning=3, l1_reg=0.5).fit(X, Y)
+    assert 0 < sparse_model.part_coef_.nnz < crf.part_coef_.nnz
 
 
 @both

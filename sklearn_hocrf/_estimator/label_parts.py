@@ -43,8 +43,6 @@ def refuse_label_parts(parameters: Mapping[str, Any], objective: Any) -> None:
     """Raise an error if the parameters ask for something that does not know parts of labels."""
     if parameters["label_parts"] is None:
         return
-    if parameters.get("pruning") is not None:
-        raise ValueError(f"label_parts and pruning={parameters['pruning']!r} exclude each other")
     if isinstance(objective, LocalFeatureMatching):
         raise ValueError(
             f"label_parts and objective={parameters['objective']!r} exclude each other: local feature matching "

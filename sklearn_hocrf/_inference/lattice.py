@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import freeze, group_offsets, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._kernels import lattice
+from .._structure.label_parts import Endings
 from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import label_arcs
 from .answers import BestLabellings
@@ -65,7 +66,7 @@ class LatticePlan(SharedWork):
     def _deal_out(self) -> None:
         """Cut the sequences into chunks of about the same work."""
         lattice_, schedule = self.lattice, self.schedule
-        work = lattice_.entries[lattice_.starts] + 4 * lattice_.steps  # up to each token
+        work = lattice_.entries[lattice_.columns] + 4 * lattice_.steps  # up to each token
         worth = int(work[-1]) // (schedule.work_per_weight * max(self.layout.n_weights, 1))
         n_chunks = int(np.clip(worth, schedule.least_chunks, schedule.most_chunks))
         aims = work[-1] * np.arange(1, n_chunks) // n_chunks
@@ -88,7 +89,9 @@ class LatticePlan(SharedWork):
     def tables(self, workspace) -> lattice.Tables:
         """Return the memory of a thread."""
         n_nodes = len(self.lattice.candidate)
-        sizes = {"scores": len(self.lattice.labels), "alpha": n_nodes, "beta": n_nodes, "inverse": self.n_tokens}
+        n_columns = len(self.lattice.entries) - 1 if len(self.lattice.links) else 0
+        sizes = {"scores": len(self.lattice.labels), "columns": n_columns}
+        sizes |= {"alpha": n_nodes, "beta": n_nodes, "inverse": self.n_tokens}
         return lattice.Tables(*(workspace(name, size) for name, size in sizes.items()))
 
 
@@ -115,12 +118,13 @@ def build_lattice(layout: WeightLayout, batch: SequenceBatch, candidates: Candid
         layout.pairs.starts,
         layout.pairs.columns,
     )
-    counts = np.empty(len(labels), np.int64)
-    lattice.count_entries(entries, starts, labels, counts)
+    columns, numbers, links, column = _columns(layout, candidates)
+    counts = np.empty(len(numbers), np.int64)
+    lattice.count_entries(entries, columns, numbers, counts)
     ranges = offsets_of(counts)
     pairs = np.empty(int(ranges[-1]), np.uint32)
     values = np.empty(len(pairs) if len(entries.values) else 0)
-    lattice.list_entries(entries, starts, labels, ranges[:-1].copy(), pairs, values)
+    lattice.list_entries(entries, columns, numbers, ranges[:-1].copy(), pairs, values)
     nodes, steps = np.empty(batch.n_tokens + 1, np.int64), np.empty(batch.n_tokens + 1, np.int64)
     lists = lattice.list_steps(structure, freeze(batch.offsets, np.int64), starts, labels, nodes, steps)
     candidate, source, target, arc = (freeze(numbers, np.uint32) for numbers in lists)
@@ -128,6 +132,9 @@ def build_lattice(layout: WeightLayout, batch: SequenceBatch, candidates: Candid
         freeze(batch.offsets, np.int64),
         starts,
         labels,
+        columns,
+        links,
+        column,
         freeze(ranges, np.int64),
         freeze(pairs, np.uint32),
         freeze(values, np.float64),
@@ -137,6 +144,25 @@ def build_lattice(layout: WeightLayout, batch: SequenceBatch, candidates: Candid
         source,
         target,
         arc,
+    )
+
+
+def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the score columns of each token: their ranges and numbers, and the ranges and columns of links to them."""
+    starts, labels = candidates
+    if not layout.parts.n_parts:
+        return starts, labels, freeze(np.empty(0), np.int64), freeze(np.empty(0), np.uint32)
+    tokens, parts = candidates.tokens, Endings(layout.part_links.starts, layout.part_links.numbers)
+    owner, of_parts = parts.of(labels)
+    owner, of_all = np.append(np.arange(len(labels)), owner), np.append(labels, of_parts)
+    keys, column = np.unique(tokens[owner] * layout.pairs.n_columns + of_all, return_inverse=True)
+    column_token, numbers = np.divmod(keys, layout.pairs.n_columns)
+    column = column[np.argsort(owner, kind="stable")]
+    return (
+        group_offsets(column_token, len(starts) - 1),
+        freeze(numbers, np.int32),
+        group_offsets(owner, len(labels)),
+        freeze(column, np.uint32),
     )
 
 

@@ -13,8 +13,10 @@ memory go by its length and not by the numbers of labels, states and arcs:
 Passes are scaled as those of ``chain``, by the total of alpha at each token. Where a node's share falls below 1e-200 of
 it, the sequence is done again in logarithms.
 
-Equations are those of CONTRIBUTING.md. Shapes: n sequences, N tokens, M candidates, X entries, V nodes, E steps, K
-pairs, A arcs.
+Where labels have parts, the score of a candidate is a sum of columns, each of which is scored once for a token.
+
+Equations are those of CONTRIBUTING.md. Shapes: n sequences, N tokens, M candidates, D score columns of tokens, X
+entries, V nodes, E steps, K pairs, A arcs.
 """
 
 from typing import NamedTuple
@@ -56,8 +58,11 @@ class Lattice(NamedTuple):
     offsets: np.ndarray  # (n + 1,) int64   of sequences among tokens
     starts: np.ndarray  # (N + 1,) int64   of tokens among candidates
     labels: np.ndarray  # (M,) int32
-    entries: np.ndarray  # (M + 1,) int64   of candidates among entries
-    pairs: np.ndarray  # (X,) uint32   that the candidate scores
+    columns: np.ndarray  # (N + 1,) int64   of tokens among score columns: those of their candidates and of their parts
+    links: np.ndarray  # (M + 1,) int64   of candidates among links; empty where candidates and columns are the same
+    column: np.ndarray  # uint32   of each link: one that the candidate sums up (41)
+    entries: np.ndarray  # (D + 1,) int64   of columns among entries
+    pairs: np.ndarray  # (X,) uint32   that the column scores
     values: np.ndarray  # (X,) float64, or empty where all are 1
     nodes: np.ndarray  # (N + 1,) int64   first node of each token
     candidate: np.ndarray  # (V + 1,) uint32   of each node
@@ -81,6 +86,7 @@ class Tables(NamedTuple):
     """Memory of a thread: what it writes about its own sequences."""
 
     scores: np.ndarray  # (M,)   of candidates; after a backward pass their marginals
+    columns: np.ndarray  # (D,)   the same of columns; empty where candidates and columns are the same
     alpha: np.ndarray  # (V + 1,)
     beta: np.ndarray  # (V + 1,)
     inverse: np.ndarray  # (N,)   1 / total of alpha
@@ -112,7 +118,10 @@ def _first_at_least(numbers, start, stop, number):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_entries(entries, starts, labels, counts):
-    """Count the pairs that each candidate scores: ``starts`` (N + 1,), ``labels`` (M,), ``counts`` (M,) int64 out."""
+    """Count the pairs that each column scores: ``starts`` (N + 1,), ``labels`` (D,), ``counts`` (D,) int64 out.
+
+    The labels, which may be parts, are numbers of columns, ascending for each token.
+    """
     for token in range(len(starts) - 1):
         counts[starts[token] : starts[token + 1]] = 0
         for entry in range(entries.indptr[token], entries.indptr[token + 1]):
@@ -129,9 +138,9 @@ def count_entries(entries, starts, labels, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_entries(entries, starts, labels, places, pairs, values):
-    """Write the pairs that each candidate scores, and their values if there are any.
+    """Write the pairs that each column scores, and their values if there are any.
 
-    places : (M,) int64   where the list of each candidate begins; moved to where it ends
+    places : (D,) int64   where the list of each column begins; moved to where it ends
     """
     for token in range(len(starts) - 1):
         for entry in range(entries.indptr[token], entries.indptr[token + 1]):
@@ -214,18 +223,25 @@ def list_steps(automaton, offsets, starts, labels, nodes, steps):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score(lattice, pair_weights, first, stop, scores):
+def _score(lattice, pair_weights, first, stop, tables):
     """Write the scores of the candidates of some tokens (3)."""
-    has_values = len(lattice.values) > 0
-    for candidate in range(lattice.starts[first], lattice.starts[stop]):
+    has_values, has_parts = len(lattice.values) > 0, len(lattice.links) > 0
+    scores = tables.columns if has_parts else tables.scores
+    for column in range(lattice.columns[first], lattice.columns[stop]):
         total = 0.0
         if has_values:
-            for entry in range(lattice.entries[candidate], lattice.entries[candidate + 1]):
+            for entry in range(lattice.entries[column], lattice.entries[column + 1]):
                 total += lattice.values[entry] * pair_weights[lattice.pairs[entry]]
         else:
-            for entry in range(lattice.entries[candidate], lattice.entries[candidate + 1]):
+            for entry in range(lattice.entries[column], lattice.entries[column + 1]):
                 total += pair_weights[lattice.pairs[entry]]
-        scores[candidate] = total
+        scores[column] = total
+    if has_parts:
+        for candidate in range(lattice.starts[first], lattice.starts[stop]):  # (41)
+            total = 0.0
+            for link in range(lattice.links[candidate], lattice.links[candidate + 1]):
+                total += scores[lattice.column[link]]
+            tables.scores[candidate] = total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -234,7 +250,7 @@ def _forward(lattice, weights, first, stop, tables):
 
     Scores become exp(score - highest at the token).
     """
-    _score(lattice, weights.pairs, first, stop, tables.scores)
+    _score(lattice, weights.pairs, first, stop, tables)
     scores, alpha, log_z, lowest_share = tables.scores, tables.alpha, 0.0, 1.0
     for token in range(first, stop):
         begin, end = lattice.starts[token], lattice.starts[token + 1]
@@ -298,18 +314,24 @@ def _backward(lattice, weights, first, stop, tables, weight, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _count(lattice, first, stop, marginals, weight, counts):
+def _count(lattice, first, stop, tables, weight, counts):
     """Add what the features of some tokens are expected to count (14)."""
-    has_values = len(lattice.values) > 0
-    for candidate in range(lattice.starts[first], lattice.starts[stop]):
-        share = weight * marginals[candidate]
+    has_values, has_parts = len(lattice.values) > 0, len(lattice.links) > 0
+    marginals = tables.columns if has_parts else tables.scores
+    if has_parts:
+        marginals[lattice.columns[first] : lattice.columns[stop]] = 0.0
+        for candidate in range(lattice.starts[first], lattice.starts[stop]):  # (41), transposed
+            for link in range(lattice.links[candidate], lattice.links[candidate + 1]):
+                marginals[lattice.column[link]] += tables.scores[candidate]
+    for column in range(lattice.columns[first], lattice.columns[stop]):
+        share = weight * marginals[column]
         if share == 0.0:
             continue
         if has_values:
-            for entry in range(lattice.entries[candidate], lattice.entries[candidate + 1]):
+            for entry in range(lattice.entries[column], lattice.entries[column + 1]):
                 counts[lattice.pairs[entry]] += share * lattice.values[entry]
         else:
-            for entry in range(lattice.entries[candidate], lattice.entries[candidate + 1]):
+            for entry in range(lattice.entries[column], lattice.entries[column + 1]):
                 counts[lattice.pairs[entry]] += share
 
 
@@ -317,9 +339,14 @@ def _count(lattice, first, stop, marginals, weight, counts):
 def count_labels(lattice, chosen, weight, counts):
     """Add what the features of given labels count: ``chosen`` (N,) candidates, ``weight`` (N,), ``counts`` (K,)."""
     for token in range(len(chosen)):
-        for entry in range(lattice.entries[chosen[token]], lattice.entries[chosen[token] + 1]):
-            value = lattice.values[entry] if len(lattice.values) else 1.0
-            counts[lattice.pairs[entry]] += value * weight[token]
+        first, stop = chosen[token], chosen[token] + 1
+        if len(lattice.links):
+            first, stop = lattice.links[first], lattice.links[stop]
+        for item in range(first, stop):
+            column = np.int64(lattice.column[item]) if len(lattice.links) else item
+            for entry in range(lattice.entries[column], lattice.entries[column + 1]):
+                value = lattice.values[entry] if len(lattice.values) else 1.0
+                counts[lattice.pairs[entry]] += value * weight[token]
 
 
 # --- in logarithms ----------------------------------------------------------------------------------------------------
@@ -336,7 +363,7 @@ def _log_add(left, right):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _forward_log(lattice, weights, first, stop, tables):
     """Write log alpha of a sequence, and return log Z (16)."""
-    _score(lattice, weights.pairs, first, stop, tables.scores)
+    _score(lattice, weights.pairs, first, stop, tables)
     alpha, log_z = tables.alpha, 0.0
     for token in range(first, stop):
         for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
@@ -426,13 +453,13 @@ def expect(lattice, weights, chunk, tables, log_z, sums):
                 continue
             _backward_log(lattice, weights, first, stop, tables, log_z[sequence], weight, sums)
         if len(sums.pairs):
-            _count(lattice, first, stop, tables.scores, weight, sums.pairs)
+            _count(lattice, first, stop, tables, weight, sums.pairs)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _beta_max(lattice, weights, first, stop, tables):
     """Write the score of the best continuation of each node of a sequence, and return that of the sequence (15)."""
-    _score(lattice, weights.pairs, first, stop, tables.scores)
+    _score(lattice, weights.pairs, first, stop, tables)
     beta, best = tables.beta, -np.inf
     for node in range(lattice.nodes[first], lattice.nodes[stop - 1]):
         beta[node] = -np.inf
@@ -561,7 +588,7 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
         best[sequence] = 0.0
         if first == stop:
             continue
-        _score(lattice, weights.pairs, first, stop, tables.scores)
+        _score(lattice, weights.pairs, first, stop, tables)
         shift = lattice.nodes[first] - 1  # the place of a node is its number less this; 0 is the beginning
         count[: lattice.nodes[stop] - shift] = 0
         for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
