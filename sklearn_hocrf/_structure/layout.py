@@ -542,14 +542,14 @@ def build_layout(
     compiled = compile_patterns(patterns, forbidden) if like is None else like.compiled
     parts = given_parts(parts, patterns) if like is None else like.parts
     arcs = label_arcs(compiled.automaton, batch.offsets, codes)
-    matrix = batch.without_dense().tocsr()
-    matrix = sparse.csr_array((np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
     dense = []
     if batch.dense is not None:
         numbers = np.arange(len(batch.dense.attributes))
         dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, numbers, *every_token(batch))]
     rule = PairRule(feature_orders, min_feature_count, unsupported)
-    pairs = choose_pairs(rule, compiled, parts, Units(matrix, arcs, np.repeat(weight, batch.lengths)), dense)
+    weight = np.repeat(weight, batch.lengths)
+    units = Units(batch.entries, batch.n_attributes, batch.ranges_of_tokens(), arcs, weight)
+    pairs = choose_pairs(rule, compiled, parts, units, dense)
     features = FeatureMap.of_tokens(first_seen(batch))
     forbidden = forbidden if like is None else like.forbidden
     return WeightLayout(patterns, features, *pairs, bias_pattern, forbidden=forbidden, parts=parts, compiled=compiled)

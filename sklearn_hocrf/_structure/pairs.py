@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -116,7 +117,9 @@ class DenseFeatures(NamedTuple):
 class Units(NamedTuple):
     """Training tokens, or segments, and what is counted of them.   M units."""
 
-    matrix: sparse.csr_array  # (M, n_features)   how often each feature occurs
+    table: Callable[[int, int], sparse.csr_array]  # how often each feature occurs with units first .. last - 1
+    n_features: int
+    cuts: list[tuple[int, int]]  # first and last + 1 of the units whose tables are made together
     arcs: np.ndarray  # (M,) int32   that each uses
     weight: np.ndarray  # (M,) float64   how much each counts
 
@@ -132,26 +135,46 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
         Parts of labels, which are treated like single labels.
     units : Units
     dense : sequence of DenseFeatures
-        The features that are not in the matrix, where their columns are 0.
+        The features that are not in the tables of the units, where their columns are 0.
     """
-    lengths, matrix = compiled.patterns.lengths, units.matrix
-    n_rows = len(lengths) + parts.n_parts
     pairs = [np.empty((2, 0), dtype=np.int64)]
-    for order, some in rule.by_order(matrix.shape[1]):
-        features = np.arange(matrix.shape[1]) if some is None else some
-        rows = np.arange(*np.searchsorted(lengths, [order + 1, order + 2]))  # the patterns of this order
-        if order == 0:
-            rows = np.concatenate([rows, np.arange(len(lengths), n_rows)])
-        if rule.unsupported:
+    by_order = rule.by_order(units.n_features)
+    rows_of = [_rows_of_order(compiled, parts, order) for order, _ in by_order]
+    if rule.unsupported:
+        for (_, some), rows in zip(by_order, rows_of, strict=True):
+            features = np.arange(units.n_features) if some is None else some
             pairs.append(np.stack([np.repeat(features, len(rows)), np.tile(rows, len(features))]))
-            continue
-        at_units = endings(compiled, parts, units.arcs, order)
-        indicator = row_indicator(at_units, units.weight, n_rows)
-        counts = (indicator[rows] @ (matrix if some is None else matrix[:, some])).tocoo()
+        return np.concatenate(pairs, axis=1)
+    all_counts = _counts_by_order(by_order, rows_of, compiled, parts, units)
+    for (order, some), rows, in_table in zip(by_order, rows_of, all_counts, strict=True):
+        counts, features = in_table.tocoo(), np.arange(units.n_features) if some is None else some
         kept = is_frequent(counts.data, rule.min_feature_count)
         pairs.append(np.stack([features[counts.col[kept]], rows[counts.row[kept]]]))
+        at_units = endings(compiled, parts, units.arcs, order) if dense else None
         pairs += [of_columns.pairs(rule, at_units, units.weight, some) for of_columns in dense]
     return np.concatenate(pairs, axis=1)
+
+
+def _rows_of_order(compiled, parts, order) -> np.ndarray:
+    """Return the patterns of an order; at order 0 also the parts of labels, beyond all patterns."""
+    lengths = compiled.patterns.lengths
+    rows = np.arange(*np.searchsorted(lengths, [order + 1, order + 2]))
+    return np.append(rows, len(lengths) + np.arange(parts.n_parts)) if order == 0 else rows
+
+
+def _counts_by_order(by_order, rows_of, compiled, parts, units) -> list[sparse.csr_array]:
+    """Return, for each order, how often each of its features counts with each of its rows."""
+    n_rows = len(compiled.patterns.lengths) + parts.n_parts
+    counts = [
+        sparse.csr_array((len(rows), units.n_features if some is None else len(some)))
+        for (_, some), rows in zip(by_order, rows_of, strict=True)
+    ]
+    for first, last in units.cuts:
+        table, arcs, weight = units.table(first, last), units.arcs[first:last], units.weight[first:last]
+        for i, ((order, some), rows) in enumerate(zip(by_order, rows_of, strict=True)):
+            indicator = row_indicator(endings(compiled, parts, arcs, order), weight, n_rows)
+            counts[i] = counts[i] + indicator[rows] @ (table if some is None else table[:, some])
+    return counts
 
 
 def row_indicator(at_units: Endings, weight, n_rows) -> sparse.csr_array:

@@ -415,14 +415,23 @@ def build_segment_layout(
     else:
         compiled, forbidden, parts = like.compiled, like.forbidden, like.parts
     arcs = label_arcs(compiled.automaton, segments.offsets, segments.codes)
-    matrix = segment_counts(batch.without_dense(), segments.start, segments.stop)
     rule = PairRule(feature_orders, min_feature_count, unsupported)
     dense = _dense_features(batch, segments)
-    units = Units(matrix, arcs, np.repeat(weight, np.diff(segments.offsets)))
+    units = _segment_units(batch.without_dense(), segments, arcs, np.repeat(weight, np.diff(segments.offsets)))
     pairs = choose_pairs(rule, compiled, parts, units, dense)
     rules = SegmentRules(channels, length_blocks, longest, repeats, shortest)
     options = {"forbidden": forbidden, "parts": parts, "compiled": compiled}
     return SegmentLayout(rules, patterns, features, *pairs, bias_pattern, **options)
+
+
+def _segment_units(batch, segments, arcs, weight) -> Units:
+    """Return segments as units whose features are counted sequences by sequences."""
+
+    def table(first, last):
+        return segment_counts(batch, segments.start[first:last], segments.stop[first:last])
+
+    cuts = [(segments.offsets[first], segments.offsets[last]) for first, last in batch.ranges_of_sequences()]
+    return Units(table, batch.n_features, cuts, arcs, weight)
 
 
 def _all_forbidden(forbidden, repeats, patterns):
