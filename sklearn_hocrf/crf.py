@@ -113,6 +113,30 @@ and "iob1".
 labels with which a sequence may begin and end; a function of a label and the next one does for rules that are easier to
 compute.
 
+Labels with parts
+-----------------
+Tags of morphology are many and most of them rare, but made of few parts. ``label_parts`` is a function that returns the
+parts of a label, or a mapping. What a feature says for a part counts for all labels that have it, beside what it says
+for the label itself. Here *-um* marks genitives of the plural, which were nouns but for one adjective:
+
+>>> lines = "rosa bona", "rosae bonae", "rosarum multarum", "portarum longarum", "puellae parvae", "puellarum"
+>>> X_words = [line.split() for line in lines]
+>>> cases = "Nom|Sg", "Gen|Sg", "Gen|Pl", "Gen|Pl", "Gen|Sg", "Gen|Pl"
+>>> y_words = [[f"{pos}|{case}" for pos, _ in zip("NA", X_words[n])] for n, case in enumerate(cases)]
+>>> functions = ["prefix3", "suffix1", "suffix2"]
+>>> extractor = SequenceFeatureExtractor([(name, 0) for name in functions], token_features=functions)
+>>> for label_parts in None, lambda label: label.split("|"):
+...     tagger = make_pipeline(extractor, HighOrderCRF(0, label_parts=label_parts)).fit(X_words, y_words)
+...     print(tagger.predict([["bonarum", "parva"]])[0])
+['N|Gen|Pl', 'A|Gen|Sg']
+['A|Gen|Pl', 'A|Nom|Sg']
+>>> tagger[-1].label_parts_.tolist()
+['A', 'Gen', 'N', 'Nom', 'Pl', 'Sg']
+
+``coef_`` has the labels' own weights, ``part_coef_`` those of parts. On Turkish morphology (981 tags,
+``tests/benchmarks/bench_parts.py``) parts raise the accuracy from 0.819 to 0.831, and a gradient takes 1.2 to 1.5 times
+as long.
+
 Known labels, and labels that are missing
 -----------------------------------------
 Everywhere y may have holes: None (or ``missing_label``, such as -100) for any label, a set for one of several, None for

@@ -63,6 +63,7 @@ Segments in y, scores, lengths
   with patterns of segment labels, by the prefix of their names (``{"begin:": (0, 1)}``). Feature dicts and attribute
   lists need an ``AttributeVectorizer`` in front. For functions of numbers use ``SequenceFeatureExtractor()``, then
   perhaps ``Tokenwise(StandardScaler())``, then ``SegmentFeatureExtractor(functions=...)``.
+* **Parts of labels** (``label_parts``) are those of the labels of segments, with features of all kinds.
 * **Constraints** are about the labels of neighbouring segments; tags made of segments are always legal.
 * **Known segments**: with ``encoding="segments"``, y may have gaps between segments that are known, and so may
   ``known`` of the predictions.

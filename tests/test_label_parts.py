@@ -122,7 +122,7 @@ def check_pair(pair, w, tol=1e-9):
 # --------------------------------------------------------------------------------------------------- the plain model
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_chains_answer_as_plain_models(data):
     case = data.draw(cases())
@@ -130,7 +130,7 @@ def test_chains_answer_as_plain_models(data):
     check_pair(pair, pair.draw_weights())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_segments_answer_as_plain_models(data):
     case = data.draw(segment_cases())
@@ -302,7 +302,7 @@ def few_candidates(pair, seed=0):
     return Candidates.of_counts(np.bincount(token), label)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_lattices_answer_as_plain_models(data):
     case = data.draw(cases(bias_only=True, min_length=1))
@@ -506,8 +506,8 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
         {"solver": "newton-cg"},
         {"sigma_reg": (0.5, 2.0), "feature_order": 1, "max_order": 2},
         {"sigma_reg": {("features", 0): 0.5, "w": 2.0, None: 1.0}},
-        {"solver": "sgd", "max_iter": 300, "random_state": 0},
-        {"solver": "adagrad", "max_iter": 300, "random_state": 0},
+        {"solver": "sgd", "max_iter": 100, "random_state": 0},
+        {"solver": "adagrad", "max_iter": 100, "random_state": 0},
         {"patterns": "auto", "max_order": 2},
         {"class_weight": "balanced"},
     ],
