@@ -41,7 +41,7 @@ def draw_candidates(rng, codes, n_labels):
 class Fixed:
     """A finder of given candidates."""
 
-    n_candidates = 1
+    n_candidates, n_states = 1, None
 
     def __init__(self, candidates):
         self.candidates = candidates
@@ -211,6 +211,65 @@ def test_the_lattice_of_a_mask_is_a_part_of_that_without():
         model.log_partition(plan.batch, plan=plan.masked(none))
 
 
+def paths(lattice, sequence):
+    """Return the labellings of a sequence that a lattice holds, from its lists."""
+    found = [((), 0)]
+    for token in range(*lattice.offsets[sequence : sequence + 2]):
+        steps = range(*lattice.steps[token : token + 2])
+        found = [
+            ((*labels, int(lattice.labels[lattice.candidate[lattice.target[step]]])), lattice.target[step])
+            for labels, node in found
+            for step in steps
+            if lattice.source[step] == node
+        ]
+    return [labels for labels, _ in found]
+
+
+@pytest.mark.parametrize("n_states", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
+    rng = np.random.default_rng(seed)
+    case = random_case(rng, 3, [4, 1, 0, 5], 3, 12, 1.0, [(0,)] * 2)
+    whole, batch = to_chain_model(case)
+    codes = to_codes(case.labels)
+    every = Mask(np.ones((batch.n_tokens, 3), bool), np.zeros(batch.n_tokens, np.int8))
+    drawn = of_mask(every)._replace(scores=rng.normal(size=3 * batch.n_tokens))
+    plan = LatticePlan(whole.layout, batch, drawn.with_labels(codes), n_states)
+    assert plan.is_limited
+
+    class Planned(LatticeModel):
+        def plan(self, batch, mask=None):
+            return plan
+
+    model, direction = Planned(whole.layout, whole.weights), rng.normal(size=len(whole.weights))
+    marginals, gains = model.marginals(batch), rng.normal(size=(batch.n_tokens, 3))
+    patterns = [(0,), (1, 2), (0, 1, 2), (2, 2)]
+    ends, best = model.pattern_marginals(batch, patterns), model.decode_gains(batch, gains)
+    log_z, slope = model.log_partition_and_slope(plan, direction)
+    other = to_chain_model(case)[0]
+    along = type(other)(other.layout, direction)
+    for s, rows in enumerate(case.sequences):
+        left, own = paths(plan.lattice, s), slice(*batch.offsets[s : s + 2])
+        assert case.labels[s] in left
+        assert len(left) == len(set(left))
+        assert not rows or all(
+            len(range(*plan.lattice.nodes[t : t + 2])) <= n_states + 1 for t in range(own.start, own.stop)
+        )
+        scores = {labels: oracle.score(case.model, rows, labels) for labels in left}
+        assert log_z[s] == pytest.approx(oracle.log_sum_exp(scores.values()), rel=1e-12, abs=1e-12)
+        p = {labels: math.exp(score - log_z[s]) for labels, score in scores.items()}
+        for t, row in enumerate(marginals[own]):
+            np.testing.assert_allclose(row, [sum(v for z, v in p.items() if z[t] == y) for y in range(3)], atol=1e-12)
+            wanted = [sum(v for z, v in p.items() if oracle.occurs(pattern, z, t)) for pattern in patterns]
+            np.testing.assert_allclose(ends[own][t], wanted, atol=1e-12)
+        gained = {z: sum(gains[own][t, y] for t, y in enumerate(z)) for z in left}
+        assert gained[tuple(best[own].tolist())] == pytest.approx(max(gained.values()))
+        moved = {z: float(along.log_score(batch[[s]], np.array(z, np.int32))[0]) for z in left}
+        assert slope[s] == pytest.approx(sum(p[z] * moved[z] for z in left), abs=1e-10)
+    with pytest.raises(ValueError, match="this question needs all states"):
+        model.hessian_vector_product(plan, direction)
+
+
 # --- candidates -------------------------------------------------------------------------------------------------------
 
 
@@ -241,13 +300,13 @@ def test_level_zero_learns_and_is_deterministic():
     sequences = [[{int(w): 1.0} for w in part] for part in np.split(words, 300)]
     case = random_case(rng, 20, [1], 0, 0, 1.0, [(0,)] * 40)
     layout, batch = to_chain_model(case)[0].layout.of_order_zero(), to_batch(sequences, 40)
-    level = train_level_zero(layout, batch, codes, np.ones(300), (2, 3))
-    again = train_level_zero(layout, batch, codes, np.ones(300), (2, 3))
+    level = train_level_zero(layout, batch, codes, np.ones(300), (2, None, 3))
+    again = train_level_zero(layout, batch, codes, np.ones(300), (2, None, 3))
     assert level.weights.tobytes() == again.weights.tobytes()
     assert level.recall > 0.95
     assert level.finder().find(batch).contain(codes).mean() > 0.99
     large = to_batch([[{f: 1e4 * v for f, v in row.items()} for row in s] for s in sequences], 40)
-    scaled = train_level_zero(layout, large, codes, np.ones(300), (2, 3))  # the scale of features hardly matters
+    scaled = train_level_zero(layout, large, codes, np.ones(300), (2, None, 3))  # the scale of features hardly matters
     assert scaled.recall > 0.95
 
 

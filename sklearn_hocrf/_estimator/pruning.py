@@ -32,6 +32,12 @@ class Pruning(BaseEstimator):
     ----------
     n_candidates : int, default=6
         Labels that each token keeps. A number that is not lower than that of the classes prunes nothing.
+    n_states : int or None, default=None
+        States of the pattern automaton (the last labels, as far as patterns remember them) that each token keeps, at
+        most: those that the most probable labels of level 0 lead to, in training also that of the true labels. It
+        bounds the time of models of order 2 and more; models of order 1 have one state for each candidate. None stands
+        for twice as many as candidates. Where states are left out, there are no standard errors, no reasons of
+        predictions and no probabilities of segments.
     n_epochs : int, default=3
         Epochs in which level 0 is trained, at least 2.
 
@@ -59,14 +65,17 @@ class Pruning(BaseEstimator):
     array([2, 2, 2])
     """
 
-    def __init__(self, n_candidates: int = 6, *, n_epochs: int = 3) -> None:
+    def __init__(self, n_candidates: int = 6, *, n_states: int | None = None, n_epochs: int = 3) -> None:
         self.n_candidates = n_candidates
+        self.n_states = n_states
         self.n_epochs = n_epochs
 
     def check(self) -> None:
         """Raise a ValueError for a setting that is not valid."""
         is_count = is_integer(self.n_candidates) and self.n_candidates >= 1
         check(is_count, "n_candidates of Pruning", "an integer >= 1", self.n_candidates)
+        is_count = self.n_states is None or (is_integer(self.n_states) and self.n_states >= 1)
+        check(is_count, "n_states of Pruning", "None or an integer >= 1", self.n_states)
         is_count = is_integer(self.n_epochs) and self.n_epochs >= 2
         check(is_count, "n_epochs of Pruning", "an integer >= 2", self.n_epochs)
 
@@ -124,7 +133,8 @@ def prune(problem: Problem, pruning: Any) -> Problem:
     if settings is None or settings.n_candidates >= n_labels:
         return problem
     data = problem.batch, problem.truth, problem.sequence_weight
-    numbers = int(settings.n_candidates), int(settings.n_epochs)
+    n_states = 2 * int(settings.n_candidates) if settings.n_states is None else int(settings.n_states)
+    numbers = int(settings.n_candidates), n_states, int(settings.n_epochs)
     level_zero = train_level_zero(problem.layout.of_order_zero(), *data, numbers)
     candidates = level_zero.finder().find(problem.batch, problem.support)
     return PrunedProblem(problem, candidates.with_labels(problem.truth), level_zero)
@@ -149,6 +159,8 @@ def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers) -> LevelZ
         raise ValueError("the weights of level 0 are not all finite")
     if not is_integer(level_zero.n_candidates) or level_zero.n_candidates < 1:
         raise ValueError(f"level 0 leaves {level_zero.n_candidates!r:.40} labels, not an integer >= 1")
+    if level_zero.n_states is not None and (not is_integer(level_zero.n_states) or level_zero.n_states < 1):
+        raise ValueError(f"level 0 leaves {level_zero.n_states!r:.40} states, not an integer >= 1 or None")
     if not isinstance(level_zero.recall, float):
         raise ValueError(f"the recall of level 0 is {level_zero.recall!r:.40}, not a float")
     return level_zero._replace(weights=weights)

@@ -20,11 +20,15 @@ class Candidates(NamedTuple):
 
     starts: np.ndarray  # (N + 1,) int64
     labels: np.ndarray  # (M,) int32   ascending for each token
+    scores: np.ndarray  # (M,)   that they have been chosen by
+    codes: np.ndarray  # (N,) int32   labels of tokens that no limit leaves out; or empty
 
     @classmethod
-    def of_counts(cls, counts, labels) -> Candidates:
-        """Return candidates, given their number for each token and their labels."""
-        return cls(freeze(offsets_of(counts), np.int64), freeze(labels, np.int32))
+    def of_counts(cls, counts, labels, scores=None, codes=()) -> Candidates:
+        """Return candidates, given their number for each token, their labels and scores; those are 0 by default."""
+        scores = np.zeros(len(labels)) if scores is None else scores
+        starts = freeze(offsets_of(counts), np.int64)
+        return cls(starts, freeze(labels, np.int32), freeze(scores, np.float64), freeze(codes, np.int32))
 
     @property
     def tokens(self) -> np.ndarray:
@@ -40,13 +44,15 @@ class Candidates(NamedTuple):
     def part(self, tokens: np.ndarray) -> Candidates:
         """Return the candidates of some tokens, given by their numbers."""
         starts, stops = self.starts[tokens], self.starts[tokens + 1]
-        return Candidates.of_counts(stops - starts, self.labels[joined_ranges(starts, stops)])
+        places, codes = joined_ranges(starts, stops), self.codes[tokens] if len(self.codes) else ()
+        return Candidates.of_counts(stops - starts, self.labels[places], self.scores[places], codes)
 
     def allowed_by(self, mask: Mask) -> Candidates:
         """Return the candidates that a mask lets through."""
         tokens = self.tokens
         kept = mask.allowed[tokens, self.labels]
-        return Candidates.of_counts(np.bincount(tokens[kept], minlength=len(mask.allowed)), self.labels[kept])
+        counts = np.bincount(tokens[kept], minlength=len(mask.allowed))
+        return Candidates.of_counts(counts, self.labels[kept], self.scores[kept])
 
     def contain(self, codes: np.ndarray) -> np.ndarray:
         """Tell whether the label of each token is among its candidates; bool of shape (N,)."""
@@ -60,12 +66,15 @@ class Candidates(NamedTuple):
         return np.flatnonzero(self.labels == codes[self.tokens])
 
     def with_labels(self, codes: np.ndarray) -> Candidates:
-        """Return the candidates and, where it is not among them, a given label of each token."""
+        """Return the candidates and, where it is not among them, a given label of each token, which no limit drops."""
         missing = np.flatnonzero(~self.contain(codes))
         tokens = np.concatenate([self.tokens, missing])
         labels = np.concatenate([self.labels, codes[missing]])
+        lowest = self.scores.min(initial=0.0)
+        scores = np.concatenate([self.scores, np.full(len(missing), lowest)])
         order = np.lexsort((labels, tokens))
-        return Candidates.of_counts(np.bincount(tokens, minlength=len(codes)), labels[order])
+        counts = np.bincount(tokens, minlength=len(codes))
+        return Candidates.of_counts(counts, labels[order], scores[order], codes)
 
 
 class CandidateFinder:
@@ -78,10 +87,14 @@ class CandidateFinder:
     weights : ndarray of shape (n_weights,)
     n_candidates : int
         Labels of each token.
+    n_states : int or None
+        States of the automaton after each token, at most; None stands for all.
     """
 
-    def __init__(self, layout: WeightLayout, weights: np.ndarray, n_candidates: int) -> None:
-        self.layout, self.n_candidates = layout, n_candidates
+    def __init__(
+        self, layout: WeightLayout, weights: np.ndarray, n_candidates: int, n_states: int | None = None
+    ) -> None:
+        self.layout, self.n_candidates, self.n_states = layout, n_candidates, n_states
         self._pairs = freeze(weights[: layout.n_pairs], np.float64)
         self._bias = freeze(layout.pattern_coef(weights), np.float64)
         self._table = freeze(layout.dense_table(self._pairs), np.float64)
@@ -94,11 +107,13 @@ class CandidateFinder:
         batch, n_labels = batch.as_sparse(), self.layout.patterns.n_labels
         n_best = np.full(batch.n_tokens, self.n_candidates) if n_best is None else n_best
         most = min(int(n_best.max(initial=1)), n_labels)
-        labels, counts = np.zeros((batch.n_tokens, most), np.int32), np.zeros(batch.n_tokens, np.int64)
+        shape = batch.n_tokens, most
+        labels, scores, counts = np.zeros(shape, np.int32), np.zeros(shape), np.zeros(batch.n_tokens, np.int64)
         allowed = freeze(np.empty((0, n_labels)) if mask is None else mask.allowed, np.bool_)
         weights = self.layout.rows(batch), self.layout.pairs, self._pairs, self._table, self._bias
-        kernels.best_labels(*weights, allowed, freeze(n_best, np.int64), labels, counts)
-        return Candidates.of_counts(counts, labels[np.arange(most) < counts[:, None]])
+        kernels.best_labels(*weights, allowed, freeze(n_best, np.int64), labels, scores, counts)
+        there = np.arange(most) < counts[:, None]
+        return Candidates.of_counts(counts, labels[there], scores[there])
 
 
 class LevelZero(NamedTuple):
@@ -107,11 +122,12 @@ class LevelZero(NamedTuple):
     layout: WeightLayout  # its patterns are the single labels
     weights: np.ndarray  # (n_weights,)
     n_candidates: int  # labels of each token
+    n_states: int | None  # states after each token, at most; None: all
     recall: float  # share of tokens of held-out sequences whose label is among their candidates; nan without any
 
     def finder(self) -> CandidateFinder:
         """Return what finds candidates."""
-        return CandidateFinder(self.layout, self.weights, self.n_candidates)
+        return CandidateFinder(self.layout, self.weights, self.n_candidates, self.n_states)
 
 
 def train_level_zero(
@@ -119,7 +135,7 @@ def train_level_zero(
     batch: SequenceBatch,
     codes: np.ndarray,
     sequence_weight: np.ndarray,
-    settings: tuple[int, int],
+    settings: tuple[int, int | None, int],
 ) -> LevelZero:
     """Train a model of order 0, by a few epochs of stochastic gradient descent.
 
@@ -135,9 +151,9 @@ def train_level_zero(
         Labels of its tokens.
     sequence_weight : ndarray of shape (n_sequences,)
     settings : tuple of int
-        Candidates of each token, and epochs.
+        Candidates and states of each token, and epochs.
     """
-    (n_candidates, n_epochs), rng, n_sequences = settings, np.random.default_rng(0), len(batch)
+    (n_candidates, n_states, n_epochs), rng, n_sequences = settings, np.random.default_rng(0), len(batch)
     descent = _Descent(layout, batch, codes, sequence_weight)
     first = np.sort(rng.permutation(n_sequences)[: -(-n_sequences // 10) if n_sequences > 1 else 0])
     others = np.setdiff1d(np.arange(n_sequences), first)
@@ -149,13 +165,14 @@ def train_level_zero(
         found = CandidateFinder(layout, descent.weights(), n_candidates).find(batch[first])
         recall = float(found.contain(codes[tokens]).mean())
     descent.run_epoch(rng.permutation(n_sequences))
-    return LevelZero(layout, descent.weights(), n_candidates, recall)
+    return LevelZero(layout, descent.weights(), n_candidates, n_states, recall)
 
 
 class _Descent:
     """Stochastic gradient descent with a step for each token; parameters as in :func:`train_level_zero`."""
 
-    rate = 0.5  # part of the error of a token that a step takes back
+    rate = 8.0  # of a step, over the squared norm of a token's features; less takes more epochs
+    most_weight = 4.0  # of a sequence, relative to the mean: longer steps go too far
     n_snapshots = 8  # of the weights in each epoch but the first, of which the mean is taken
 
     def __init__(self, layout, batch, codes, sequence_weight):
@@ -163,8 +180,8 @@ class _Descent:
         self._level = kernels.Level(np.zeros(layout.n_pairs), np.zeros(layout.patterns.n_labels))
         self._sums = [np.zeros(len(numbers)) for numbers in self._level]
         self._features = layout.rows(batch.as_sparse(), dense=False)
-        # weights beyond 1 / rate would take back more than the error
-        weight = np.minimum(sequence_weight / max(float(np.mean(sequence_weight)), 1e-300), 1 / self.rate)
+        mean = max(float(np.mean(sequence_weight)), np.finfo(float).tiny)
+        weight = np.minimum(sequence_weight / mean, self.most_weight)
         self._data = kernels.LabelledTokens(
             freeze(batch.offsets, np.int64), freeze(codes, np.int32), freeze(weight, np.float64)
         )

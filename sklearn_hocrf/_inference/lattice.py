@@ -38,12 +38,16 @@ class LatticePlan(SharedWork):
         Its features go with single labels alone.
     batch : SequenceBatch
     candidates : Candidates
+    n_states : int, ndarray of shape (N,) or None
+        States of the automaton after each token, at most; None stands for all.
     schedule : Schedule or None
         How many chunks there are.
 
     Attributes
     ----------
     lattice : Lattice
+    is_limited : bool
+        Whether ``n_states`` has left out states that candidates lead to.
     is_possible : ndarray of shape (n_sequences,), bool
         Whether the lattice has a labelling of each sequence.
     may_be_impossible : bool
@@ -53,12 +57,17 @@ class LatticePlan(SharedWork):
     may_be_impossible = False
 
     def __init__(
-        self, layout: WeightLayout, batch: SequenceBatch, candidates: Candidates, schedule: Schedule | None = None
+        self,
+        layout: WeightLayout,
+        batch: SequenceBatch,
+        candidates: Candidates,
+        n_states: Any = None,
+        schedule: Schedule | None = None,
     ) -> None:
         super().__init__(Schedule() if schedule is None else schedule)
-        self.layout, self.batch, self.candidates = layout, batch, candidates
+        self.layout, self.batch, self.candidates, self.n_states = layout, batch, candidates, n_states
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
-        self.lattice = build_lattice(layout, batch, candidates)
+        self.lattice, self.is_limited = build_lattice(layout, batch, candidates, n_states)
         last = np.maximum(batch.offsets[1:] - 1, 0)
         self.is_possible = (np.diff(self.lattice.nodes)[last] > 0 if batch.n_tokens else False) | (batch.lengths == 0)
         self._deal_out()
@@ -77,7 +86,7 @@ class LatticePlan(SharedWork):
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> LatticePlan:
         """Return the plan of those labellings of the lattice that a mask lets through."""
         candidates = self.candidates if mask is None else self.candidates.allowed_by(mask)
-        plan = LatticePlan(self.layout, self.batch, candidates, self.schedule)
+        plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule)
         plan.may_be_impossible = may_be_impossible
         return plan
 
@@ -95,10 +104,12 @@ class LatticePlan(SharedWork):
         return lattice.Tables(*(workspace(name, size) for name, size in sizes.items()))
 
 
-def build_lattice(layout: WeightLayout, batch: SequenceBatch, candidates: Candidates) -> lattice.Lattice:
-    """Return the lattice of a batch."""
+def build_lattice(
+    layout: WeightLayout, batch: SequenceBatch, candidates: Candidates, n_states: Any = None
+) -> tuple[lattice.Lattice, bool]:
+    """Return the lattice of a batch, and whether states have been left out; parameters as in :class:`LatticePlan`."""
     batch, automaton = batch.as_sparse(), layout.automaton
-    starts, labels = candidates
+    starts, labels, scores, codes = candidates
     own = np.lexsort((automaton.arc_label, automaton.arc_source))
     forbidden = np.zeros(automaton.n_arcs, bool)
     forbidden[layout.compiled.forbidden_arcs] = True
@@ -126,9 +137,13 @@ def build_lattice(layout: WeightLayout, batch: SequenceBatch, candidates: Candid
     values = np.empty(len(pairs) if len(entries.values) else 0)
     lattice.list_entries(entries, columns, numbers, ranges[:-1].copy(), pairs, values)
     nodes, steps = np.empty(batch.n_tokens + 1, np.int64), np.empty(batch.n_tokens + 1, np.int64)
-    lists = lattice.list_steps(structure, freeze(batch.offsets, np.int64), starts, labels, nodes, steps)
+    most = np.full(batch.n_tokens, automaton.n_states if n_states is None else n_states)
+    limits = lattice.Limits(freeze(most, np.int64), scores, codes)
+    *lists, is_limited = lattice.list_steps(
+        structure, freeze(batch.offsets, np.int64), starts, labels, limits, nodes, steps
+    )
     candidate, source, target, arc = (freeze(numbers, np.uint32) for numbers in lists)
-    return lattice.Lattice(
+    whole = lattice.Lattice(
         freeze(batch.offsets, np.int64),
         starts,
         labels,
@@ -145,11 +160,12 @@ def build_lattice(layout: WeightLayout, batch: SequenceBatch, candidates: Candid
         target,
         arc,
     )
+    return whole, bool(is_limited)
 
 
 def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the score columns of each token: their ranges and numbers, and the ranges and columns of links to them."""
-    starts, labels = candidates
+    starts, labels = candidates.starts, candidates.labels
     if not layout.parts.n_parts:
         return starts, labels, freeze(np.empty(0), np.int64), freeze(np.empty(0), np.uint32)
     tokens, parts = candidates.tokens, Endings(layout.part_links.starts, layout.part_links.numbers)
@@ -164,6 +180,17 @@ def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, 
         group_offsets(owner, len(labels)),
         freeze(column, np.uint32),
     )
+
+
+def _candidate_scores(lists: lattice.Lattice, pair_weights) -> np.ndarray:
+    """Return the scores of all candidates; shape (M,)."""
+    terms = pair_weights[lists.pairs] * (lists.values if len(lists.values) else 1.0)
+    ranges = [lists.entries, lists.links] if len(lists.links) else [lists.entries]
+    for number, bounds in enumerate(ranges):
+        if number:  # from columns to the candidates that sum them up
+            terms = terms[lists.column]
+        terms = np.bincount(np.repeat(np.arange(len(bounds) - 1), np.diff(bounds)), terms, len(bounds) - 1)
+    return terms
 
 
 class LatticeModel(Model):
@@ -209,15 +236,20 @@ class LatticeModel(Model):
         """
         if self.finder is None:
             raise ValueError("this model has no candidates for labels: it needs a plan")
-        n_labels, n_best = self.layout.patterns.n_labels, np.full(len(batch), self.finder.n_candidates)
-        plan = LatticePlan(self.layout, batch, self.finder.find(batch, mask), self.schedule)
+        finder, n_labels, lengths = self.finder, self.layout.patterns.n_labels, batch.lengths
+        n_best = np.full(len(batch), finder.n_candidates)
+        plan = LatticePlan(self.layout, batch, finder.find(batch, mask), finder.n_states, self.schedule)
         while not plan.is_possible.all():
             short = np.flatnonzero(~plan.is_possible)
             if n_best[short[0]] >= n_labels:
                 refuse_impossible(short, np.full(len(short), -np.inf))
             n_best[short] = np.minimum(2 * n_best[short], n_labels)
-            candidates = self.finder.find(batch, mask, np.repeat(n_best, batch.lengths))
-            plan = LatticePlan(self.layout, batch, candidates, self.schedule)
+            n_states = None
+            if finder.n_states is not None:
+                growth = np.where(n_best < n_labels, n_best // finder.n_candidates, self.layout.automaton.n_states)
+                n_states = np.repeat(finder.n_states * growth, lengths)
+            candidates = finder.find(batch, mask, np.repeat(n_best, lengths))
+            plan = LatticePlan(self.layout, batch, candidates, n_states, self.schedule)
         return plan
 
     # --- questions that kernels answer --------------------------------------------------------------------------------
@@ -246,33 +278,71 @@ class LatticeModel(Model):
         self._check(plan, log_z)
         return log_z
 
-    def candidate_marginals(self, plan: LatticePlan, n_jobs: int | None = None) -> np.ndarray:
-        """Return the probability of each candidate; shape (M,)."""
-        marginals, log_z = np.empty(len(plan.candidates.labels)), np.zeros(plan.n_sequences)
+    def lattice_marginals(self, plan: LatticePlan, n_jobs: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the probabilities of candidates and of steps; shapes (M,) and (E,)."""
+        marginals, steps = np.zeros(len(plan.candidates.labels)), np.zeros(len(plan.lattice.arc))
         starts, offsets, nothing = plan.candidates.starts, plan.batch.offsets, np.empty(0)
-        sums = lattice.Sums(freeze(np.ones(plan.n_sequences), np.float64), nothing, nothing, nothing)
+        log_z, ones = np.zeros(plan.n_sequences), freeze(np.ones(plan.n_sequences), np.float64)
 
         def work(chunk, tables):
+            sums = lattice.Sums(ones, nothing, nothing, steps)
             lattice.expect(plan.lattice, self._numbers, chunk, tables, log_z, sums)
             own = slice(starts[offsets[chunk[0]]], starts[offsets[chunk[1]]])
             marginals[own] = tables.scores[own]
 
         self._run(plan, n_jobs, work)
         self._check(plan, log_z)
-        return marginals
+        return marginals, steps
 
     def marginals(self, batch, n_jobs=None, mask=None):
         plan = self.plan(batch, mask)
         table = np.zeros((batch.n_tokens, self.layout.patterns.n_labels))
-        table[plan.candidates.tokens, plan.candidates.labels] = self.candidate_marginals(plan, n_jobs)
+        table[plan.candidates.tokens, plan.candidates.labels] = self.lattice_marginals(plan, n_jobs)[0]
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
+    def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
+        plan, table = self.plan(batch, mask), np.empty((batch.n_tokens, len(patterns)))
+        lengths = np.array([len(pattern) for pattern in patterns], np.int64)
+        codes = np.zeros((len(patterns), max(lengths, default=1)), np.int32)
+        for row, pattern in zip(codes, patterns, strict=True):
+            row[: len(pattern)] = pattern
+        lattice.patterns_ending(plan.lattice, self.lattice_marginals(plan, n_jobs)[1], codes, lengths, table)
+        return table
+
+    def log_partition_and_slope(self, plan, direction, n_jobs=None):
+        log_z = self.log_partition(plan.batch, n_jobs, plan)
+        moving = LatticeModel(self.layout, direction)
+        candidates, steps = self.lattice_marginals(plan, n_jobs)
+        terms = candidates * _candidate_scores(plan.lattice, moving.pair_weights)
+        of_steps = np.where(steps > 0, steps * moving.weighted_arcs.arc_score[plan.lattice.arc], 0.0)
+        slope = np.zeros(len(log_z))
+        for numbers, places in ((terms, plan.lattice.starts), (of_steps, plan.lattice.steps)):
+            sequences = np.repeat(np.arange(len(log_z)), np.diff(places[plan.batch.offsets]))
+            slope += np.bincount(sequences, numbers, len(log_z))
+        return log_z, slope
+
     def decode(self, batch, n_jobs=None, mask=None, *, add_costs=None):
-        plan = self.plan(batch, mask)
         if add_costs is not None:
-            return self.exact.decode(batch, n_jobs, plan.mask, add_costs=add_costs)
-        best, codes = np.zeros(len(batch)), np.empty(batch.n_tokens, np.int32)
-        self._run(plan, n_jobs, lambda *of: lattice.decode(plan.lattice, self._numbers, *of, best, codes))
+            raise ValueError("there are no costs in lattices")
+        plan = self.plan(batch, mask)
+        return self._decode(plan, plan.lattice, self._numbers, n_jobs)
+
+    def decode_gains(self, batch, gains, n_jobs=None, mask=None):
+        """Return the labelling that gains most, as :class:`ChainModel` does."""
+        plan = self.plan(batch, mask)
+        n_candidates, nothing = len(plan.candidates.labels), freeze(np.empty(0), np.uint32)
+        each = {"pairs": freeze(np.arange(n_candidates), np.uint32), "values": freeze(np.empty(0), np.float64)}
+        each |= {"columns": plan.lattice.starts, "links": freeze(nothing, np.int64), "column": nothing}
+        lists = plan.lattice._replace(entries=freeze(np.arange(n_candidates + 1), np.int64), **each)
+        gained = freeze(gains[plan.candidates.tokens, plan.candidates.labels], np.float64)
+        n_arcs = self.layout.automaton.n_arcs
+        zeros, ones = freeze(np.zeros(n_arcs), np.float64), freeze(np.ones(n_arcs), np.float64)
+        return self._decode(plan, lists, lattice.Weights(gained, zeros, ones, 0.0, True), n_jobs)
+
+    def _decode(self, plan, lists, numbers, n_jobs) -> np.ndarray:
+        """Return the best labellings under the given numbers; those of the plan unless others take their place."""
+        best, codes = np.zeros(plan.n_sequences), np.empty(plan.n_tokens, np.int32)
+        self._run(plan, n_jobs, lambda *of: lattice.decode(lists, numbers, *of, best, codes))
         self._check(plan, best)
         return codes
 
@@ -322,35 +392,37 @@ class LatticeModel(Model):
     # --- questions that the model of all labels answers, given the candidates -----------------------------------------
 
     def hessian_vector_product(self, plan, direction, sequence_weight=None, n_jobs=None):
-        return self.exact.hessian_vector_product(self._whole(plan), direction, sequence_weight, n_jobs)
-
-    def log_partition_and_slope(self, plan, direction, n_jobs=None):
-        return self.exact.log_partition_and_slope(self._whole(plan), direction, n_jobs)
+        self._check_states(plan)
+        whole = self.exact.plan(plan.batch).masked(plan.mask, plan.may_be_impossible)
+        return self.exact.hessian_vector_product(whole, direction, sequence_weight, n_jobs)
 
     def label_gradient(self, batch, token, label, mask=None):
-        return self.exact.label_gradient(batch, token, label, self.plan(batch, mask).mask)
-
-    def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
-        return self.exact.pattern_marginals(batch, patterns, n_jobs, self.plan(batch, mask).mask)
+        return self.exact.label_gradient(batch, token, label, self._candidate_mask(batch, mask))
 
     def segment_marginals(self, batch, threshold, tags, n_jobs=None, mask=None):
         """Return the segments of at least a probability, as :class:`ChainModel` does."""
-        return self.exact.segment_marginals(batch, threshold, tags, n_jobs, self.plan(batch, mask).mask)
+        return self.exact.segment_marginals(batch, threshold, tags, n_jobs, self._candidate_mask(batch, mask))
 
     def segment_probabilities(self, batch, segments, tags, n_jobs=None, mask=None):
         """Return the probabilities of given segments, as :class:`ChainModel` does."""
-        return self.exact.segment_probabilities(batch, segments, tags, n_jobs, self.plan(batch, mask).mask)
-
-    def decode_gains(self, batch, gains, n_jobs=None, mask=None):
-        """Return the labelling that gains most, as :class:`ChainModel` does."""
-        return self.exact.decode_gains(batch, gains, n_jobs, self.plan(batch, mask).mask)
+        return self.exact.segment_probabilities(batch, segments, tags, n_jobs, self._candidate_mask(batch, mask))
 
     def impossible(self, batch, mask):
         return self.exact.impossible(batch, mask)
 
-    def _whole(self, plan):
-        """Return the plan of the model of all labels."""
-        return self.exact.plan(plan.batch).masked(plan.mask, plan.may_be_impossible)
+    def _candidate_mask(self, batch, mask) -> Mask:
+        """Return the mask of the candidates of a batch."""
+        plan = self.plan(batch, mask)
+        self._check_states(plan)
+        return plan.mask
+
+    def _check_states(self, plan) -> None:
+        """Raise a ValueError if a lattice leaves out more than labels: no mask says so."""
+        if plan.is_limited:
+            raise ValueError(
+                "this question needs all states that the candidates lead to, but pruning has left some out: train with "
+                "a larger n_states, as in pruning=Pruning(n_candidates, n_states=...)"
+            )
 
     def label_codes(self, labelling):
         return labelling

@@ -64,12 +64,12 @@ def _ascend(labels, n_labels):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_labels(features, pairs, weights, dense, bias, allowed, n_best, labels, counts):
+def best_labels(features, pairs, weights, dense, bias, allowed, n_best, labels, label_scores, counts):
     """Write the best labels of all tokens, in ascending order.
 
     weights : (K,)        dense : (H, D)        bias : (L,)        allowed : (N, L) bool, or (0, L) where all labels are
     n_best : (N,) int64   how many are wanted
-    labels : (N, most) int32 out        counts : (N,) int64 out, how many there are
+    labels : (N, most) int32 out        label_scores : (N, most) out        counts : (N,) int64 out, how many there are
     """
     n_labels, width = len(bias), max(pairs.n_columns, dense.shape[1])
     width += -width % 8
@@ -85,7 +85,9 @@ def best_labels(features, pairs, weights, dense, bias, allowed, n_best, labels, 
             wanted = min(n_best[token], n_labels)
             counts[token] = _take_best(block[row], bias, possible, wanted, best_score, best_label)
             _ascend(best_label, counts[token])
-            labels[token, : counts[token]] = best_label[: counts[token]]
+            for place in range(counts[token]):
+                labels[token, place] = best_label[place]
+                label_scores[token, place] = block[row, best_label[place]] + bias[best_label[place]]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -126,7 +128,7 @@ def _to_probabilities(table, lanes):
 def descend(features, columns, data, sequences, rate, level):
     """Take a step for each token of some sequences, in their order.
 
-    columns : (K,) int32        rate : part of a token's error that its step takes back        level : in and out
+    columns : (K,) int32        level : in and out
 
     The length of a step is the rate over the squared norm of the token's features, so that their scale does not matter.
     """

@@ -52,6 +52,25 @@ class Entries(NamedTuple):
     columns: np.ndarray  # (K,) int32   ascending for each rank
 
 
+class Limits(NamedTuple):
+    """How many nodes a token may have, and which are kept: those that the best labels so far lead to."""
+
+    n_states: np.ndarray  # (N,) int64
+    score: np.ndarray  # (M,)   of candidates
+    codes: np.ndarray  # (N,) int32   labels whose nodes are kept in any case; or empty
+
+
+class Found(NamedTuple):
+    """Nodes and steps as they are found, with room for more."""
+
+    state: np.ndarray  # int32   of each node
+    score: np.ndarray  # of the best labels that lead to it
+    candidate: np.ndarray  # uint32
+    source: np.ndarray  # uint32   these three: of each step
+    target: np.ndarray  # uint32
+    arc: np.ndarray  # uint32
+
+
 class Lattice(NamedTuple):
     """All lists."""
 
@@ -179,43 +198,112 @@ def _longer(array):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_steps(automaton, offsets, starts, labels, nodes, steps):
-    """Walk through the candidates from the left, and return candidate of nodes, and source, target and arc of steps.
+def _keep_best(found, first, stop, most, kept_node, number):
+    """Keep the nodes [first, stop) of highest score, the first of equal ones, and one that is kept in any case.
 
-    nodes, steps : (N + 1,) int64   out
+    number : (at least stop - first,) int64   out: new number of each node, -1 for those that go
+
+    Returns the number of the next node.
     """
-    n_nodes, n_steps, size = 1, 0, 4 * len(labels) + 64
-    state, candidate_of = np.empty(size, np.int32), np.zeros(size, np.uint32)
-    source, target, used = np.empty(size, np.uint32), np.empty(size, np.uint32), np.empty(size, np.uint32)
+    n_nodes = stop - first
+    order = np.argsort(-found.score[first:stop], kind="mergesort")
+    number[:n_nodes] = -1
+    number[order[:most]] = 0
+    if kept_node >= first:
+        number[kept_node - first] = 0
+    following = first
+    for node in range(n_nodes):
+        if number[node] == 0:
+            number[node] = following
+            found.state[following], found.score[following] = found.state[first + node], found.score[first + node]
+            found.candidate[following] = found.candidate[first + node]
+            following += 1
+    return following
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _drop_steps(found, first_node, number, first, stop):
+    """Renumber the targets of the steps [first, stop), leave out those whose target has gone; return the next step."""
+    following = first
+    for step in range(first, stop):
+        target = number[np.int64(found.target[step]) - first_node]
+        if target >= 0:
+            found.source[following], found.target[following] = found.source[step], target
+            found.arc[following] = found.arc[step]
+            following += 1
+    return following
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _with_room(found, n_nodes, n_steps):
+    """Return lists that have room for so many nodes and steps."""
+    state, score, candidate = found.state, found.score, found.candidate
+    while len(state) < n_nodes:
+        state, score, candidate = _longer(state), _longer(score), _longer(candidate)
+    source, target, arc = found.source, found.target, found.arc
+    while len(source) < n_steps:
+        source, target, arc = _longer(source), _longer(target), _longer(arc)
+    return Found(state, score, candidate, source, target, arc)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_steps(automaton, offsets, starts, labels, limits, nodes, steps):
+    """Walk through the candidates from the left.
+
+    Returns candidate of nodes, source, target and arc of steps, and whether a limit has left out a node.
+
+    limits : ``Limits``        nodes, steps : (N + 1,) int64   out
+    """
+    n_nodes, n_steps, size, is_limited = 1, 0, 4 * len(labels) + 64, False
+    found = Found(
+        np.empty(size, np.int32),
+        np.zeros(size),
+        np.zeros(size, np.uint32),
+        np.empty(size, np.uint32),
+        np.empty(size, np.uint32),
+        np.empty(size, np.uint32),
+    )
     met, number = np.full(len(automaton.fail), -1), np.empty(len(automaton.fail), np.int64)  # at which token, and what
-    state[0] = 0
+    found.state[0] = 0
     nodes[0], steps[0] = 1, 0
     for sequence in range(len(offsets) - 1):
-        first, stop = 0, 1
+        first, stop, true = 0, 1, 0
         for token in range(offsets[sequence], offsets[sequence + 1]):
+            begin, n_before, true_before, true = starts[token], n_steps, true, -1
+            n_most = (stop - first) * (starts[token + 1] - begin)
+            found = _with_room(found, n_nodes + n_most, n_steps + n_most)
             for node in range(first, stop):
-                for candidate in range(starts[token], starts[token + 1]):
-                    arc = _arc_of(automaton, np.int64(state[node]), labels[candidate])
+                for candidate in range(begin, starts[token + 1]):
+                    arc = _arc_of(automaton, np.int64(found.state[node]), labels[candidate])
                     if automaton.forbidden[arc]:
                         continue
                     end = automaton.target[arc]
                     if met[end] != token:
-                        if n_nodes == len(state):
-                            state, candidate_of = _longer(state), _longer(candidate_of)
                         met[end], number[end] = token, n_nodes
-                        state[n_nodes], candidate_of[n_nodes] = end, candidate
+                        found.state[n_nodes], found.candidate[n_nodes], found.score[n_nodes] = end, candidate, -np.inf
                         n_nodes += 1
-                    if n_steps == len(source):
-                        source, target, used = _longer(source), _longer(target), _longer(used)
-                    source[n_steps], target[n_steps], used[n_steps] = node, number[end], arc
+                    target = number[end]
+                    score = found.score[node] + limits.score[candidate]
+                    found.score[target] = max(found.score[target], score)
+                    found.source[n_steps], found.target[n_steps], found.arc[n_steps] = node, target, arc
                     n_steps += 1
-            first, stop = (nodes[token], n_nodes)
+                    if node == true_before and len(limits.codes) and labels[candidate] == limits.codes[token]:
+                        true = target
+            first, stop = nodes[token], n_nodes
+            if stop - first > limits.n_states[token]:
+                renumbered, is_limited = np.empty(stop - first, np.int64), True
+                n_nodes = _keep_best(found, first, stop, limits.n_states[token], true, renumbered)
+                n_steps = _drop_steps(found, first, renumbered, n_before, n_steps)
+                if true >= 0:
+                    true = renumbered[true - first]
+                stop = n_nodes
             nodes[token + 1], steps[token + 1] = n_nodes, n_steps
     return (
-        candidate_of[:n_nodes].copy(),
-        source[:n_steps].copy(),
-        target[:n_steps].copy(),
-        used[:n_steps].copy(),
+        found.candidate[:n_nodes].copy(),
+        found.source[:n_steps].copy(),
+        found.target[:n_steps].copy(),
+        found.arc[:n_steps].copy(),
+        is_limited,
     )
 
 
@@ -554,6 +642,40 @@ def entropies(lattice, weights, chunk, tables, log_z, entropy):
             if probability > 0.0:
                 total -= probability * log_probability
         entropy[sequence] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def patterns_ending(lattice, steps, patterns, lengths, table):
+    """Write the probabilities that label patterns end with each token, from the marginals of steps.
+
+    steps : (E,)        patterns : (Z, longest) int32, each from the left        lengths : (Z,) int64
+    table : (N, Z) out
+    """
+    n_nodes = len(lattice.candidate)
+    share, path = np.zeros(n_nodes), np.zeros(n_nodes)
+    for step in range(len(steps)):
+        share[lattice.target[step]] += steps[step]
+    for sequence in range(len(lattice.offsets) - 1):
+        for token in range(lattice.offsets[sequence], lattice.offsets[sequence + 1]):
+            for number in range(len(lengths)):
+                first, total = token + 1 - lengths[number], 0.0
+                table[token, number] = 0.0
+                if first < lattice.offsets[sequence]:
+                    continue
+                for node in range(lattice.nodes[first], lattice.nodes[first + 1]):
+                    is_first = lattice.labels[lattice.candidate[node]] == patterns[number, 0]
+                    path[node] = share[node] if is_first else 0.0
+                for position in range(first + 1, token + 1):
+                    for node in range(lattice.nodes[position], lattice.nodes[position + 1]):
+                        path[node] = 0.0
+                    for step in range(lattice.steps[position], lattice.steps[position + 1]):
+                        source, target = lattice.source[step], lattice.target[step]
+                        label = lattice.labels[lattice.candidate[target]]
+                        if label == patterns[number, position - first] and share[source] > 0.0:
+                            path[target] += path[source] * (steps[step] / share[source])
+                for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
+                    total += path[node]
+                table[token, number] = min(total, 1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -37,11 +37,12 @@ class PrunedProblem(Problem):
         data = problem.family, problem.layout, problem.batch, problem.truth
         super().__init__(*data, sequence_weight=problem.sequence_weight, **options)
         self.candidates, self.level_zero = candidates, level_zero
+        self.n_states = None if level_zero is None else level_zero.n_states
 
     @cached_property
     def plan(self) -> LatticePlan:
         """The lattice of the batch."""
-        return LatticePlan(self.layout, self.batch, self.candidates, self.schedule)
+        return LatticePlan(self.layout, self.batch, self.candidates, self.n_states, self.schedule)
 
     def model(self, w: np.ndarray) -> LatticeModel:
         """Return the model with the weights ``w``."""

@@ -24,6 +24,7 @@ from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.training import Pruning
 
 CONLL = [("conll2000", f"{part}.txt.gz") for part in ("train", "test")]
 HEADS = ["model", "training s", "extraction s", "fit s", "passes", "ms a pass", "steps a token"]
@@ -47,14 +48,16 @@ def conll2000(n_sentences=None):
         return None
     parts = []
     for file in CONLL:
-        sentences = load_conll(data_file(*file), ["w", "p", "tag"])
-        X = [[(word,) for word, _, _ in sentence] for sentence in sentences]
-        parts.append((X, [[f"{pos}|{tag}" for _, pos, tag in sentence] for sentence in sentences]))
+        rows, tags = load_conll(data_file(*file), ["w", "p", "tag"], return_X_y=True)
+        joint = [
+            [f"{token['p']}|{tag}" for token, tag in zip(*pair, strict=True)] for pair in zip(rows, tags, strict=True)
+        ]
+        parts.append(([[token["w"] for token in row] for row in rows], joint))
     (X, y), test = parts
     templates = [template for template in TEMPLATES if all(field == "w" for field, _ in template)]
     functions = ["prefix1", "prefix2", "prefix3", "suffix1", "suffix2", "suffix3", "shape"]
     templates += [((name, 0),) for name in functions]
-    extractor = SequenceFeatureExtractor(templates, token_features=functions, fields=["w"])
+    extractor = SequenceFeatureExtractor(templates, token_features=functions)
     return extractor, (X[:n_sentences], y[:n_sentences]), test, {"sigma_reg": 1.0}
 
 
@@ -89,7 +92,7 @@ def measure(name, n_sentences, parameters):
     lattice = getattr(problem[0].plan, "lattice", None)
     steps = "" if lattice is None else f"{len(lattice.arc) / problem[0].batch.n_tokens:.1f}"
     return [
-        f"order {crf.max_order}, {crf.pruning or 'all'}",
+        f"order {crf.max_order}, {crf.pruning or 'all labels'}",
         f"{seconds['extraction'] + seconds['fit']:.2f}",
         f"{seconds['extraction']:.2f}",
         f"{seconds['fit']:.2f}",
@@ -108,6 +111,7 @@ def main():
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--orders", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--candidates", nargs="+", type=int, default=[4, 6])
+    parser.add_argument("--states", nargs="+", type=int, default=[0], help="most states of a token; 0: all")
     parser.add_argument("--exact", nargs="*", type=int, default=[1], help="orders of the models of all labels")
     parser.add_argument("--sentences", type=int)
     parser.add_argument("--max-iter", type=int, default=60)
@@ -118,7 +122,8 @@ def main():
             print(f"\n{name}: the data is absent")
             continue
         cases = [{"max_order": order} for order in options.exact]
-        cases += [{"max_order": order, "pruning": n} for order in options.orders for n in options.candidates]
+        limits = [{"n_candidates": n, "n_states": m or None} for n in options.candidates for m in options.states]
+        cases += [{"max_order": order, "pruning": Pruning(**of)} for order in options.orders for of in limits]
         rows = []
         for case in cases:
             with Process() as process:
