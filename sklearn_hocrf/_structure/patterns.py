@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from .._data.arrays import freeze, freeze_indices
+from .._data.arrays import PIECE, freeze, freeze_indices
 
 __all__ = [
     "PatternTable",
@@ -97,28 +97,44 @@ def observed_patterns(
     PatternTable
     """
     lengths = np.diff(offsets)
-    weight = np.ones(len(codes)) if sequence_weight is None else np.repeat(sequence_weight, lengths)
-    position = np.arange(len(codes)) - np.repeat(offsets[:-1], lengths)
+    weight = None if sequence_weight is None else np.repeat(sequence_weight, lengths)
+    begins = np.zeros(len(codes), dtype=bool)
+    begins[offsets[:-1][lengths > 0]] = True
     examples = []  # by order: the last token of some occurrence of each pattern
-    ends = np.flatnonzero(weight > 0)  # tokens at which a pattern of the current length ends
-    ids = np.full(len(codes), -1, dtype=np.int64)  # its number among the patterns of that length
-    ids[ends] = codes[ends]
-    for order in range(1, max_order + 1):
-        ends = ends[(position[ends] >= order)]
-        ends = ends[ids[ends - 1] >= 0]
+    # number, among all of its length, of the pattern of the current length that ends at each token; -1 for none
+    ids = np.where(True if weight is None else weight > 0, codes, -1).astype(np.int32)
+    n_ids = n_labels
+    for _ in range(max_order):
+        ends = np.flatnonzero(~begins[1:] & (ids[:-1] >= 0)) + 1
         # prefix numbers are lexicographic, so the keys of their extensions are too
-        keys, first, inverse = np.unique(ids[ends - 1] * n_labels + codes[ends], return_index=True, return_inverse=True)
-        kept = is_frequent(np.bincount(inverse, weights=weight[ends], minlength=len(keys)), min_count)
+        keys = ids[ends - 1] * np.int64(n_labels) + codes[ends]
+        number, counts, first = _count_keys(keys, n_ids * n_labels, None if weight is None else weight[ends])
+        kept = is_frequent(counts, min_count)
         if not kept.any():
             break
         examples.append(ends[first[kept]])
-        number = np.where(kept, np.cumsum(kept) - 1, -1)
-        ids = np.full(len(codes), -1, dtype=np.int64)
-        ids[ends] = number[inverse]
+        ids = np.full(len(codes), -1, dtype=np.int32)
+        ids[ends] = np.where(kept, np.cumsum(kept) - 1, -1)[number]
+        n_ids = int(np.count_nonzero(kept))
     if announce is not None:
         announce(n_labels + sum(map(len, examples)), 1 + len(examples))
     longer = (codes[ends[:, None] + np.arange(-order, 1)] for order, ends in enumerate(examples, 1))
     return _stack([np.arange(n_labels, dtype=np.int32)[:, None], *longer])
+
+
+def _count_keys(keys, n_keys, weight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the number of each key among the distinct ones, in order; their counts; and a place of each of them."""
+    if n_keys > len(keys):
+        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        return number, np.bincount(number, weights=weight, minlength=len(first)).astype(np.float64), first
+    is_key = np.bincount(keys, minlength=n_keys) > 0  # a table takes a part of the time and memory of sorting
+    number = (np.cumsum(is_key, dtype=np.int32) - np.int32(1))[keys]
+    counts = np.bincount(keys, weights=weight, minlength=n_keys)[is_key].astype(np.float64)
+    place = np.empty(n_keys, dtype=np.int64)
+    for start in range(0, len(keys), PIECE):
+        part = keys[start : start + PIECE]
+        place[part] = np.arange(start, start + len(part))
+    return number, counts, place[is_key]
 
 
 def all_patterns(n_labels, max_order) -> PatternTable:
