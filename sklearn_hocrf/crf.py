@@ -180,13 +180,13 @@ from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
 from ._estimator.decoding import SegmentDecoding, TokenDecoding
-from ._estimator.parameters import PARAMETER_CONSTRAINTS, resolve_feature_orders
+from ._estimator.parameters import PARAMETER_CONSTRAINTS
 from ._estimator.pattern_search import PatternSearch
 from ._estimator.pruning import Pruning
 from ._estimator.tag_segments import TagSegmentsMixin
 from ._inference.families import CHAIN
 from ._objectives import Objective
-from ._structure.layout import WeightLayout, build_layout
+from ._structure.layout import LayoutBuilder, WeightLayout
 from ._validation import (
     Holes,
     Reader,
@@ -195,6 +195,7 @@ from ._validation import (
     read_known_tokens,
     read_label_codes,
     read_labels,
+    read_token_labels,
     read_token_targets,
 )
 from ._validation._sklearn import Interval
@@ -380,6 +381,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         lengths, holes = sequences.batch.lengths, Holes(self.missing_label)
         return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, holes)
 
+    def _read_label_set(self, y, sequences):
+        name = type(self).__name__
+        return read_token_labels(y, sequences.batch.lengths, sequences.form, name, sequences.is_used)
+
     def _check_classes(self, classes):
         return check_classes(classes)
 
@@ -389,27 +394,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     def _training_codes(self, targets):
         return targets.codes
 
-    def _build_layout(self, data, like=None, patterns=None):
-        data = data.labelled
-        batch, codes, weight = data.batch, data.targets.codes, data.sequence_weight
-        orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
-        if like is None:
-            patterns = self._select_patterns(patterns, data)
-        else:
-            patterns = like.patterns
-        return build_layout(
-            batch,
-            codes,
-            patterns,
-            feature_orders=orders,
-            min_feature_count=self.min_feature_count,
-            fit_intercept=self.fit_intercept,
-            unsupported=self.unsupported,
-            sequence_weight=weight,
-            forbidden=data.rules.forbidden,
-            parts=data.parts.codes,
-            like=like,
-        )
+    def _make_builder(self, targets, frame, rule):
+        return LayoutBuilder(frame, rule, self.fit_intercept)
 
     def _read_truth(self, y, batch, form, unknown):
         return read_label_codes(y, batch.lengths, form, type(self).__name__, self.classes_, unknown=unknown)

@@ -134,20 +134,21 @@ from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
 from ._estimator.decoding import SegmentDecoding, TokenDecoding
-from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_lengths, resolve_feature_orders
+from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_lengths
 from ._estimator.pattern_search import PatternSearch
 from ._estimator.tag_segments import check_threshold
 from ._estimator.tags import segment_tables
 from ._inference.families import SEGMENTS
 from ._objectives import Objective
 from ._structure.patterns import pairs_of_equals, without_forbidden
-from ._structure.segment_layout import SegmentLayout, build_segment_layout
+from ._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
 from ._validation import (
     Holes,
     Reader,
     check_segment_classes,
     have_segment_holes,
     read_known_segments,
+    read_segment_labels,
     read_segment_targets,
     read_segments,
     read_sequences,
@@ -422,38 +423,23 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             fixed=fixed,
         )
 
+    def _read_label_set(self, y, sequences):
+        name, data = type(self).__name__, (sequences.batch.lengths, sequences.form)
+        return read_segment_labels(y, *data, name, sequences.is_used, encoding=self.encoding)
+
     def _check_classes(self, classes):
         return check_segment_classes(classes, self.encoding)
 
     def _training_codes(self, targets):
         return token_labels(targets.segments)
 
-    def _build_layout(self, data, like=None, patterns=None):
-        data = data.labelled
-        batch, segments, weight = data.batch, data.targets.segments, data.sequence_weight
-        repeats = data.targets.repeats
-        orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
-        if like is None:
-            patterns = self._select_patterns(patterns, data)
-            patterns = patterns if repeats else without_forbidden(patterns, pairs_of_equals(len(data.targets.labels)))
-        else:
-            patterns = like.patterns
-        return build_segment_layout(
-            batch,
-            segments,
-            patterns,
-            data.targets.longest,
-            repeats=repeats,
-            shortest=data.targets.shortest,
-            feature_orders=orders,
-            min_feature_count=self.min_feature_count,
-            fit_intercept=self.fit_intercept,
-            unsupported=self.unsupported,
-            sequence_weight=weight,
-            forbidden=data.rules.forbidden,
-            parts=data.parts.codes,
-            like=like,
-        )
+    def _select_patterns(self, patterns, data, observed):
+        table = super()._select_patterns(patterns, data, observed)
+        return table if data.targets.repeats else without_forbidden(table, pairs_of_equals(len(data.targets.labels)))
+
+    def _make_builder(self, targets, frame, rule):
+        limits = SegmentLimits(targets.longest, targets.repeats, targets.shortest)
+        return SegmentLayoutBuilder(limits, frame, rule, self.fit_intercept)
 
     def _target_attributes(self, targets):
         labels, encoding = targets.labels.tolist(), targets.encoding
@@ -479,7 +465,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     @property
     def _encoding(self):
-        return self._fitted.targets.encoding
+        return self._fitted.targets.encoding if hasattr(self, "_fitted") else self.encoding
 
     # --- predictions --------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """Base class of the sequence labellers: parameters and the course of ``fit``.
 
-A subclass says which family its models belong to, what its targets are and how they look per token, and how its
-structure is built (``_build_layout``). Everything is computed in local names; the estimator changes only at the end of
-a successful fit.
+A subclass says which family its models belong to, what its targets are and how they look per token, and what builds
+its structure (``_make_builder``). Everything is computed in local names; the estimator changes only at the end of a
+successful fit.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from .._inference.families import SEGMENTS, Family
 from .._inference.lattice import LatticeModel
 from .._objectives import Problem
 from .._persistence import VersionMixin, with_lists, with_mappings
+from .._structure.layout import LayoutBuilder, LayoutFrame, weights_of
+from .._structure.pairs import PairRule
 from .._structure.patterns import PatternTable, given_patterns
 from .._validation import (
     Known,
@@ -48,10 +50,10 @@ from .fitting import (
 )
 from .known import naming_the_impossible
 from .label_parts import compile_label_parts
-from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS, check_parameters
+from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS, check_parameters, resolve_feature_orders
 from .partial_fit import PartialFitMixin
 from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
-from .patterns import pattern_codes, pattern_labels, select_patterns
+from .patterns import ObservedPatterns, pattern_codes, pattern_labels, select_patterns
 from .predictions import PredictionsMixin, border_mask
 from .pruning import check_no_holes, prune
 
@@ -236,6 +238,10 @@ class BaseSequenceLabeler(
         """
 
     @abstractmethod
+    def _read_label_set(self, y, sequences):
+        """Return the labels of training sequences, which may be a part of the training data, sorted."""
+
+    @abstractmethod
     def _check_classes(self, classes):
         """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
 
@@ -244,10 +250,10 @@ class BaseSequenceLabeler(
         """Return ``classes_`` and all other fitted attributes that depend on the targets."""
 
     @abstractmethod
-    def _build_layout(self, data, like=None, patterns=None):
-        """Return the layout of the weights for validated training data.
+    def _make_builder(self, targets, frame, rule) -> LayoutBuilder:
+        """Return what decides which weights there are.
 
-        With ``like``, a layout, its patterns are used. Otherwise ``patterns`` takes the place of the parameter.
+        ``targets`` may lack the data, ``frame`` is a LayoutFrame, ``rule`` a PairRule.
         """
 
     @abstractmethod
@@ -486,6 +492,26 @@ class BaseSequenceLabeler(
         problem = self._pose_problem(self._build_layout(data, patterns=patterns), data)
         return prune(problem, self._parameters().get("pruning"))
 
+    def _build_layout(self, data, like=None, patterns=None):
+        """Return the layout of the weights for validated training data.
+
+        With ``like``, a layout, its patterns are used. Otherwise ``patterns`` takes the place of the parameter.
+        """
+        data = data.labelled
+        table = like.patterns if like is not None else self._select_patterns(patterns, data, self._observed(data))
+        builder = self._layout_builder(data, table, like)
+        return builder.build(builder.count(data.batch, data.targets.labelling, data.sequence_weight))
+
+    def _layout_builder(self, data, patterns, like=None) -> LayoutBuilder:
+        """Return what decides which weights there are, for label patterns and what ``data`` say beside sequences.
+
+        ``like`` is a layout of the same patterns.
+        """
+        orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
+        rule = PairRule(orders, self.min_feature_count, self.unsupported)
+        frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
+        return self._make_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule)
+
     def _start(self, layout, data, found, is_warm):
         """Return the weights from which training starts."""
         if found is not None:
@@ -493,12 +519,18 @@ class BaseSequenceLabeler(
             return layout.weights(last.pattern_coef(weights), last.coef(weights), last.part_coef(weights))
         return self._last_weights(layout, data) if is_warm else np.zeros(layout.n_weights)
 
-    def _pose_problem(self, layout, data) -> Problem:
+    def _pose_problem(self, layout, data, counts=None) -> Problem:
         """Return validated training data under a layout.
 
-        ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective.
+        ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective. ``counts`` of labels are
+        those of the data, unless they are given.
         """
-        weight, targets = self._objective_weight(data), data.targets
+        targets = data.targets
+        of_label = None
+        if self.class_weight is not None:
+            counts = self._label_counts(data) if counts is None else counts
+            of_label = check_class_weight(self.class_weight, targets.labels, counts)
+        weight = self._objective_weight(data, of_label)
         # runs of known labels begin and end in the midst of sequences
         support = border_mask(data.batch, data.rules.borders) if data.source is None else None
         options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "support": support, "known": targets.known}
@@ -533,25 +565,35 @@ class BaseSequenceLabeler(
         prior.warn_of_unused_prefixes(names)
         return penalty
 
-    def _select_patterns(self, patterns, data):
+    def _observed(self, data) -> ObservedPatterns:
+        """Return the label patterns of training data."""
+        codes, offsets = self._family.label_sequences(data.targets.labelling, data.batch)
+        return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
+
+    def _select_patterns(self, patterns, data, observed):
         """Return the label patterns of the model; ``patterns`` takes the place of the parameter unless it is None."""
         given, labels = self._parameters(patterns)["patterns"], data.targets.labels
-        codes, offsets = self._family.label_sequences(data.targets.labelling, data.batch)
-        counts = data.sequence_weight, self.max_order, self.min_pattern_count
-        table = select_patterns(given, labels, codes, offsets, *counts)
+        table = select_patterns(given, labels, observed, self.max_order, self.min_pattern_count)
         is_given = not isinstance(given, (str, PatternTable))
         return without_forbidden_patterns(data.rules, self.constraints, table, labels, is_given)
 
-    def _objective_weight(self, data):
-        """Return the weight of each sequence: its own times the mean class weight of its tokens; None: all 1."""
+    def _label_counts(self, data):
+        """Return the sum of the weights of the tokens of each label, as far as labels are known."""
+        known = data.labelled
+        weight = weights_of(known.batch, known.sequence_weight)
+        token_weight = np.repeat(weight, known.batch.lengths)
+        n_labels = len(data.targets.labels)
+        return np.bincount(self._training_codes(known.targets), weights=token_weight, minlength=n_labels)
+
+    def _objective_weight(self, data, of_label):
+        """Return the weight of each sequence: its own times the mean weight of its tokens' labels; None: all 1."""
         weight, offsets = data.sequence_weight, data.batch.offsets
-        if self.class_weight is None:
+        if of_label is None:
             return weight
-        weight = np.ones(len(data.batch)) if weight is None else weight
+        weight = weights_of(data.batch, weight)
         known = data.labelled
         source = np.arange(len(data.batch)) if known is data else known.source
-        codes, token_weight = self._training_codes(known.targets), np.repeat(weight[source], known.batch.lengths)
-        of_label = check_class_weight(self.class_weight, data.targets.labels, codes, token_weight)
+        codes = self._training_codes(known.targets)
         with np.errstate(over="ignore"):
             if known is data:
                 weight = weight * np.add.reduceat(of_label[codes], offsets[:-1]) / data.batch.lengths

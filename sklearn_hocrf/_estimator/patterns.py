@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from .._data.checks import short
 from .._data.labels import label_codes
-from .._structure.patterns import PatternTable, all_patterns, given_patterns, observed_patterns
+from .._structure.patterns import PatternCounts, PatternTable, all_patterns, count_patterns, given_patterns
 from .._validation import warn_user
 
-__all__ = ["pattern_codes", "pattern_labels", "select_patterns", "warn_of_size"]
+__all__ = ["ObservedPatterns", "pattern_codes", "pattern_labels", "select_patterns", "warn_of_size"]
 
 _MANY_LABELS = 1_000_000  # of all patterns together; warn if there are more
 _BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
 
 
-def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order, min_count) -> PatternTable:
+class ObservedPatterns(NamedTuple):
+    """The label patterns of training data, to be counted if they are asked for."""
+
+    n_positions: int  # tokens or segments of the data
+    count: Callable[[int, float], PatternCounts]  # of the highest order, and the lowest count
+
+    @classmethod
+    def of_labels(cls, codes, offsets, n_labels, sequence_weight=None) -> ObservedPatterns:
+        """Return the patterns in label codes of tokens or segments."""
+
+        def count(max_order, min_count):
+            return count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight)
+
+        return cls(len(codes), count)
+
+
+def select_patterns(patterns, labels, observed: ObservedPatterns, max_order, min_count) -> PatternTable:
     """Return the label patterns of a model.
 
     Parameters
@@ -26,12 +43,8 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
         The parameter of the estimators, or a table of the patterns.
     labels : ndarray of shape (L,)
         The labels.
-    codes : ndarray of shape (N,)
-        Code of the label of each token or segment of the training data.
-    offsets : ndarray of shape (n_sequences + 1,)
-        Where sequences begin in ``codes``.
-    sequence_weight : ndarray of shape (n_sequences,), or None
-        Weights for counts; None stands for 1.
+    observed : ObservedPatterns
+        Those of the training data.
     max_order : int or None
         Highest order of patterns; None is for a table alone.
     min_count : float
@@ -54,12 +67,12 @@ def select_patterns(patterns, labels, codes, offsets, sequence_weight, max_order
     if isinstance(patterns, str) and patterns == "observed":
 
         def warn(n_patterns, longest):
-            warn_of_size(n_patterns, longest, len(codes))
+            warn_of_size(n_patterns, longest, observed.n_positions)
 
-        return observed_patterns(codes, offsets, len(labels), max_order, min_count, sequence_weight, warn)
+        return observed.count(max_order, min_count).frequent(len(labels), min_count, warn)
     if isinstance(patterns, str) and patterns == "all":
         table = all_patterns(len(labels), max_order)
-        warn_of_size(*table.labels.shape, len(codes))
+        warn_of_size(*table.labels.shape, observed.n_positions)
         return table
     if isinstance(patterns, str) or not isinstance(patterns, Iterable):
         raise ValueError(f"patterns={patterns!r} are searched by fit alone, which trains with them")

@@ -292,6 +292,13 @@ class PredictionsMixin:
         >>> HighOrderSemiCRF(encoding="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
         0.75
         """
+        right, total = self._count_right(X, y, sample_weight)
+        if not total:
+            raise ValueError("X has no tokens of positive weight, so the accuracy is undefined")
+        return right / total
+
+    def _count_right(self, X, y, sample_weight=None) -> tuple[float, float]:
+        """Return how many tokens are predicted correctly, and how many there are, both weighted."""
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
         if fitted._has_holes(y, batch, form):
@@ -301,11 +308,11 @@ class PredictionsMixin:
             )
         truth = fitted._read_truth(y, batch, form, unknown="ignore")
         weight = check_sequence_weight(sample_weight, len(batch))
-        token_weight = None if weight is None else np.repeat(weight, batch.lengths)
-        if batch.n_tokens == 0 or (weight is not None and not token_weight.any()):
-            raise ValueError("X has no tokens of positive weight, so the accuracy is undefined")
+        token_weight = np.ones(batch.n_tokens) if weight is None else np.repeat(weight, batch.lengths)
+        if not token_weight.any():
+            return 0.0, 0.0
         decoded = fitted._decode(batch, fitted._mask(batch, form))
-        return float(np.average(fitted._are_right(decoded, truth), weights=token_weight))
+        return float(token_weight @ fitted._are_right(decoded, truth)), float(token_weight.sum())
 
     @available_if(_has_probabilities)
     def log_likelihood(self, X: Any, y: Any, *, unknown: str = "raise") -> np.ndarray:

@@ -5,11 +5,12 @@ from ._likelihood import NegativeLogLikelihood
 from ._local_feature_matching import LocalFeatureMatching
 from ._margin import Hinge, Perceptron
 from ._partial import PartialLikelihood
-from ._problem import Problem
+from ._problem import LARGE, Problem
 from ._pruned import PrunedProblem
 from ._tied import Tied
 
 __all__ = [
+    "LARGE",
     "Hinge",
     "LocalFeatureMatching",
     "NegativeLogLikelihood",

@@ -18,9 +18,9 @@ from .._inference.minibatches import Hidden, Minibatches
 from .._inference.model import Model
 from .._inference.schedule import Schedule
 
-__all__ = ["Problem"]
+__all__ = ["LARGE", "Problem"]
 
-_LARGE = 1e6  # size of scores beyond which rounding errors would tell labellings apart
+LARGE = 1e6  # size of scores beyond which rounding errors would tell labellings apart
 
 
 class Problem:
@@ -127,11 +127,15 @@ class Problem:
 
         The result is False if weights of 0 do so, too, because each sequence has only one possible labelling.
         """
-        log_z = np.abs(self.model(w).log_partition(self.batch, self.n_jobs, plan=self.plan))
-        longest = log_z.max(initial=_LARGE)
-        return self._gives_most_to_truth(w * (_LARGE / longest)) and not self._gives_most_to_truth(np.zeros(len(w)))
+        longest = max(self.largest_log_z(w), LARGE)
+        return self.gives_most_to_truth(w * (LARGE / longest)) and not self.gives_most_to_truth(np.zeros(len(w)))
 
-    def _gives_most_to_truth(self, w: np.ndarray) -> bool:
+    def largest_log_z(self, w: np.ndarray) -> float:
+        """Return the largest absolute value of a log partition function."""
+        return float(np.abs(self.model(w).log_partition(self.batch, self.n_jobs, plan=self.plan)).max(initial=0.0))
+
+    def gives_most_to_truth(self, w: np.ndarray) -> bool:
+        """Tell whether ``w`` itself gives the labelling of each sequence more than half of the probability."""
         model = self.model(w)
         log_z = model.log_partition(self.batch, self.n_jobs, plan=self.plan)
         log_probability = (self._log_scores(model) - log_z)[self.sequence_weight > 0]

@@ -12,7 +12,7 @@ the scores of its columns are added to those of its labels.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -34,6 +34,7 @@ from .pairs import (
     are_dense,
     build_pair_table,
     choose_pairs,
+    count_pairs,
     first_seen,
     rank_attributes,
     values_at,
@@ -50,7 +51,7 @@ from .weighted_arcs import (
     label_arcs,
 )
 
-__all__ = ["WeightLayout", "build_layout"]
+__all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "build_layout", "weights_of"]
 
 
 class WeightLayout:
@@ -491,6 +492,93 @@ def every_token(batch) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(batch.n_tokens), np.arange(batch.n_tokens)
 
 
+class FeatureCounts(NamedTuple):
+    """What training data say of the features, from which a layout is built.   F features, R patterns and parts."""
+
+    features: FeatureMap  # attributes that these data meet earlier have lower keys
+    never: int  # the key of attributes that they do not meet
+    channels: tuple[Channel, ...]  # those that features go by
+    length_blocks: tuple  # of segments: first feature and block of the features of lengths
+    pairs: sparse.csr_array  # (R, F)   weighted counts; see count_pairs
+
+    def merged(self, other: FeatureCounts) -> FeatureCounts:
+        """Return what these data and other ones after them say together."""
+        key, later = self.features.sort_key, other.features.sort_key
+        key = np.where(key < self.never, key, self.never + later)
+        features = self.features._replace(sort_key=key)
+        return self._replace(features=features, never=self.never + other.never, pairs=self.pairs + other.pairs)
+
+
+class LayoutFrame(NamedTuple):
+    """What a layout has beside features."""
+
+    patterns: PatternTable
+    forbidden: tuple  # of tuples of int: runs of label codes
+    parts: LabelParts
+    compiled: CompiledPatterns | None = None  # the patterns, where they are compiled already
+
+    @classmethod
+    def of(cls, patterns, forbidden=(), parts: LabelParts | None = None) -> LayoutFrame:
+        """Return the frame of patterns; no parts stand for labels without any."""
+        return cls(patterns, tuple(forbidden), given_parts(parts, patterns))
+
+    @classmethod
+    def like(cls, layout: WeightLayout) -> LayoutFrame:
+        """Return the frame of a layout."""
+        return cls(layout.patterns, layout.forbidden, layout.parts, layout.compiled)
+
+
+class LayoutBuilder:
+    """Decides which weights a model has: counts features in training data, and builds the layout of the counts.
+
+    Data may be counted in parts, whose counts are merged.
+
+    Parameters
+    ----------
+    frame : LayoutFrame
+    rule : PairRule
+        Which pairs of a feature and a pattern have weights.
+    fit_intercept : bool
+    """
+
+    def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept) -> None:
+        self.patterns, self.forbidden, self.parts = frame.patterns, frame.forbidden, frame.parts
+        self.compiled = self._compile() if frame.compiled is None else frame.compiled
+        self.rule, self.fit_intercept = rule, fit_intercept
+
+    def _compile(self) -> CompiledPatterns:
+        return compile_patterns(self.patterns, self.forbidden)
+
+    def count(self, batch: SequenceBatch, codes, sequence_weight=None) -> FeatureCounts:
+        """Return the counts of labelled data; parameters are as in :func:`build_layout`."""
+        arcs = label_arcs(self.compiled.automaton, batch.offsets, codes)
+        dense = []
+        if batch.dense is not None:
+            numbers = np.arange(len(batch.dense.attributes))
+            dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, numbers, *every_token(batch))]
+        weight = np.repeat(weights_of(batch, sequence_weight), batch.lengths)
+        units = Units(batch.entries, batch.n_attributes, batch.ranges_of_tokens(), arcs, weight)
+        pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
+        return FeatureCounts(FeatureMap.of_tokens(first_seen(batch)), len(batch.indices), (BEGIN,), (), pairs)
+
+    def build(self, counts: FeatureCounts) -> WeightLayout:
+        """Return the layout that the counts of all training data call for."""
+        return WeightLayout(*self._arguments(counts), **self._options())
+
+    def _arguments(self, counts):
+        """Return patterns, features, pairs and biases, as layouts take them."""
+        pairs = choose_pairs(self.rule, self.compiled, self.parts, counts.pairs)
+        return self.patterns, counts.features, *pairs, np.flatnonzero((self.patterns.lengths > 1) | self.fit_intercept)
+
+    def _options(self):
+        return {"forbidden": self.forbidden, "parts": self.parts, "compiled": self.compiled}
+
+
+def weights_of(batch, sequence_weight) -> np.ndarray:
+    """Return the weight of each sequence; None stands for ones."""
+    return np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
+
+
 def build_layout(
     batch: SequenceBatch,
     codes,
@@ -537,19 +625,7 @@ def build_layout(
     -------
     WeightLayout
     """
-    weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
-    bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
-    compiled = compile_patterns(patterns, forbidden) if like is None else like.compiled
-    parts = given_parts(parts, patterns) if like is None else like.parts
-    arcs = label_arcs(compiled.automaton, batch.offsets, codes)
-    dense = []
-    if batch.dense is not None:
-        numbers = np.arange(len(batch.dense.attributes))
-        dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, numbers, *every_token(batch))]
     rule = PairRule(feature_orders, min_feature_count, unsupported)
-    weight = np.repeat(weight, batch.lengths)
-    units = Units(batch.entries, batch.n_attributes, batch.ranges_of_tokens(), arcs, weight)
-    pairs = choose_pairs(rule, compiled, parts, units, dense)
-    features = FeatureMap.of_tokens(first_seen(batch))
-    forbidden = forbidden if like is None else like.forbidden
-    return WeightLayout(patterns, features, *pairs, bias_pattern, forbidden=forbidden, parts=parts, compiled=compiled)
+    frame = LayoutFrame.of(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
+    builder = LayoutBuilder(frame, rule, fit_intercept)
+    return builder.build(builder.count(batch, codes, sequence_weight))

@@ -23,6 +23,7 @@ __all__ = [
     "are_dense",
     "build_pair_table",
     "choose_pairs",
+    "count_pairs",
     "first_seen",
     "rank_attributes",
     "row_indicator",
@@ -94,8 +95,8 @@ class DenseFeatures(NamedTuple):
     owner: np.ndarray  # (E,) int   token, or segment
     token: np.ndarray  # (E,) int   a token whose values count for it
 
-    def pairs(self, rule: PairRule, at_units: Endings, weight, some) -> np.ndarray:
-        """Return features and patterns of the pairs that get a weight; shape (2, n_pairs).
+    def count(self, at_units: Endings, weight, some) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return how often pairs occur: counts, rows and features.
 
         ``at_units`` and ``weight``, of shape (M,), are those of the owners. ``some`` are the features that count, or
         None for all.
@@ -107,11 +108,10 @@ class DenseFeatures(NamedTuple):
         known, column = np.unique(row, return_inverse=True)
         counts = sum_values(self.values, Occurrences(owner, token, column), weight, len(known), as_counts=True)
         by_feature = counts.transpose(1, 0, 2).reshape(counts.shape[1], -1)[self.columns, : len(known)]
-        kept = is_frequent(by_feature, rule.min_feature_count)
         if some is not None:
-            kept[~np.isin(self.features, some)] = False
-        feature, column = np.nonzero(kept)
-        return np.stack([self.features[feature], known[column]])
+            by_feature[~np.isin(self.features, some)] = 0.0
+        feature, column = np.nonzero(by_feature)
+        return by_feature[feature, column], known[column], self.features[feature]
 
 
 class Units(NamedTuple):
@@ -124,8 +124,12 @@ class Units(NamedTuple):
     weight: np.ndarray  # (M,) float64   how much each counts
 
 
-def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, units: Units, dense=()) -> np.ndarray:
-    """Return features and patterns of the pairs that get a weight; shape (2, n_pairs).
+def count_pairs(
+    rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, units: Units, dense=()
+) -> sparse.csr_array:
+    """Return how often each feature occurs with each row, a pattern or a part; shape (n_rows, n_features).
+
+    Only the rows of the orders that the rule has for a feature count, and none if the rule needs no counts.
 
     Parameters
     ----------
@@ -137,21 +141,47 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
     dense : sequence of DenseFeatures
         The features that are not in the tables of the units, where their columns are 0.
     """
-    pairs = [np.empty((2, 0), dtype=np.int64)]
-    by_order = rule.by_order(units.n_features)
-    rows_of = [_rows_of_order(compiled, parts, order) for order, _ in by_order]
+    shape = len(compiled.patterns.lengths) + parts.n_parts, units.n_features
+    counts = sparse.csr_array(shape)
     if rule.unsupported:
-        for (_, some), rows in zip(by_order, rows_of, strict=True):
-            features = np.arange(units.n_features) if some is None else some
-            pairs.append(np.stack([np.repeat(features, len(rows)), np.tile(rows, len(features))]))
-        return np.concatenate(pairs, axis=1)
-    all_counts = _counts_by_order(by_order, rows_of, compiled, parts, units)
-    for (order, some), rows, in_table in zip(by_order, rows_of, all_counts, strict=True):
-        counts, features = in_table.tocoo(), np.arange(units.n_features) if some is None else some
-        kept = is_frequent(counts.data, rule.min_feature_count)
-        pairs.append(np.stack([features[counts.col[kept]], rows[counts.row[kept]]]))
-        at_units = endings(compiled, parts, units.arcs, order) if dense else None
-        pairs += [of_columns.pairs(rule, at_units, units.weight, some) for of_columns in dense]
+        return counts
+    by_order = rule.by_order(units.n_features)
+    for first, last in units.cuts:
+        table, arcs, weight = units.table(first, last), units.arcs[first:last], units.weight[first:last]
+        for order, some in by_order:
+            indicator = row_indicator(endings(compiled, parts, arcs, order), weight, shape[0])
+            counts = counts + indicator @ (table if some is None else _columns_alone(table, some))
+    for order, some in by_order if dense else ():
+        at_units = endings(compiled, parts, units.arcs, order)
+        for of_columns in dense:
+            numbers, row, feature = of_columns.count(at_units, units.weight, some)
+            counts = counts + sparse.csr_array((numbers, (row, feature)), shape=shape)
+    return counts
+
+
+def _columns_alone(table, some) -> sparse.csr_array:
+    """Return a table in which all columns but some are empty."""
+    kept = np.zeros(table.shape[1])
+    kept[some] = 1.0
+    alone = table @ sparse.dia_array((kept[None], [0]), shape=(table.shape[1],) * 2)
+    alone.eliminate_zeros()
+    return sparse.csr_array(alone)
+
+
+def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, counts: sparse.csr_array) -> np.ndarray:
+    """Return features and rows, patterns or parts, of the pairs that get a weight; shape (2, n_pairs).
+
+    ``counts`` are those of :func:`count_pairs`.
+    """
+    if not rule.unsupported:
+        found = counts.tocoo()
+        kept = is_frequent(found.data, rule.min_feature_count)
+        return np.stack([found.col[kept], found.row[kept]]).astype(np.int64)
+    pairs = [np.empty((2, 0), dtype=np.int64)]
+    for order, some in rule.by_order(counts.shape[1]):
+        features = np.arange(counts.shape[1]) if some is None else some
+        rows = _rows_of_order(compiled, parts, order)
+        pairs.append(np.stack([np.repeat(features, len(rows)), np.tile(rows, len(features))]))
     return np.concatenate(pairs, axis=1)
 
 
@@ -160,21 +190,6 @@ def _rows_of_order(compiled, parts, order) -> np.ndarray:
     lengths = compiled.patterns.lengths
     rows = np.arange(*np.searchsorted(lengths, [order + 1, order + 2]))
     return np.append(rows, len(lengths) + np.arange(parts.n_parts)) if order == 0 else rows
-
-
-def _counts_by_order(by_order, rows_of, compiled, parts, units) -> list[sparse.csr_array]:
-    """Return, for each order, how often each of its features counts with each of its rows."""
-    n_rows = len(compiled.patterns.lengths) + parts.n_parts
-    counts = [
-        sparse.csr_array((len(rows), units.n_features if some is None else len(some)))
-        for (_, some), rows in zip(by_order, rows_of, strict=True)
-    ]
-    for first, last in units.cuts:
-        table, arcs, weight = units.table(first, last), units.arcs[first:last], units.weight[first:last]
-        for i, ((order, some), rows) in enumerate(zip(by_order, rows_of, strict=True)):
-            indicator = row_indicator(endings(compiled, parts, arcs, order), weight, n_rows)
-            counts[i] = counts[i] + indicator[rows] @ (table if some is None else table[:, some])
-    return counts
 
 
 def row_indicator(at_units: Endings, weight, n_rows) -> sparse.csr_array:

@@ -13,13 +13,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from .._data.arrays import PIECE, freeze, freeze_indices
+from .._data.arrays import PIECE, freeze, freeze_indices, offsets_of
 
 __all__ = [
+    "PatternCounts",
     "PatternTable",
     "all_patterns",
     "checked_forbidden",
     "contain_any",
+    "count_patterns",
     "given_patterns",
     "is_frequent",
     "observed_patterns",
@@ -70,10 +72,72 @@ class PatternTable(NamedTuple):
         return PatternTable(np.ascontiguousarray(self.labels[kept][:, -lengths.max() :]), lengths)
 
 
-def observed_patterns(
-    codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None, announce=None
-) -> PatternTable:
-    """Return the patterns that occur in training labels, up to ``max_order``.
+class PatternCounts(NamedTuple):
+    """Label patterns of two or more labels that occur in training labels, and how often, by order.   N tokens.
+
+    Each pattern is there as an example: a run of ``codes``. So the table of the patterns need not be made before it is
+    known how large it will be.
+    """
+
+    codes: np.ndarray  # (N,) int32   label codes
+    ends: list[np.ndarray]  # by order, from 1: the last token of some occurrence of each pattern
+    counts: list[np.ndarray]  # by order: weighted counts
+
+    def rows(self, order) -> np.ndarray:
+        """Return the labels of the patterns of an order, sorted; shape (n_patterns, order + 1)."""
+        return self.codes[self.ends[order - 1][:, None] + np.arange(-order, 1)]
+
+    @classmethod
+    def of_tables(cls, tables, counts) -> PatternCounts:
+        """Return the patterns in tables by order, from 1, each with sorted rows."""
+        stops = offsets_of([table.size for table in tables])[1:]
+        ends = [
+            stop - 1 - length * np.arange(len(table))[::-1]
+            for stop, length, table in zip(stops, range(2, len(tables) + 2), tables, strict=True)
+        ]
+        codes = np.concatenate([np.empty(0, np.int32), *(table.ravel() for table in tables)])
+        return cls(codes, ends, list(counts))
+
+    def compact(self) -> PatternCounts:
+        """Return the same without the tokens that are no examples, to be sent elsewhere."""
+        orders = range(1, len(self.ends) + 1)
+        return self.of_tables([self.rows(order) for order in orders], self.counts)
+
+    def merged(self, other: PatternCounts) -> PatternCounts:
+        """Return what the training labels of both have, with the sums of the counts."""
+        tables, counts = [], []
+        for order in range(1, max(len(self.ends), len(other.ends)) + 1):
+            parts = [part for part in (self, other) if order <= len(part.ends)]
+            rows = np.concatenate([part.rows(order) for part in parts])
+            table, place = np.unique(rows, axis=0, return_inverse=True)
+            tables.append(table)
+            weights = np.concatenate([part.counts[order - 1] for part in parts])
+            counts.append(np.bincount(place.ravel(), weights=weights, minlength=len(table)))
+        return self.of_tables(tables, counts)
+
+    def frequent(self, n_labels, min_count=1, announce=None) -> PatternTable:
+        """Return the table of all single labels and the patterns that occur often enough.
+
+        Parameters
+        ----------
+        n_labels : int
+            Number of labels L; all L single labels are patterns.
+        min_count : float
+            Patterns of two or more labels that occur less often are left out; see :func:`is_frequent`.
+        announce : callable or None
+            ``announce(n_patterns, longest)`` is called before the table is made, which may be large.
+        """
+        kept = [is_frequent(counts, min_count) for counts in self.counts]
+        n_orders = max([order for order, chosen in enumerate(kept, 1) if chosen.any()], default=0)
+        if announce is not None:
+            announce(n_labels + sum(int(chosen.sum()) for chosen in kept), 1 + n_orders)
+        frequent = self._replace(ends=[ends[chosen] for ends, chosen in zip(self.ends, kept, strict=True)])
+        longer = map(frequent.rows, range(1, n_orders + 1))
+        return _stack([np.arange(n_labels, dtype=np.int32)[:, None], *longer])
+
+
+def count_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None) -> PatternCounts:
+    """Count the patterns of two or more labels in training labels, up to ``max_order``.
 
     Parameters
     ----------
@@ -82,25 +146,23 @@ def observed_patterns(
     offsets : ndarray of shape (n_sequences + 1,), int64
         Token range of each sequence.
     n_labels : int
-        Number of labels L; all L single labels are patterns.
     max_order : int
         Highest order; patterns have up to ``max_order + 1`` labels.
     min_count : float
-        Patterns of two or more labels that occur less often are left out; see :func:`is_frequent`.
+        Patterns that occur less often are left out, see :func:`is_frequent`, and with them all longer ones, which
+        cannot occur more often. For counts that will be merged it is 1.
     sequence_weight : ndarray of shape (n_sequences,) or None
         How often each sequence counts; a sequence of weight 0 counts for nothing.
-    announce : callable or None
-        ``announce(n_patterns, longest)`` is called before the table is made, which may be large.
 
     Returns
     -------
-    PatternTable
+    PatternCounts
     """
     lengths = np.diff(offsets)
     weight = None if sequence_weight is None else np.repeat(sequence_weight, lengths)
     begins = np.zeros(len(codes), dtype=bool)
     begins[offsets[:-1][lengths > 0]] = True
-    examples = []  # by order: the last token of some occurrence of each pattern
+    found = PatternCounts(codes, [], [])
     # number, among all of its length, of the pattern of the current length that ends at each token; -1 for none
     ids = np.where(True if weight is None else weight > 0, codes, -1).astype(np.int32)
     n_ids = n_labels
@@ -112,14 +174,20 @@ def observed_patterns(
         kept = is_frequent(counts, min_count)
         if not kept.any():
             break
-        examples.append(ends[first[kept]])
+        found.ends.append(ends[first[kept]])
+        found.counts.append(counts[kept])
         ids = np.full(len(codes), -1, dtype=np.int32)
         ids[ends] = np.where(kept, np.cumsum(kept) - 1, -1)[number]
         n_ids = int(np.count_nonzero(kept))
-    if announce is not None:
-        announce(n_labels + sum(map(len, examples)), 1 + len(examples))
-    longer = (codes[ends[:, None] + np.arange(-order, 1)] for order, ends in enumerate(examples, 1))
-    return _stack([np.arange(n_labels, dtype=np.int32)[:, None], *longer])
+    return found
+
+
+def observed_patterns(
+    codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None, announce=None
+) -> PatternTable:
+    """Return the patterns that occur in training labels; see :func:`count_patterns`, and ``frequent`` of its result."""
+    counts = count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight)
+    return counts.frequent(n_labels, min_count, announce)
 
 
 def _count_keys(keys, n_keys, weight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

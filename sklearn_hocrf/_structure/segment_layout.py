@@ -35,9 +35,9 @@ from .._data.segments import (
     segment_counts,
     segment_features,
 )
-from .label_parts import PartLinks, endings, given_parts, link_parts
-from .layout import WeightLayout
-from .pairs import DenseFeatures, FeatureMap, PairRule, Units, choose_pairs, first_seen, row_indicator, values_at
+from .label_parts import PartLinks, endings, link_parts
+from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
+from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, first_seen, row_indicator, values_at
 from .patterns import PatternTable, pairs_of_equals
 from .weighted_arcs import arcs_with_suffix, compile_patterns, label_arcs
 
@@ -45,6 +45,8 @@ __all__ = [
     "CandidateFeatures",
     "SegmentIndex",
     "SegmentLayout",
+    "SegmentLayoutBuilder",
+    "SegmentLimits",
     "SegmentRules",
     "SharedFeatures",
     "build_segment_layout",
@@ -366,6 +368,47 @@ class SegmentLayout(WeightLayout):
         return np.where(too_long | too_short, -np.inf, scores)
 
 
+class SegmentLimits(NamedTuple):
+    """Which segments there may be; the fields are as in :class:`SegmentRules`."""
+
+    longest: np.ndarray  # (L,) int64
+    repeats: bool
+    shortest: np.ndarray | None = None  # (L,) int64
+
+
+class SegmentLayoutBuilder(LayoutBuilder):
+    """Decides which weights a semi-Markov model has.
+
+    Parameters
+    ----------
+    limits : SegmentLimits
+    frame, rule, fit_intercept
+        As in :class:`LayoutBuilder`; without equal neighbours among the patterns unless ``limits.repeats``.
+    """
+
+    def __init__(self, limits: SegmentLimits, frame: LayoutFrame, rule: PairRule, fit_intercept) -> None:
+        self.limits = limits
+        super().__init__(frame, rule, fit_intercept)
+
+    def _compile(self):
+        return compile_patterns(self.patterns, _all_forbidden(self.forbidden, self.limits.repeats, self.patterns))
+
+    def count(self, batch: SequenceBatch, segments: Segments, sequence_weight=None) -> FeatureCounts:
+        """Return the counts of labelled data; parameters are as in :func:`build_segment_layout`."""
+        arcs = label_arcs(self.compiled.automaton, segments.offsets, segments.codes)
+        weight = np.repeat(weights_of(batch, sequence_weight), np.diff(segments.offsets))
+        units = _segment_units(batch.without_dense(), segments, arcs, weight)
+        dense = _dense_features(batch, segments)
+        pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
+        features, channels, length_blocks = _feature_map(batch)
+        return FeatureCounts(features, len(batch.indices), channels, length_blocks, pairs)
+
+    def build(self, counts: FeatureCounts) -> SegmentLayout:
+        """Return the layout that the counts of all training data call for."""
+        rules = SegmentRules(counts.channels, counts.length_blocks, *self.limits)
+        return SegmentLayout(rules, *self._arguments(counts), **self._options())
+
+
 def build_segment_layout(
     batch: SequenceBatch,
     segments: Segments,
@@ -406,22 +449,10 @@ def build_segment_layout(
     -------
     SegmentLayout
     """
-    weight = np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
-    features, channels, length_blocks = _feature_map(batch)
-    bias_pattern = np.flatnonzero((patterns.lengths > 1) | fit_intercept)
-    if like is None:
-        compiled = compile_patterns(patterns, _all_forbidden(forbidden, repeats, patterns))
-        parts = given_parts(parts, patterns)
-    else:
-        compiled, forbidden, parts = like.compiled, like.forbidden, like.parts
-    arcs = label_arcs(compiled.automaton, segments.offsets, segments.codes)
     rule = PairRule(feature_orders, min_feature_count, unsupported)
-    dense = _dense_features(batch, segments)
-    units = _segment_units(batch.without_dense(), segments, arcs, np.repeat(weight, np.diff(segments.offsets)))
-    pairs = choose_pairs(rule, compiled, parts, units, dense)
-    rules = SegmentRules(channels, length_blocks, longest, repeats, shortest)
-    options = {"forbidden": forbidden, "parts": parts, "compiled": compiled}
-    return SegmentLayout(rules, patterns, features, *pairs, bias_pattern, **options)
+    frame = LayoutFrame.of(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
+    builder = SegmentLayoutBuilder(SegmentLimits(longest, repeats, shortest), frame, rule, fit_intercept)
+    return builder.build(builder.count(batch, segments, sequence_weight))
 
 
 def _segment_units(batch, segments, arcs, weight) -> Units:

@@ -25,11 +25,12 @@ from ._segment_targets import (
     SegmentTargets,
     check_segment_classes,
     read_partition_targets,
+    read_segment_labels,
     read_segment_targets,
     read_segments,
 )
 from ._targets import check_classes, read_labels
-from ._token_targets import TokenTargets, read_label_codes, read_token_targets
+from ._token_targets import TokenTargets, read_label_codes, read_token_labels, read_token_targets
 from ._warnings import warn_user
 
 __all__ = [
@@ -53,9 +54,11 @@ __all__ = [
     "read_labels",
     "read_more_sequences",
     "read_partition_targets",
+    "read_segment_labels",
     "read_segment_targets",
     "read_segments",
     "read_sequences",
+    "read_token_labels",
     "read_token_targets",
     "read_training_sequences",
     "warn_user",

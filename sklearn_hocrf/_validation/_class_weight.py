@@ -11,7 +11,7 @@ from .._data.checks import short, to_float
 __all__ = ["check_class_weight"]
 
 
-def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
+def check_class_weight(class_weight, labels, counts) -> np.ndarray:
     """Return the weight of each label; shape (L,), float64.
 
     Parameters
@@ -21,10 +21,8 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
         :func:`sklearn.utils.class_weight.compute_class_weight`. Labels that a dict does not name have weight 1.
     labels : ndarray of shape (L,)
         The labels.
-    codes : ndarray of shape (N,)
-        Label code of each token.
-    token_weight : ndarray of shape (N,)
-        Positive weight of each token.
+    counts : ndarray of shape (L,)
+        Sum of the weights of the tokens of each label.
 
     Raises
     ------
@@ -34,7 +32,6 @@ def check_class_weight(class_weight, labels, codes, token_weight) -> np.ndarray:
         cross-validation may lack these labels.
     """
     if isinstance(class_weight, str):
-        counts = np.bincount(codes, weights=token_weight, minlength=len(labels))
         if not counts.all():  # holes hide a label
             label = labels.tolist()[int(np.argmin(counts))]
             raise ValueError(

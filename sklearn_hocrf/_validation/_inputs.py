@@ -98,6 +98,12 @@ class TrainingData(NamedTuple):
         """The data of which all labels are known, from which the structure of a model comes."""
         return self if self.runs is None else self.runs
 
+    def numbered_by(self, features: FeatureSpace) -> TrainingData:
+        """Return the data with the features of a larger vocabulary."""
+        vocabulary, names = features.vocabulary, features.names
+        batch, _ = extend_vocabulary(self.batch, self.features.vocabulary, vocabulary, names)
+        return self._replace(batch=batch, features=features)
+
     def with_runs(self) -> TrainingData:
         """Return the data with their runs, if y has holes.
 

@@ -49,9 +49,17 @@ from ._targets import (
     read_target_sequences,
     refuse_segments,
 )
+from ._token_targets import read_token_labels
 from ._warnings import warn_user
 
-__all__ = ["SegmentTargets", "check_segment_classes", "read_partition_targets", "read_segment_targets", "read_segments"]
+__all__ = [
+    "SegmentTargets",
+    "check_segment_classes",
+    "read_partition_targets",
+    "read_segment_labels",
+    "read_segment_targets",
+    "read_segments",
+]
 
 
 class SegmentTargets(NamedTuple):
@@ -81,6 +89,16 @@ class SegmentTargets(NamedTuple):
         """Return the labels, limits and form of y, which later training data must share."""
         nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))
         return self._replace(segments=nothing, known=None)
+
+    def merged(self, other: SegmentTargets) -> SegmentTargets:
+        """Return targets, without data, of this and another part of the training data, with the same labels."""
+        longest = np.maximum(self.longest, other.longest)
+        return self._replace(
+            longest=longest,
+            repeats=self.encoding != "runs" or bool((longest == 1).all()),
+            as_lists=self.as_lists or other.as_lists,
+            bare_tags=self.bare_tags or other.bare_tags,
+        )
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
         """Return first token and end of the longest runs of tokens whose segments are known."""
@@ -217,6 +235,15 @@ def read_partition_targets(y, lengths, name, *, encoding) -> SegmentTargets:
     if encoding == "runs":
         labels = sorted_labels(read_labels(y, lengths, "sequences", name)[0], offsets_of(lengths), at_least=1)
     return read_segment_targets(y, lengths, "sequences", name, encoding=encoding, max_segment_length=None, fixed=labels)
+
+
+def read_segment_labels(y, lengths, form, name, kept=None, *, encoding) -> np.ndarray:
+    """Return the labels of segments of a part of the training data, sorted; as for :func:`read_segment_targets`."""
+    if encoding != "runs":
+        return _read(y, lengths, form, name, encoding, kept=kept).labels
+    if form != "table":
+        refuse_segments(y, lengths, name, encoding)
+    return read_token_labels(y, lengths, form, name, kept)
 
 
 def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown) -> Segments:

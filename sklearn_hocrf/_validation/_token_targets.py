@@ -12,7 +12,7 @@ from .._data.masks import Mask
 from ._known import Holes, Reader, all_labels, has_holes, known_of_tokens, what_is_said
 from ._targets import FIXED, check_known_labels, leave_out, read_labels
 
-__all__ = ["TokenTargets", "read_label_codes", "read_token_targets"]
+__all__ = ["TokenTargets", "read_label_codes", "read_token_labels", "read_token_targets"]
 
 
 class TokenTargets(NamedTuple):
@@ -36,6 +36,10 @@ class TokenTargets(NamedTuple):
     def without_data(self) -> TokenTargets:
         """Return the labels and the form of y, which later training data must share."""
         return self._replace(codes=self.codes[:0], known=None)
+
+    def merged(self, other: TokenTargets) -> TokenTargets:
+        """Return targets, without data, of this and another part of the training data, with the same labels."""
+        return self._replace(as_lists=self.as_lists or other.as_lists)
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
         """Return first token and end of the longest runs of tokens whose labels are known."""
@@ -89,6 +93,13 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, holes: Hol
     known = known_of_tokens(said, Reader(classes, among=FIXED))
     codes = known.codes
     return TokenTargets(codes, classes, as_lists, known.mask if (codes < 0).any() else None)
+
+
+def read_token_labels(y, lengths, form, name, kept=None) -> np.ndarray:
+    """Return the distinct labels of a part of the training data, sorted; as for :func:`read_token_targets`."""
+    labels, _ = read_labels(y, lengths, form, name)
+    labels, offsets = leave_out(labels, lengths, kept)
+    return sorted_labels(labels, offsets, at_least=1)
 
 
 def read_label_codes(y, lengths, form, name, labels, *, unknown) -> np.ndarray:
