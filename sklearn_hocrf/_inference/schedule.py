@@ -22,7 +22,14 @@ from threading import Event
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import effective_n_jobs, parallel_config
+from joblib.parallel import (
+    LokyBackend,
+    MultiprocessingBackend,
+    SequentialBackend,
+    ThreadingBackend,
+    get_active_backend,
+)
 
 from .._data.arrays import freeze, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
@@ -43,8 +50,10 @@ __all__ = [
     "in_order",
     "lane_kind_of",
     "lanes_of",
+    "threads_for",
 ]
 
+_BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
 TOKENS_PER_CALL = 1 << 14  # of kernels that go through whole epochs: Python answers an interrupt (Ctrl-C) between calls
 
 
@@ -320,6 +329,19 @@ def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
     return [[tasks[i] for i in np.flatnonzero(chunk == c)] for c in np.unique(chunk)]
 
 
+def threads_for(n_jobs=None) -> int:
+    """Return the number of threads that ``n_jobs`` stands for.
+
+    Backends of joblib that send jobs elsewhere, such as Dask's, say how many jobs a whole cluster does at once. That is
+    nothing for one process of it: there, and for the one that sends, None stands for 1, and -1 for this machine's
+    processors.
+    """
+    if n_jobs == 1 or isinstance(get_active_backend()[0], _BACKENDS_OF_THIS_MACHINE):
+        return effective_n_jobs(n_jobs)
+    with parallel_config(backend="threading", n_jobs=1):
+        return effective_n_jobs(n_jobs)
+
+
 def in_order(work, plan, n_jobs=None):
     """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, the caller's among them.
 
@@ -328,7 +350,7 @@ def in_order(work, plan, n_jobs=None):
     and between calls.
     """
     chunks = plan.chunks
-    n_threads = min(effective_n_jobs(n_jobs), len(chunks))
+    n_threads = min(threads_for(n_jobs), len(chunks))
     if n_threads <= 1 and not (chunks and plan.calls_are_long):
         return map(work, chunks)
     results = [None] * len(chunks)
