@@ -21,6 +21,7 @@ Each public module is a page that explains itself by examples; ``help(sklearn_ho
 :mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back; formats of other libraries
 :mod:`sklearn_hocrf.datasets`            readers of files and data frames, generated data
 :mod:`sklearn_hocrf.interop`             models of CRFsuite; its options, and those of other tools, side by side
+:mod:`sklearn_hocrf.dask`                training and prediction on a cluster; needs Dask
 =======================================  ===============================================================================
 
 Kernels are compiled at their first use, and kept on disk. ``python -m sklearn_hocrf warm-up`` compiles them all, for
@@ -60,6 +61,7 @@ __all__ = [
     "__version__",
     "calibration",
     "callback",
+    "dask",
     "datasets",
     "feature_extraction",
     "inspection",
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from . import (
         calibration,
         callback,
+        dask,
         datasets,
         feature_extraction,
         inspection,

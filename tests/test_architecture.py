@@ -54,6 +54,7 @@ MAY_IMPORT = {
     "callback": {"_estimator", "_settings"},
     "pipeline": ESTIMATORS | {"_validation"},
     "interop": CORE | ESTIMATORS | {"_validation"},
+    "dask": CORE | ESTIMATORS | {"_validation", "_objectives", "_persistence", "_settings", "_docstrings"},
     "__init__": TOOLS
     | ESTIMATORS
     | {
@@ -66,6 +67,7 @@ MAY_IMPORT = {
         "pipeline",
         "text",
         "interop",
+        "dask",
     },
     "_warm_up": TOOLS | ESTIMATORS | {"_kernels"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up"},
@@ -82,9 +84,13 @@ OWNERS = {
     "narwhals": {"datasets"},  # imported where a frame is not of pandas
     "pandas": {"_display"},  # imported when a table is made a frame
     "skops": {"callback"},  # of the extra "skops": imported when a file of that name is written
+    "dask": {"dask"},  # of the extra "dask": that room is imported only by those who ask for it
+    "distributed": {"dask"},
     "matplotlib": {"_display", "inspection"},  # of the extra "plot": imported when something is drawn
 }
-SKLEARN = TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "callback", "pipeline", "interop"}
+SKLEARN = (
+    TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "callback", "pipeline", "interop", "dask"}
+)
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
     "_solvers": {"sklearn.utils.check_random_state"},

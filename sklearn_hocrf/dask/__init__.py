@@ -1,0 +1,93 @@
+"""Training and prediction on a cluster, by Dask: for data that one machine does not hold, or trains too slowly.
+
+This module needs Dask: ``pip install 'sklearn_hocrf[dask]'``. Its estimators take the parameters of the local ones, and
+collections of Dask in place of lists. They train the same model: the same function is minimised, exactly, by the same
+solver, and :meth:`~DaskHighOrderCRF.to_local` gives a :class:`~sklearn_hocrf.HighOrderCRF` with all methods, to be
+saved or asked anything on one machine.
+
+>>> import dask.bag
+>>> from distributed import Client, LocalCluster
+>>> from sklearn_hocrf import HighOrderCRF
+>>> from sklearn_hocrf.dask import DaskHighOrderCRF
+>>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]], [["old"], ["man"]], [["man"]]]
+>>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["ADJ", "NOUN"], ["NOUN"]]
+>>> options = {"processes": False, "dashboard_address": None, "threads_per_worker": 1}
+>>> with LocalCluster(n_workers=2, **options) as cluster, Client(cluster) as client:
+...     X_bag, y_bag = dask.bag.from_sequence(X, npartitions=2), dask.bag.from_sequence(y, npartitions=2)
+...     crf = DaskHighOrderCRF(tol=1e-8, client=client).fit(X_bag, y_bag)
+...     print(crf.score(X_bag, y_bag), crf.predict(X_bag).compute()[1])
+1.0 ['DET', 'NOUN']
+>>> local = HighOrderCRF(tol=1e-8).fit(X, y)
+>>> bool(abs(crf.objective_history_[-1] - local.objective_history_[-1]) < 1e-9)
+True
+>>> type(crf.to_local()).__name__, crf.to_local().predict(X[:1])
+('HighOrderCRF', [['DET', 'ADJ', 'NOUN']])
+
+Partitions
+----------
+X and y are :class:`dask.bag.Bag` or lists of :class:`~dask.delayed.Delayed` (or Futures), with partitions of the same
+numbers of sequences. A partition of X is anything that the local estimator takes: a list of sequences of attribute
+names or feature dicts, arrays, or a :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`. Let workers read their
+partitions (``dask.delayed(load)(path)`` or ``dask.bag.read_text``), rather than send data from the client. Partitions
+may be empty. Attribute names and labels are collected from all of them; batches and arrays must have the same features
+everywhere.
+
+How it works
+------------
+Workers read their partitions, and count labels, label patterns, and pairs of features and patterns. The counts,
+merged, say which weights there are. Then each iteration sends the weights to all workers, each evaluates its parts,
+and the gradients are summed along a binary tree over the numbers of the partitions; the solver runs on the client.
+So the bits of the result depend on the partitions, and on nothing else: not on the number of workers, nor on their
+speed, nor on faults.
+
+Where a worker dies, Dask reads and prepares its partitions anew, elsewhere, and training goes on. Sources of partitions
+must be able to give the same data again: a file can, a generator of random numbers without a seed cannot. Data that
+were sent from the client (``Client.scatter``) are lost with their worker. A client that loses the scheduler raises a
+ConnectionError; ``warm_start`` goes on from a model that was fitted before.
+
+Deployment
+----------
+* Workers: one thread each is simplest, and as fast: ``dask worker --nworkers 8 --nthreads 1``. Threads of one worker
+  share weights and layout, which saves memory where models are large. Leave ``n_jobs`` at None.
+* Kernels: all workers of a machine should share a folder of compiled kernels, which they find by the environment
+  variable ``NUMBA_CACHE_DIR``. Put it into the image, with ``python -m sklearn_hocrf warm-up``: else every worker that
+  cannot write beside the package compiles for half a minute.
+* Partitions: two to four a thread, so that work is spread evenly and little has to be made anew when a worker dies.
+  100,000 to a million tokens each are a good size; each partition costs the scheduler about a millisecond an iteration,
+  and the client a few tasks.
+* Memory of all workers together: about 450 bytes a token with ten features (the batch, and where kernels find the
+  weights), as on one machine. Each worker needs 5 vectors of all weights beside, of 8 bytes each, and one more for each
+  of its threads. The client needs 25 to 200 (the memory of L-BFGS takes at most 128 MB beside ten pairs).
+* Dask may spill partitions to disk where memory is short (``distributed.worker.memory``). What comes back is prepared
+  again, for about the time of five gradients, in every iteration: give workers more memory, or use more of them.
+* Network: an iteration sends 16 bytes a weight to and from each worker. With 10 million weights that is 160 MB.
+
+Searches on a cluster
+---------------------
+Searches over data that one machine holds need none of the above: joblib spreads the fits of local estimators over the
+workers. Each fit takes one thread there, whatever the size of the cluster.
+
+>>> from joblib import parallel_config
+>>> from sklearn.model_selection import GridSearchCV
+>>> with LocalCluster(n_workers=2, **options) as cluster, Client(cluster) as client:
+...     with parallel_config(backend="dask"):
+...         search = GridSearchCV(HighOrderCRF(), {"sigma_reg": [0.5, 1]}, cv=2).fit(X[:2] * 4, y[:2] * 4)
+>>> search.best_params_["sigma_reg"]
+0.5
+
+:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` keeps its folds in one process, with threads for ``n_jobs``:
+under the Dask backend it runs on the client, unless it is itself the estimator of a search or of
+:func:`~sklearn.model_selection.cross_validate`.
+"""
+
+from __future__ import annotations
+
+try:
+    from ._estimators import DaskHighOrderCRF, DaskHighOrderSemiCRF
+    from ._extractors import DaskExtractor
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.split(".")[0] not in ("dask", "distributed"):
+        raise
+    raise ImportError("sklearn_hocrf.dask needs Dask: pip install 'sklearn_hocrf[dask]'") from error
+
+__all__ = ["DaskExtractor", "DaskHighOrderCRF", "DaskHighOrderSemiCRF"]

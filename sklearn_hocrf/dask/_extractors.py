@@ -1,0 +1,135 @@
+"""Transformers that learn from the partitions of a collection, by merging what each partition counts."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+from dask import bag, delayed
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+
+from .._persistence import VersionMixin
+from ._collections import WithoutClient, find_client, sources
+from ._partitions import Kept, Partitions, naming
+
+__all__ = ["DaskExtractor"]
+
+
+class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
+    """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it there.
+
+    Each partition is counted by the transformer's ``fit_partition``; the counts are merged by a tree, and ``finish``
+    makes the vocabulary, as it would be made on one machine.
+
+    Parameters
+    ----------
+    extractor : transformer
+        With ``fit_partition``, ``merge``, ``finish`` and ``transform_partition``. It is cloned, not fitted itself.
+    client : distributed.Client, default=None
+        As in :class:`DaskHighOrderCRF`.
+
+    Attributes
+    ----------
+    extractor_ : transformer
+        The fitted transformer, for data on one machine.
+
+    See Also
+    --------
+    DaskHighOrderCRF : Takes the result as X.
+
+    Notes
+    -----
+    A transformer that learns nothing, because it hashes the names of attributes, needs none of this:
+    ``X.map_partitions(extractor.transform)``.
+
+    Examples
+    --------
+    See :mod:`sklearn_hocrf.dask`.
+    """
+
+    def __init__(self, extractor: Any, client: Any = None) -> None:
+        self.extractor = extractor
+        self.client = client
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the features of the sequences of all partitions.
+
+        Parameters
+        ----------
+        X : dask.bag.Bag, or list of Delayed or Future
+            Each partition is what the transformer takes as X. It may be empty.
+        y : dask.bag.Bag, or list of Delayed or Future, default=None
+            Labels, in partitions like those of X, for transformers that learn from them.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        TypeError
+            If the transformer cannot learn from partitions.
+        ValueError
+            For invalid data; messages name partition, sequence and position.
+        """
+        extractor = clone(self.extractor)
+        if not hasattr(extractor, "fit_partition"):
+            raise TypeError(
+                f"{type(extractor).__name__} does not learn from partitions: fit it on one machine, and map its "
+                "transform over the partitions"
+            )
+        partitions = Partitions(find_client(self.client), sources(X=X, y=y))
+        try:
+            partitions.add_step(_count, Kept(extractor))
+            counts = partitions.total(_itself, extractor.merge)
+        finally:
+            partitions.release()
+        self.extractor_ = extractor.finish(counts)
+        return self
+
+    def transform(self, X: Any) -> bag.Bag:
+        """Return the features of sequences.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+
+        Returns
+        -------
+        batches : dask.bag.Bag
+            Each partition is a :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`. It is lazy.
+        """
+        return self._map("transform", sources(X=X))
+
+    def fit_transform(self, X: Any, y: Any = None) -> bag.Bag:  # type: ignore[override]
+        """Learn the features of sequences, and return those that ``fit_transform`` on one machine would.
+
+        Parameters
+        ----------
+        X, y : as in :meth:`fit`
+
+        Returns
+        -------
+        batches : as in :meth:`transform`
+        """
+        return self.fit(X, y)._map("transform_partition", sources(X=X, y=y))
+
+    def _map(self, method, parts):
+        if not hasattr(self, "extractor_"):
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first")
+        extractor, apply = delayed(copy.copy(self.extractor_)), delayed(_apply, pure=False)
+        return bag.from_delayed([apply(extractor, method, number, *part) for number, part in enumerate(parts)])
+
+
+def _count(extractor, *data):
+    return extractor.fit_partition(*data)
+
+
+def _itself(counts):
+    return counts
+
+
+def _apply(extractor, method, number, *data):
+    with naming(number):
+        return getattr(extractor, method)(*data)

@@ -1,0 +1,117 @@
+"""Training criteria that are sums over sequences, evaluated on the partitions of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from .._objectives import LARGE, LocalFeatureMatching, NegativeLogLikelihood, Objective
+from .._settings import capability
+from .._structure.layout import WeightLayout
+from ._partitions import Kept, Partitions
+from ._parts import Setting, add, ask
+
+__all__ = ["ClusterMatching", "ClusterLikelihood", "ClusterProblem", "on_cluster"]
+
+
+class ClusterProblem:
+    """Labelled training data on a cluster, under one layout of weights.
+
+    Parameters
+    ----------
+    partitions : Partitions of Part
+    setting : Setting
+        What it binds is replaced by each criterion.
+    n_sequences : int
+    """
+
+    level_zero = None  # all tokens may have all labels
+
+    def __init__(self, partitions: Partitions, setting: Setting, n_sequences: int) -> None:
+        self._partitions, self._setting = partitions, setting
+        self.layout: WeightLayout = setting.layout
+        self.n_weights, self.n_sequences = self.layout.n_weights, n_sequences
+
+    def setting(self, criterion: Any) -> Kept:
+        """Return what workers need to evaluate a criterion."""
+        return Kept(self._setting._replace(criterion=criterion, key=uuid4().hex))
+
+    def total(self, setting: Kept, question: str, *vectors: np.ndarray, merge=add) -> Any:
+        """Return the sum of the answers of a criterion, bound to each partition, about some vectors of weights."""
+        return self._partitions.total(ask, merge, setting, (question, *vectors))
+
+
+class _ClusterObjective(Objective):
+    """A criterion that is a sum over sequences: the sum over the partitions of a cluster.   K weights.
+
+    Parameters
+    ----------
+    criterion : Objective
+        The criterion, without data.
+    """
+
+    def __init__(self, criterion: Objective) -> None:
+        self._criterion = criterion
+        self.is_convex = bool(capability(criterion, Objective, "is_convex"))
+
+    def _prepare(self):
+        self._setting = self.problem.setting(self._criterion)
+
+    def _total(self, question, *vectors, merge=add):
+        return self.problem.total(self._setting, question, *vectors, merge=merge)
+
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the value and the gradient at ``w``, of shape (K,)."""
+        return self._total("value_gradient", w)
+
+    def separates(self, w: np.ndarray) -> bool:
+        """Tell whether ``w`` makes the labels of each sequence more probable than all other labellings together."""
+        largest = max(self._total("largest_log_z", w, merge=max), LARGE)
+        return self._all_right(w * (LARGE / largest)) and not self._all_right(np.zeros(len(w)))
+
+    def _all_right(self, w):
+        return self._total("gives_most_to_truth", w, merge=_both)
+
+
+class ClusterLikelihood(_ClusterObjective):
+    """The negative log-likelihood on a cluster."""
+
+    def value(self, w: np.ndarray) -> float:
+        """Return the value at ``w``."""
+        return self._total("value", w)
+
+    def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return the product of the Hessian at ``w`` and a vector."""
+        return self._total("hessp", w, v)
+
+
+class ClusterMatching(_ClusterObjective):
+    """Local feature matching on a cluster."""
+
+    def starting_objective(self) -> Objective:
+        """Return the criterion whose trained weights training starts from."""
+        return ClusterLikelihood(NegativeLogLikelihood())
+
+
+def on_cluster(criterion: Any) -> Objective:
+    """Return a criterion for a cluster.
+
+    Raises
+    ------
+    ValueError
+        If it is not known to be a sum over sequences.
+    """
+    if type(criterion) is NegativeLogLikelihood:
+        return ClusterLikelihood(criterion)
+    if type(criterion) is LocalFeatureMatching:
+        return ClusterMatching(criterion)
+    raise ValueError(
+        f"objective={criterion!r} does not train on a cluster: it needs sequence after sequence, or is not known to be "
+        "a sum over sequences. 'likelihood' and 'local_feature_matching' do"
+    )
+
+
+def _both(one, other):
+    return one and other

@@ -1,0 +1,238 @@
+"""What workers do with a partition: read it, count in it, evaluate criteria on it.
+
+Each function comes with what merges its results for two partitions.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._data.checks import number_weights
+from .._data.labels import flatten_labels, sorted_labels
+from .._estimator.base import BaseSequenceLabeler
+from .._structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
+from .._structure.patterns import PatternCounts
+from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
+from ._collections import collected, number_of_sequences
+
+__all__ = [
+    "Agreement",
+    "Description",
+    "Part",
+    "ReadPart",
+    "Setting",
+    "Survey",
+    "add",
+    "ask",
+    "count_features",
+    "describe",
+    "prepare",
+    "read_part",
+    "survey",
+]
+
+_HOLES = (
+    "y has holes, which training on a cluster does not take: leave these sequences out, or fit a local estimator to a "
+    "part of the data"
+)
+
+# ----------------------------------------------------------------------------------------------------------- 1. reading
+
+
+class ReadPart(NamedTuple):
+    """A partition that has been read, with labels and feature names of its own."""
+
+    sequences: TrainingSequences
+    y: Any
+    labels: np.ndarray  # sorted
+
+
+def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = None) -> ReadPart | None:
+    """Read a partition; return None if it has no sequences, or none of positive weight.
+
+    Parameters
+    ----------
+    local : estimator
+        It is not fitted.
+    X, y, sample_weight : object
+        As ``fit`` of the local estimator takes them; also other iterables, and nothing at all.
+    """
+    X, y = collected(X), collected(y)
+    n_sequences = number_of_sequences(X)
+    if sample_weight is not None:
+        sample_weight = number_weights(collected(sample_weight))
+        if len(sample_weight) == n_sequences and not np.any(sample_weight):
+            return None
+    if not n_sequences and not len(y):
+        return None
+    sequences = read_training_sequences(local, X, sample_weight)
+    if local._has_holes(y, sequences.batch, sequences.form):
+        raise ValueError(_HOLES)
+    return ReadPart(sequences, y, local._read_label_set(y, sequences))
+
+
+class Description(NamedTuple):
+    """Labels and features of partitions."""
+
+    form: str
+    features: FeatureSpace
+    labels: np.ndarray  # sorted
+
+    def merged(self, other: Description) -> Description:
+        """Return the labels and features of both; raise a ValueError if their features do not go together."""
+        if self.form != other.form:
+            raise ValueError(
+                f"some partitions of X are of the form {self.form!r}, others {other.form!r}: make them alike"
+            )
+        labels = flatten_labels([self.labels, other.labels])
+        labels = sorted_labels(labels, [0, len(labels)], at_least=1)
+        return Description(self.form, _union(self.features, other.features), labels)
+
+
+def describe(part: ReadPart) -> Description:
+    """Return labels and features of a partition."""
+    features = part.sequences.with_targets(None).features
+    return Description(part.sequences.form, features, part.labels)
+
+
+def _union(one, other) -> FeatureSpace:
+    """Return the features of both: of names, those of either; other features must be the same."""
+    if (one.vocabulary is None) != (other.vocabulary is None):
+        raise ValueError(
+            "some partitions of X have attribute names, others rows of numbers or batches: make them alike"
+        )
+    if one.vocabulary is not None:
+        names = sorted({**one.vocabulary, **other.vocabulary})
+        as_array = np.empty(len(names), dtype=object)
+        as_array[:] = names
+        complete = sorted(set(one.vocabulary.complete) & set(other.vocabulary.complete))
+        vocabulary = type(one.vocabulary).of_names(names, complete)
+        return one._replace(n_features=len(names), names=as_array, vocabulary=vocabulary)
+    if one.n_features != other.n_features:
+        raise ValueError(f"partitions of X have {one.n_features} and {other.n_features} features: make them alike")
+    same_names = (one.names is None) == (other.names is None) and (
+        one.names is None or np.array_equal(np.asarray(one.names), np.asarray(other.names))
+    )
+    if not same_names or one.kinds != other.kinds or one.is_table != other.is_table:
+        raise ValueError("partitions of X have different features: pass all of them through the same transformer")
+    return one
+
+
+class Agreement(NamedTuple):
+    """The labels and features of all partitions."""
+
+    labels: np.ndarray
+    features: FeatureSpace
+
+
+# -------------------------------------------------------------------------------------------------- 2. one set of names
+
+
+class Part:
+    """A partition with labels and features as all have them, and what evaluations keep of it.
+
+    Parameters
+    ----------
+    data : TrainingData
+    """
+
+    def __init__(self, data: TrainingData) -> None:
+        self.data = data
+        self._bound: tuple | None = None
+
+    def bound(self, setting: Setting) -> Any:
+        """Return the criterion of a setting, bound to the data."""
+        if self._bound is None or self._bound[0] != setting.key:
+            problem = setting.local._pose_problem(setting.layout, self.data, setting.label_counts)
+            self._bound = setting.key, setting.criterion.bind(problem)
+        return self._bound[1]
+
+    def __reduce__(self):
+        return Part, (self.data,)  # where it is moved to, or comes back from disk, the rest is made again
+
+    def __sizeof__(self) -> int:
+        """Return about how many bytes it takes, twice that of the batch: Dask decides by it what to move or spill."""
+        return 2 * self._batch_size
+
+    @cached_property
+    def _batch_size(self) -> int:
+        batch = self.data.batch
+        arrays = [batch.offsets, batch.indptr, batch.indices, batch.values, batch.dense and batch.dense.values]
+        return sum(array.nbytes for array in arrays if array is not None)
+
+
+def prepare(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) -> Part:
+    """Return a partition with the labels and features that all partitions have."""
+    data = local._read_training_data(part.y, part.sequences, agreed.labels)
+    features = agreed.features
+    if features.vocabulary is not None:
+        data = data.numbered_by(features)
+    batch = data.batch._replaced(attribute_names=None, block_names=None)  # the client has the names
+    return Part(data._replace(batch=batch, features=features._replace(names=None, vocabulary=None)))
+
+
+class Survey(NamedTuple):
+    """What the labels of partitions say."""
+
+    targets: Any  # without the data
+    label_counts: np.ndarray  # (L,)
+    n_positions: int  # tokens, or segments
+    n_sequences: int
+    patterns: PatternCounts | None  # None where patterns are not those observed
+
+    def merged(self, other: Survey) -> Survey:
+        """Return what the labels of both say."""
+        patterns = None if self.patterns is None or other.patterns is None else self.patterns.merged(other.patterns)
+        return Survey(
+            self.targets.merged(other.targets),
+            self.label_counts + other.label_counts,
+            self.n_positions + other.n_positions,
+            self.n_sequences + other.n_sequences,
+            patterns,
+        )
+
+
+def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
+    """Return what the labels of a partition say."""
+    data, patterns = part.data, None
+    observed = local._observed(data)
+    if isinstance(local.patterns, str) and local.patterns == "observed":
+        patterns = observed.count(local.max_order, 1).compact()
+    targets = data.targets.without_data()
+    return Survey(targets, local._label_counts(data), observed.n_positions, len(data.batch), patterns)
+
+
+# ------------------------------------------------------------------------------------------------ 3. counts, 4. values
+
+
+def count_features(builder: LayoutBuilder, part: Part) -> FeatureCounts:
+    """Return the counts of features that decide which weights there are."""
+    data = part.data
+    return builder.count(data.batch, data.targets.labelling, data.sequence_weight)
+
+
+class Setting(NamedTuple):
+    """What turns data into a function of the weights."""
+
+    local: BaseSequenceLabeler
+    layout: WeightLayout
+    label_counts: np.ndarray
+    criterion: Any = None
+    key: str = ""  # the same for copies of one setting alone
+
+
+def ask(setting: Setting, question: tuple, part: Part) -> Any:
+    """Return the answer of the bound criterion, or of its problem, to a question: a method, and vectors."""
+    bound = part.bound(setting)
+    method, *vectors = question
+    return getattr(bound if hasattr(bound, method) else bound.problem, method)(*vectors)
+
+
+def add(one: Any, other: Any) -> Any:
+    """Return the sum of two answers: numbers, arrays, or tuples of these."""
+    if isinstance(one, tuple):
+        return tuple(a + b for a, b in zip(one, other, strict=True))
+    return one + other

@@ -1,0 +1,409 @@
+"""Training and prediction on a cluster: exact, deterministic, and fit for workers that die."""
+
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+distributed = pytest.importorskip("distributed", reason="a cluster needs Dask: pip install 'sklearn_hocrf[dask]'")
+
+from dask import bag, delayed  # noqa: E402
+from joblib import parallel_config  # noqa: E402
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
+from sklearn_hocrf._inference.schedule import threads_for  # noqa: E402
+from sklearn_hocrf.dask import DaskHighOrderCRF, DaskHighOrderSemiCRF  # noqa: E402
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor  # noqa: E402
+from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
+from sklearn_hocrf.training import LBFGS, SGD, Constraints, NegativeLogLikelihood  # noqa: E402
+
+pytestmark = pytest.mark.dask
+OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers of one thread, each a process."""
+    with (
+        distributed.LocalCluster(n_workers=2, processes=True, **OPTIONS) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def sentences(n, seed=0, labels=("A", "B", "C")):
+    """Return sequences of attribute names and labels that follow from them, and from the labels before."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        codes = np.minimum(rng.integers(len(labels), size=rng.integers(1, 9)).cumsum() % 5, len(labels) - 1)
+        noisy = np.where(rng.random(len(codes)) < 0.2, rng.integers(len(labels), size=len(codes)), codes)
+        X.append([[f"w{c}", f"v{rng.integers(6)}", f"rare{rng.integers(500)}"] for c in noisy])
+        y.append([labels[c] for c in codes])
+    return X, y
+
+
+def tags(y):
+    """Return BIO tags in which runs of A and of B are segments."""
+    return [
+        ["O" if c == "C" else ("I-" if t and y_n[t - 1] == c else "B-") + c for t, c in enumerate(y_n)] for y_n in y
+    ]
+
+
+def parts(sequences, sizes=(7, 0, 12, 1)):
+    """Return Delayed lists of sequences of these sizes, the second one empty, and of the rest."""
+    cuts = np.cumsum([0, *sizes, len(sequences) - sum(sizes)])
+    return [delayed(list(sequences[a:b])) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+
+
+X, y = sentences(40)
+WEIGHT = np.random.default_rng(1).integers(0, 3, size=40).astype(float)
+CHAINS = {
+    "order 2": {
+        "max_order": 2,
+        "feature_order": {"w": 1},
+        "min_pattern_count": 3,
+        "min_feature_count": 2,
+        "sigma_reg": (0.5, 0.2),
+    },
+    "all pairs": {
+        "unsupported": True,
+        "fit_intercept": False,
+        "patterns": [("A", "B"), ("C", "C")],
+        "class_weight": {"A": 3.0},
+        "label_parts": {"A": ["vowel"], "B": ["other"], "C": ["other", "vowel"]},
+        "sigma_reg": {"w": 0.5, None: 0.2},
+        "constraints": Constraints(end=["A", "B", "C"], forbid=[("A", "A", "A", "A", "A")]),
+    },
+    "l1": {"l1_reg": 0.5, "class_weight": "balanced", "sigma_reg": 0.5},
+    "newton": {"solver": "newton-cg", "sigma_reg": 0.3, "patterns": "all"},
+    "matching": {"objective": "local_feature_matching", "sigma_reg": 0.2},
+}
+
+
+def check_same(remote, local, tol=1e-9):
+    """Check that two estimators have the same model, up to the solver's tolerance."""
+    optimum = local.objective_history_[-1]
+    assert abs(remote.objective_history_[-1] - optimum) <= tol * max(1, abs(optimum))
+    assert remote.patterns_ == local.patterns_
+    assert remote.classes_.tolist() == local.classes_.tolist()
+    assert remote.classes_.dtype == local.classes_.dtype
+    assert remote.n_features_in_ == local.n_features_in_
+    assert remote.n_parameters_ == local.n_parameters_
+    np.testing.assert_array_equal(remote.feature_names_in_, local.feature_names_in_)
+    np.testing.assert_allclose(remote.coef_.toarray(), local.coef_.toarray(), atol=1e-5)
+    np.testing.assert_allclose(remote.pattern_coef_, local.pattern_coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_optimum_is_that_of_one_machine(name, client):
+    settings = {"tol": 1e-8, **CHAINS[name]}
+    is_weighted = name in ("order 2", "l1")
+    weights = {"sample_weight": WEIGHT} if is_weighted else {}
+    remote_weights = {"sample_weight": parts(WEIGHT)} if is_weighted else {}
+    local = HighOrderCRF(**settings).fit(X, y, **weights)
+    remote = DaskHighOrderCRF(client=client, **settings).fit(parts(X), parts(y), **remote_weights)
+    check_same(remote, local)
+    assert remote.predict(parts(X)).compute() == local.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "settings"),
+    [
+        ("runs", {"min_segment_length": {"B": 1}}),
+        ("bio", {"max_segment_length": {"A": 9}, "class_weight": "balanced", "max_order": 2}),
+        ("segments", {"l1_reg": 0.2}),
+    ],
+)
+def test_segments(encoding, settings, client):
+    settings = {"encoding": encoding, "tol": 1e-8, "sigma_reg": 0.3, **settings}
+    given = tags(y) if encoding == "bio" else y
+    if encoding == "segments":
+        model = HighOrderSemiCRF(encoding="runs").fit(X, y)
+        given = model.predict_segments(X)
+    local = HighOrderSemiCRF(**settings).fit(X, given)
+    remote = DaskHighOrderSemiCRF(client=client, **settings).fit(parts(X), parts(given))
+    check_same(remote, local)
+    assert remote.max_segment_length_ == local.max_segment_length_
+    assert remote.predict(parts(X)).compute() == local.predict(X)
+    assert remote.score(parts(X), parts(given)) == pytest.approx(local.score(X, given))
+
+
+def test_segments_of_one_token_in_some_partitions_alone(client):
+    """Whether labels may repeat is a question to all partitions."""
+    X, y = [[["a"], ["b"]], [["a"], ["a"], ["b"]]] * 4, [["A", "B"], ["A", "A", "B"]] * 4
+    settings = {"tol": 1e-8, "encoding": "runs"}
+    remote = DaskHighOrderSemiCRF(client=client, **settings).fit(
+        [delayed(X[::2]), delayed(X[1::2])], [delayed(y[::2]), delayed(y[1::2])]
+    )
+    check_same(remote, HighOrderSemiCRF(**settings).fit(X, y))
+
+
+def test_forms_of_partitions(client):
+    """Bags, Delayed, Futures; lists, batches, arrays; iterators, as maps of bags are."""
+    few = {"solver": LBFGS(tol=1e-8), "sigma_reg": 0.2}
+    local = HighOrderCRF(**few).fit(X, y)
+    bags = bag.from_sequence(X, npartitions=3).map(list), bag.from_sequence(y, npartitions=3).map(list)
+    check_same(DaskHighOrderCRF(**few, client=client).fit(*bags), local)
+    futures = client.scatter([X[:20], X[20:]]), client.scatter([y[:20], y[20:]])
+    remote = DaskHighOrderCRF(**few).fit(*futures)  # the default client
+    check_same(remote, local)
+    batch = SequenceFeatureExtractor().fit_transform([[token[0] for token in x] for x in X])
+    local = HighOrderCRF(**few).fit(batch, y)
+    batches = [delayed(batch[:11]), delayed(batch[11:])]
+    remote = DaskHighOrderCRF(**few, client=client).fit(batches, [delayed(y[:11]), delayed(y[11:])])
+    check_same(remote, local)
+    assert remote.predict(batches).compute() == local.predict(batch)
+
+
+def test_dense_and_sparse_rows(client):
+    """Whether features are kept dense is decided by each partition."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(len(x), 3)) * (n % 2 or rng.random((len(x), 3)) < 0.1) for n, x in enumerate(X)]
+    local = HighOrderCRF(tol=1e-8, sigma_reg=0.2).fit(arrays, y)
+    odd = DaskHighOrderCRF(tol=1e-8, sigma_reg=0.2, client=client).fit(
+        [delayed(arrays[::2]), delayed(arrays[1::2])], [delayed(y[::2]), delayed(y[1::2])]
+    )
+    assert odd.objective_history_[-1] == pytest.approx(local.objective_history_[-1], rel=1e-9)
+    np.testing.assert_allclose(odd.coef_.toarray(), local.coef_.toarray(), atol=1e-5)
+
+
+def test_bits_depend_on_the_partitions_alone(client):
+    settings = {"l1_reg": 0.1, "max_iter": 4}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fits = [DaskHighOrderCRF(**settings, client=client).fit(parts(X), parts(y))]
+        for n_workers in 1, 3:
+            with (
+                distributed.LocalCluster(n_workers=n_workers, processes=False, **OPTIONS) as cluster,
+                distributed.Client(cluster, set_as_default=False) as other,
+            ):
+                fits.append(DaskHighOrderCRF(**settings, client=other).fit(parts(X), parts(y)))
+    for fit in fits[1:]:
+        assert fit.objective_history_.tobytes() == fits[0].objective_history_.tobytes()
+        assert fit.coef_.data.tobytes() == fits[0].coef_.data.tobytes()
+        assert fit.pattern_coef_.tobytes() == fits[0].pattern_coef_.tobytes()
+
+
+def test_warm_start_goes_on(client):
+    crf = DaskHighOrderCRF(tol=1e-8, sigma_reg=0.2, warm_start=True, client=client).fit(parts(X), parts(y))
+    first = crf.objective_history_[-1]
+    crf.fit(parts(X), parts(y))
+    assert crf.n_iter_ <= 1
+    assert crf.objective_history_[0] == pytest.approx(first, rel=1e-12)
+
+
+def test_missing_optimum_is_told(client):
+    X, y = [[["a"], ["b"]]] * 3, [["A", "B"]] * 3
+    crf = DaskHighOrderCRF(sigma_reg=np.inf, max_iter=2, client=client)
+    with pytest.warns(ConvergenceWarning, match="There is no optimum"):
+        crf.fit([delayed(X), delayed(X)], [delayed(y), delayed(y)])
+
+
+# ------------------------------------------------------------------------------------------------------------- answers
+
+
+def test_answers_and_copies(client):
+    local = HighOrderCRF(tol=1e-6, sigma_reg=0.2).fit(X, y)
+    remote = DaskHighOrderCRF(tol=1e-6, sigma_reg=0.2, client=client)
+    with pytest.raises(NotFittedError):
+        remote.predict(parts(X))
+    assert not hasattr(remote, "coef_")
+    remote.fit(parts(X), parts(y))
+    marginals = remote.predict_marginals(parts(X)).compute()
+    for one, other in zip(marginals, local.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert remote.score(parts(X), parts(y)) == pytest.approx(local.score(X, y))
+    assert remote.score(parts(X), parts(y), parts(WEIGHT)) == pytest.approx(local.score(X, y, WEIGHT))
+    assert type(remote.to_local()) is HighOrderCRF
+    assert remote.to_local().predict(X) == local.predict(X)
+    assert remote.to_local().get_params() == local.get_params()
+    assert remote.set_params(decoding="token").to_local().decoding == "token"
+    for twin in pickle.loads(pickle.dumps(remote)), copy.deepcopy(remote):
+        assert twin.client is None
+        assert twin.predict(parts(X)).compute() == remote.predict(parts(X)).compute()
+    assert pickle.loads(pickle.dumps(remote.to_local())).predict(X) == remote.to_local().predict(X)
+    twin = clone(remote)
+    assert twin.client is None
+    assert not hasattr(twin, "coef_")
+    assert twin.get_params() == {**remote.get_params(), "client": None}
+
+
+def test_parameters_are_those_of_the_local_estimators():
+    for remote, local in (DaskHighOrderCRF, HighOrderCRF), (DaskHighOrderSemiCRF, HighOrderSemiCRF):
+        assert remote().get_params() == {**local().get_params(), "client": None}
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"objective": "hinge"}, "does not train on a cluster"),
+        ({"objective": "perceptron"}, "does not train on a cluster"),
+        ({"objective": type("Own", (NegativeLogLikelihood,), {})()}, "not known to be a sum"),
+        ({"solver": "sgd"}, "SGD needs minibatches"),
+        ({"solver": SGD()}, "SGD needs minibatches"),
+        ({"solver": "bcfw"}, "FrankWolfe needs oracle"),
+        ({"objective": "local_feature_matching", "solver": "newton-cg"}, "NewtonCG needs .*hessp"),
+        ({"patterns": "auto"}, "not searched on a cluster"),
+        ({"max_order": -1}, "max_order"),
+        ({"max_order": None}, "max_order=None"),
+        ({"pruning": 3}, "pruning=3 does not work"),
+        ({"sigma_reg": 0}, "sigma_reg"),
+        ({"client": "tcp://127.0.0.1"}, "client must be"),
+    ],
+)
+def test_what_does_not_work_is_refused_before_any_work(settings, message):
+    def never():
+        raise AssertionError("no work must be done")
+
+    with pytest.raises((ValueError, TypeError), match=message):
+        DaskHighOrderCRF(**settings).fit([delayed(never)()], [delayed(never)()])
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (X, y, "X must be a dask.bag.Bag"),
+        (parts(X), y, "y must be a dask.bag.Bag"),
+        (parts(X), parts(y)[:2], "X has 5 partitions, but y has 2"),
+        ([], [], "no partitions"),
+    ],
+)
+def test_collections_are_checked_before_any_work(X, y, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        DaskHighOrderCRF().fit(X, y)
+
+
+BAD = {
+    "missing label": (X, [*y[:21], [None] * len(y[21]), *y[22:]], "partition 4: .*holes"),
+    "missing number": (
+        X,
+        [*y[:21], ["A", -100, *y[21]][: len(y[21])], *y[22:]],
+        "partition 4: .*sequence 1, position 1",
+    ),
+    "lengths": (X, [*y[:8], y[8] + ["A"], *y[9:]], "partition 2: sequence 1 has"),
+    "number of sequences": (X, y[:-1], "partition 4: X has 20 sequences, y has 19"),
+    "value": ([*X[:9], [{"a": np.nan}] * len(X[9]), *X[10:]], y, "partition 2: .*sequence 2, position 0"),
+    "one label": (X, [["A"] * len(y_n) for y_n in y], "at least 2 distinct labels"),
+    "nothing": ([[]] * 0, [], "no sequences"),
+    "rows and names": ([*X[:7], *([[0.5]] * len(x) for x in X[7:])], y, "others rows of numbers"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_errors_name_partition_sequence_and_position(name, client):
+    bad_X, bad_y, message = BAD[name]
+    sizes = (7, 0, 12, 1) if bad_X else (0, 0)
+    crf = DaskHighOrderCRF(client=client)
+    with pytest.raises((ValueError, TypeError), match=message):
+        crf.fit(parts(bad_X, sizes), parts(bad_y, sizes))
+    assert not hasattr(crf, "coef_")
+
+
+def test_constraints_name_partition_sequence_and_position(client):
+    crf = DaskHighOrderCRF(constraints="bio", client=client)
+    wrong = tags(y)
+    wrong[20] = ["I-A"] * len(wrong[20])
+    with pytest.raises(ValueError, match="partition 4: sequence 0, position 0: 'I-A' at the start"):
+        crf.fit(parts(X), parts(wrong))
+
+
+def test_errors_of_sources_are_those_of_the_user(client):
+    def read(n):
+        raise FileNotFoundError(f"no file {n}")
+
+    with pytest.raises(FileNotFoundError, match="no file 1"):
+        DaskHighOrderCRF(client=client).fit([delayed(X), delayed(read)(1)], [delayed(y), delayed(y)])
+
+
+# -------------------------------------------------------------------------------------------------------------- faults
+
+
+class At:
+    """A solver's callback that does something at one iteration."""
+
+    def __init__(self, n_iter, do):
+        self.n_iter, self.do = n_iter, do
+
+    def __call__(self, progress):
+        if progress.n_iter == self.n_iter:
+            self.do()
+
+
+def kill_one(client):
+    """Kill one of the workers of a client, whose nanny starts another one."""
+    address, pid = sorted(client.run(os.getpid).items())[0]
+    os.kill(pid, signal.SIGKILL)
+    return address
+
+
+def test_training_goes_on_after_a_worker_is_killed():
+    with (
+        warnings.catch_warnings(),
+        distributed.LocalCluster(n_workers=2, processes=True, **OPTIONS) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        expected = DaskHighOrderCRF(max_iter=5, client=client).fit(parts(X), parts(y))
+        killed = []
+        solver = LBFGS(max_iter=5, callback=At(3, lambda: killed.append(kill_one(client))))
+        crf = DaskHighOrderCRF(solver=solver, client=client).fit(parts(X), parts(y))
+        assert len(killed) == 1
+    assert crf.objective_history_.tobytes() == expected.objective_history_.tobytes()
+    assert crf.coef_.data.tobytes() == expected.coef_.data.tobytes()
+
+
+CLUSTER = """
+from distributed import LocalCluster
+cluster = LocalCluster(n_workers=1, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp://")
+print(cluster.scheduler_address, flush=True)
+input()
+"""
+
+
+def test_a_lost_scheduler_is_an_error_within_seconds():
+    with subprocess.Popen([sys.executable, "-c", CLUSTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            with distributed.Client(process.stdout.readline().decode().strip(), set_as_default=False) as client:
+                started = []
+
+                def lose():
+                    process.kill()
+                    started.append(time.monotonic())
+
+                crf = DaskHighOrderCRF(solver=LBFGS(callback=At(2, lose)), client=client)
+                with pytest.raises(ConnectionError, match="scheduler at .* is lost"):
+                    crf.fit(parts(X), parts(y))
+                assert time.monotonic() - started[0] < 10
+                assert not hasattr(crf, "coef_")
+        finally:
+            process.kill()
+
+
+# ------------------------------------------------------------------------------------------------------------ searches
+
+
+def test_searches_on_a_cluster(client):
+    grid = {"max_order": [0, 1], "sigma_reg": [0.5, 1.0]}
+    local = GridSearchCV(HighOrderCRF(tol=1e-3), grid, cv=2).fit(X, y)
+    with parallel_config(backend="dask"):
+        assert threads_for(None) == 1  # not those of the cluster
+        assert threads_for(-1) == os.cpu_count() or os.cpu_count() is None
+        search = GridSearchCV(HighOrderCRF(tol=1e-3), grid, cv=2).fit(X, y)
+        learned = PenaltySearchCV(HighOrderCRF(tol=1e-3), cv=2, max_steps=2).fit(X, y)
+    np.testing.assert_array_equal(search.cv_results_["mean_test_score"], local.cv_results_["mean_test_score"])
+    expected = PenaltySearchCV(HighOrderCRF(tol=1e-3), cv=2, max_steps=2).fit(X, y)
+    assert learned.best_params_ == expected.best_params_
