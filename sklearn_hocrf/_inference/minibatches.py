@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze, offsets_of
+from .._data.scratch import allocator
 from .._data.segments import Segments, segment_features
 from .._kernels import descent, minibatches, perceptron, segment_descent
 from .._structure.label_parts import endings
@@ -40,6 +41,17 @@ class Hidden(NamedTuple):
 
     is_hidden: np.ndarray  # (n_sequences,) bool
     plan: Any  # of the whole batch, masked by what is known
+
+
+def _stops(batch, features) -> np.ndarray:
+    """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
+    stop = allocator(batch)(len(features.place), np.uint32)
+    for first, last in batch.ranges_of_tokens():
+        starts = features.indptr[first : last + 1]
+        part = slice(starts[0], starts[-1])
+        single = np.arange(starts[0], starts[-1]) < np.repeat(features.ranges[first:last], np.diff(starts))
+        stop[part] = np.where(single, features.place[part] + np.uint32(1), features.other[part])
+    return freeze(stop, np.uint32)
 
 
 class Minibatches(metaclass=ABCMeta):
@@ -72,9 +84,7 @@ class Minibatches(metaclass=ABCMeta):
         self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
         self._gradient, self._log_z = np.zeros(n_pairs), np.zeros(plan.n_sequences)
         features = self._plan.token_features
-        single = np.arange(len(features.place)) < np.repeat(features.ranges, np.diff(features.indptr))
-        stop = freeze(np.where(single, features.place + np.uint32(1), features.other), np.uint32)
-        self._entries_of_tokens = features.place, stop, features.indptr[plan.offsets]
+        self._entries_of_tokens = features.place, _stops(batch, features), features.indptr[plan.offsets]
 
     @abstractmethod
     def _arcs_of(self, truth) -> _Entries:
