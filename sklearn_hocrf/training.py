@@ -94,8 +94,8 @@ most often repeat their own last one:
 >>> model.pattern_search_history_["certificate"][-1].item()  # no pattern was missed
 True
 
-:class:`Constraints` says which labels may follow each other, :class:`TokenDecoding` and :class:`SegmentDecoding` what
-is predicted: :mod:`sklearn_hocrf.crf` shows both.
+:class:`Pruning` is for hundreds of labels. :class:`Constraints` says which labels may follow each other,
+:class:`TokenDecoding` and :class:`SegmentDecoding` what is predicted: :mod:`sklearn_hocrf.crf` shows all of them.
 
 Own criteria, penalties and solvers
 -----------------------------------

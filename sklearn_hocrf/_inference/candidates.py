@@ -15,6 +15,9 @@ from .._structure.layout import WeightLayout
 __all__ = ["CandidateFinder", "Candidates", "LevelZero", "train_level_zero"]
 
 
+_LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # few tokens are gone through more often: until there are so many steps
+
+
 class Candidates(NamedTuple):
     """The labels that each token may have.   N tokens, M candidates."""
 
@@ -139,8 +142,8 @@ def train_level_zero(
 ) -> LevelZero:
     """Train a model of order 0, by a few epochs of stochastic gradient descent.
 
-    A tenth of the sequences takes part in the last epoch alone. Before it, they tell how often the right label is among
-    the candidates.
+    A tenth of the sequences takes no part in all epochs but the last few, before which it tells how often the right
+    label is among the candidates.
 
     Parameters
     ----------
@@ -151,12 +154,13 @@ def train_level_zero(
         Labels of its tokens.
     sequence_weight : ndarray of shape (n_sequences,)
     settings : tuple of int
-        Candidates and states of each token, and epochs.
+        Candidates and states of each token, and epochs; where there are few tokens, there are more.
     """
     (n_candidates, n_states, n_epochs), rng, n_sequences = settings, np.random.default_rng(0), len(batch)
     descent = _Descent(layout, batch, codes, sequence_weight)
     first = np.sort(rng.permutation(n_sequences)[: -(-n_sequences // 10) if n_sequences > 1 else 0])
     others = np.setdiff1d(np.arange(n_sequences), first)
+    n_epochs = max(n_epochs, min(_LEAST_STEPS // max(batch.n_tokens, 1), _MOST_EPOCHS))
     for _ in range(n_epochs - 1):
         descent.run_epoch(rng.permutation(others))
     recall = np.nan
@@ -164,7 +168,9 @@ def train_level_zero(
         tokens = joined_ranges(batch.offsets[first], batch.offsets[first + 1])
         found = CandidateFinder(layout, descent.weights(), n_candidates).find(batch[first])
         recall = float(found.contain(codes[tokens]).mean())
-    descent.run_epoch(rng.permutation(n_sequences))
+    descent.forget_snapshots()
+    for _ in range(max(2, n_epochs // 2)):
+        descent.run_epoch(rng.permutation(n_sequences))
     return LevelZero(layout, descent.weights(), n_candidates, n_states, recall)
 
 
@@ -195,6 +201,12 @@ class _Descent:
                 for total, numbers in zip(self._sums, self._level, strict=True):
                     total += numbers
         self._n_epochs += 1
+
+    def forget_snapshots(self) -> None:
+        """Leave the epochs so far out of the mean."""
+        self._n_snapshots = 0
+        for total in self._sums:
+            total[:] = 0.0
 
     def weights(self) -> np.ndarray:
         """Return the mean of the snapshots, or the weights as they are if there are none."""

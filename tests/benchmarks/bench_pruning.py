@@ -61,6 +61,11 @@ def conll2000(n_sentences=None):
     return extractor, (X[:n_sentences], y[:n_sentences]), test, {"sigma_reg": 1.0}
 
 
+def parts_of(tag):
+    """Return the parts of a joint tag."""
+    return tag.split("|")
+
+
 TASKS = {task.__name__: task for task in (turkish, conll2000)}
 
 
@@ -106,6 +111,40 @@ def measure(name, n_sentences, parameters):
     ]
 
 
+class Tagger:
+    """Turkish morphology at order 1, for asv and ``compare.py``; ``n_candidates`` 0 stands for all labels."""
+
+    params = (0, 4, 6)
+    param_names = ("n_candidates",)
+    timeout = 600
+
+    def setup(self, n_candidates, n_sentences=None, max_iter=60):
+        common.skip_where(common.absent(*TURKISH))
+        self.extractor, self.train, self.test, own = turkish(n_sentences)
+        self.model = HighOrderCRF(pruning=n_candidates or None, max_iter=max_iter, tol=1e-2, **own)
+        problem = keep_problem(self.model)
+        self.model.set_params(max_iter=1)
+        common.fit_quietly(self.model, self.extractor.fit_transform(self.train[0]), self.train[1])
+        self.model.set_params(max_iter=max_iter)
+        self.objective, self.w = NegativeLogLikelihood().bind(problem[0]), self.model._weights
+
+    def time_gradient(self, n_candidates):
+        self.objective.value_gradient(self.w)
+
+    def time_train(self, n_candidates):
+        common.fit_quietly(self.model, self.extractor.fit_transform(self.train[0]), self.train[1])
+
+    def time_tag(self, n_candidates):
+        self.model.predict(self.extractor.transform(self.test[0]))
+
+    def track_tokens(self, n_candidates):
+        return sum(map(len, self.test[0]))
+
+    def track_accuracy(self, n_candidates):
+        predicted = self.model.predict(self.extractor.transform(self.test[0]))
+        return float(np.mean([a == b for x, y in zip(predicted, self.test[1]) for a, b in zip(x, y)]))  # noqa: B905
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
@@ -113,6 +152,7 @@ def main():
     parser.add_argument("--candidates", nargs="+", type=int, default=[4, 6])
     parser.add_argument("--states", nargs="+", type=int, default=[0], help="most states of a token; 0: all")
     parser.add_argument("--exact", nargs="*", type=int, default=[1], help="orders of the models of all labels")
+    parser.add_argument("--parts", action="store_true", help="labels have parts")
     parser.add_argument("--sentences", type=int)
     parser.add_argument("--max-iter", type=int, default=60)
     parser.add_argument("--tol", type=float, default=1e-2)
@@ -128,6 +168,7 @@ def main():
         for case in cases:
             with Process() as process:
                 settings = {**case, "max_iter": options.max_iter, "tol": options.tol}
+                settings |= {"label_parts": parts_of} if options.parts else {}
                 rows.append(process.run(measure, name, options.sentences, settings))
             print(rows[-1], flush=True)
         print(f"\n{name}")

@@ -30,6 +30,7 @@ import bench_handwriting
 import bench_memory
 import bench_ner
 import bench_online
+import bench_pruning
 import bench_segments
 import bench_spans
 import bench_start
@@ -89,6 +90,9 @@ LIMITS = {
     ("dense", "gradient, vectors"): AtMost(0.3),
     ("dense", "training, above imports, vectors"): AtMost(0.3),
     ("dense", "training, above imports, vectors and words"): AtMost(0.3),
+    ("pruning", "gradient, 6 candidates"): AtMost(0.05),
+    ("pruning", "60 iterations from raw words, 6 candidates"): AtMost(0.35),
+    ("pruning", "raw words, 6 candidates"): AtLeast(30_000),
     ("memory", "training, above inputs (features)"): AtMost(0.5),
     ("memory", "training, above imports (features)"): AtMost(0.5),
 }
@@ -370,6 +374,23 @@ def spans(run):
     yield Row("spans", "calls of such a function", "", *calls, "one by one")
 
 
+def pruning(run):
+    """Yield rows of a thousand labels, with few candidates for each token beside all labels."""
+    with Process() as whole_process, Process() as process:
+        whole = whole_process.keep(bench_pruning.Tagger, 0, **run.sizes)
+        few = process.keep(bench_pruning.Tagger, 6, **run.sizes)
+        rounds = []
+        for _ in range(run.n_rounds):
+            gradients = [case.seconds("time_gradient", run.at_least) for case in (few, whole)]
+            rounds.append([*gradients, few.seconds("time_train"), few.seconds("time_tag", run.at_least)])
+        n_tokens, accuracy = few.call("track_tokens"), few.call("track_accuracy")
+    gradient, of_all, train, tag = np.array(rounds).T
+    yield Row("pruning", "gradient, 6 candidates", "s", gradient, of_all, "981 labels")
+    yield Row("pruning", "60 iterations from raw words, 6 candidates", "s", train, 60 * of_all, "60 gradients")
+    yield Row("pruning", "raw words, 6 candidates", "tokens/s", n_tokens / tag)
+    yield f"pruning: token accuracy {accuracy:.4f} after 60 iterations"
+
+
 def start(run):
     statements, imports = (bench_start.OURS, bench_start.TOY), bench_start.IMPORTS["scikit-learn"]
 
@@ -409,7 +430,7 @@ TASKS = {
     task.__name__: task
     for task in (
         *(chunking, ner, handwriting, bibliography, punctuation, tagging, features),
-        *(online, whole, spans, dense, start, memory),
+        *(online, whole, spans, pruning, dense, start, memory),
     )
 }
 
