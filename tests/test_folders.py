@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._data import arrays
 from sklearn_hocrf._data import batch as batch_module
 from sklearn_hocrf._data.arrays import mapped_file, reading_order
@@ -333,6 +333,19 @@ def test_training_from_files_has_the_same_bits(folder):
         assert os.listdir(folder.parent) == ["batch"]
         assert "batch.json" in os.listdir(folder)
         assert all(name.endswith((".npy", ".json")) for name in os.listdir(folder))  # scratch files have no names
+
+
+def test_models_trained_from_files_are_saved(folder):
+    sio = pytest.importorskip("skops.io")
+    X, y = labelled(np.random.default_rng(4))
+    SequenceFeatureExtractor([("w", 0)]).fit_transform(X).save(folder)
+    batch = SequenceBatch.load(folder)
+    more = SequenceFeatureExtractor([("w", 1)]).fit(batch)
+    model = HighOrderCRF(max_iter=20).fit(more.transform(batch), y)
+    for load in (lambda m: pickle.loads(pickle.dumps(m)), lambda m: sio.loads(sio.dumps(m), trusted=TRUSTED_TYPES)):
+        again, transformed = load(model), load(more).transform(batch)
+        for left, right in zip(again.predict(transformed), model.predict(more.transform(batch)), strict=True):
+            np.testing.assert_array_equal(left, right)
 
 
 def test_dense_columns_from_files(folder):

@@ -9,62 +9,28 @@ numbers that kernels index with are looked at once, before a batch is returned.
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from .arrays import PIECE, pieces
+from .arrays import PIECE
 from .batch import DenseColumns, SequenceBatch, TokenColumn
 from .checks import short
 from .texts import pack_texts, unpack_texts
 
-__all__ = ["StoredTexts", "read_folder", "write_folder"]
+__all__ = ["read_folder", "write_folder"]
 
 FORMAT, FORMAT_VERSION = "sklearn_hocrf.SequenceBatch", 1
 HEADER = "batch.json"
 _MOST_HEADER = 1 << 24  # bytes; a larger file is no header
 _TYPES = {name: np.dtype(name).newbyteorder("<") for name in ("int32", "int64", "float32", "float64", "uint8")}
-
-
-class StoredTexts(Sequence):
-    """Texts that stay in two arrays until one of them is asked for."""
-
-    def __init__(self, data: np.ndarray, lengths: np.ndarray) -> None:
-        self._packed, self._array = (data, lengths), None
-
-    def __len__(self):
-        return len(self._packed[1])
-
-    def __getitem__(self, key):
-        return np.asarray(self)[key]
-
-    def __iter__(self):
-        return iter(np.asarray(self))
-
-    def __array__(self, dtype=None, copy=None):
-        if self._array is None:
-            array = np.empty(len(self), dtype=object)
-            array[:] = unpack_texts(self._packed)
-            array.flags.writeable = False
-            self._array = array
-        return self._array.astype(dtype or object, copy=bool(copy))
-
-    def tolist(self) -> list:
-        return np.asarray(self).tolist()
-
-    def __repr__(self):
-        return f"StoredTexts({len(self)} texts)"
-
-    def __reduce__(self):
-        return StoredTexts, tuple(map(np.array, self._packed))
 
 
 # ---- writing
@@ -410,11 +376,16 @@ class _Reader:
             raise ValueError(f"{path} has more bytes than its array")
         return array
 
-    def texts(self, stem, n_texts) -> StoredTexts:
-        data, lengths = self.array(f"{stem}_texts", "uint8"), self.array(f"{stem}_lengths", "int32", n_texts)
-        if min(map(np.min, pieces(lengths)), default=0) < 0 or np.sum(lengths, dtype=np.int64) != _n_characters(data):
-            raise ValueError(f"{self._folder}: the texts of {stem!r} do not have the lengths that are said")
-        return StoredTexts(data, lengths)
+    def texts(self, stem, n_texts) -> np.ndarray:
+        """Return texts as an array of objects, which is in memory."""
+        packed = self.array(f"{stem}_texts", "uint8"), self.array(f"{stem}_lengths", "int32", n_texts)
+        texts = np.empty(n_texts, dtype=object)
+        try:
+            texts[:] = unpack_texts(packed)
+        except ValueError as error:
+            where = f"{self._folder}: the texts of {stem!r} do not have the lengths that are said"
+            raise ValueError(f"{where}: {short(str(error))}") from None
+        return texts
 
     def columns(self, n_tokens) -> Iterator[tuple[Any, Any]]:
         """Yield the raw columns."""
@@ -427,17 +398,7 @@ class _Reader:
                 continue
             stem = f"column_{i}_values"
             values = self.texts(stem, len(self.array(f"{stem}_lengths", "int32")))
-            yield field, TokenColumn(self.array(f"column_{i}", "int32", n_tokens), np.array(values, dtype=object))
-
-
-def _n_characters(data) -> int:
-    """Return how many characters bytes of UTF-8 stand for, -1 if they are none."""
-    decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
-    try:
-        n_characters = sum(len(decoder.decode(piece.tobytes())) for piece in pieces(data))
-        return n_characters + len(decoder.decode(b"", final=True))
-    except UnicodeDecodeError:
-        return -1
+            yield field, TokenColumn(self.array(f"column_{i}", "int32", n_tokens), values)
 
 
 def _open(path, mmap_mode) -> tuple[np.ndarray, int]:
