@@ -208,6 +208,7 @@ def lattices(X, y, orders, *_):
     """Yield uses of lattices of candidates: features of value 1 and others."""
     tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
     for form in X, [2.0 * rows for rows in X]:
+        yield partial(use, HighOrderCRF(orders[-1], pruning=2, max_iter=2), form, y)
         yield partial(use_answers, HighOrderCRF(orders[-1], pruning=2, constraints="bio", max_iter=2), form, tags)
 
 
