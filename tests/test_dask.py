@@ -21,14 +21,15 @@ from dask import bag, delayed  # noqa: E402
 from joblib import parallel_config  # noqa: E402
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
+from sklearn_hocrf._data.segments import segment_features  # noqa: E402
 from sklearn_hocrf._inference.schedule import threads_for  # noqa: E402
-from sklearn_hocrf.dask import DaskHighOrderCRF, DaskHighOrderSemiCRF  # noqa: E402
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor  # noqa: E402
+from sklearn_hocrf.dask import DaskExtractor, DaskHighOrderCRF, DaskHighOrderSemiCRF  # noqa: E402
+from sklearn_hocrf.feature_extraction import LogOddsSegments, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
 from sklearn_hocrf.training import LBFGS, SGD, Constraints, NegativeLogLikelihood  # noqa: E402
 
 pytestmark = pytest.mark.dask
-OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # logging.CRITICAL
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +209,33 @@ def test_missing_optimum_is_told(client):
     crf = DaskHighOrderCRF(sigma_reg=np.inf, max_iter=2, client=client)
     with pytest.warns(ConvergenceWarning, match="There is no optimum"):
         crf.fit([delayed(X), delayed(X)], [delayed(y), delayed(y)])
+
+
+def test_extractors_learn_from_partitions(client):
+    """Vocabularies, minimum counts and log odds are those of all data; leave-one-out features those of training."""
+    words = [[token[0] for token in x] for x in X]
+    for extractor in SequenceFeatureExtractor(min_count=3), LogOddsSegments(encoding="runs", max_length=3):
+        local, remote = clone(extractor), DaskExtractor(extractor, client=client)
+        expected = local.fit_transform(words, y)
+        batches = remote.fit_transform(parts(words), parts(y))
+        assert remote.extractor_.get_feature_names_out().tolist() == local.get_feature_names_out().tolist()
+        got = [batch for batch in client.gather(client.compute(batches.to_delayed())) if len(batch)]
+        assert sum(map(len, got)) == len(words)
+        starts = np.cumsum([0, *(len(batch) for batch in got)])
+        for start, batch in zip(starts, got, strict=False):
+            assert same_features(batch, expected[start : start + len(batch)])
+        assert same_features(remote.transform(parts(words)).to_delayed()[4].compute(), local.transform(words[20:]))
+        assert pickle.loads(pickle.dumps(remote)).client is None
+
+
+def same_features(one, other):
+    """Tell whether two batches have the same token features, and the same features of their segments."""
+    if one.blocks is not None:
+        start = one.offsets[:-1][one.lengths > 0]
+        tables = [segment_features(batch, start, start + 1).toarray() for batch in (one, other)]
+    else:
+        tables = [batch.toarray() for batch in (one, other)]
+    return np.allclose(*tables)
 
 
 # ------------------------------------------------------------------------------------------------------------- answers

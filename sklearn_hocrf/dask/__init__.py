@@ -23,6 +23,19 @@ True
 >>> type(crf.to_local()).__name__, crf.to_local().predict(X[:1])
 ('HighOrderCRF', [['DET', 'ADJ', 'NOUN']])
 
+Features of raw tokens are learned from all partitions by :class:`DaskExtractor`, which fits a transformer of
+:mod:`sklearn_hocrf.feature_extraction`, and applied where the partitions are:
+
+>>> from sklearn_hocrf.dask import DaskExtractor
+>>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+>>> words = [[token[0] for token in sequence] for sequence in X]
+>>> with LocalCluster(n_workers=2, **options) as cluster, Client(cluster) as client:
+...     words_bag = dask.bag.from_sequence(words, npartitions=2)
+...     extractor = DaskExtractor(SequenceFeatureExtractor([("w", 0)]), client=client)
+...     tagger = DaskHighOrderCRF(client=client).fit(extractor.fit_transform(words_bag), y_bag)
+>>> extractor.extractor_.get_feature_names_out().tolist(), tagger.coef_.shape[1]
+(['w[0]=man', 'w[0]=old', 'w[0]=the'], 3)
+
 Partitions
 ----------
 X and y are :class:`dask.bag.Bag` or lists of :class:`~dask.delayed.Delayed` (or Futures), with partitions of the same

@@ -52,6 +52,7 @@ class Partitions:
         self._kept: list[Kept] = []
         self._futures: list = []
         self._n_taken = 0  # steps that have led to the futures
+        self._homes: list[str] = []  # a worker's address for each thread, when work began
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -92,7 +93,8 @@ class Partitions:
             ) from error
         except Exception as error:
             for number in [n for n, future in enumerate(self._futures) if future.status == "error"][:1]:
-                error.add_note(f"in partition {number}")  # where the sources fail, too
+                if not str(error).startswith("partition"):  # where the sources fail
+                    error.add_note(f"in partition {number}")
             raise
 
     def release(self) -> None:
@@ -124,7 +126,7 @@ class Partitions:
                 run(function, number, len(given), *given, *source, dask_key_name=f"{name}-{number}")
                 for number, source in enumerate(sources)
             ]
-            self._futures = self._compute(tasks)
+            self._futures = self._compute_at_home(tasks)
             self._n_taken += 1
 
     def _total(self, function, merge, shared):
@@ -134,6 +136,7 @@ class Partitions:
             run(function, number, len(given), *given, future, dask_key_name=f"{name}-{number}")
             for number, future in enumerate(self._futures)
         ]
+        level = self._compute_at_home(level)
         depth = 0
         while len(level) > 1:
             depth += 1
@@ -142,30 +145,56 @@ class Partitions:
                 add(merge, *pair, dask_key_name=f"sum-{name}-{depth}-{i}") if len(pair) == 2 else pair[0]
                 for i, pair in enumerate(pairs)
             ]
-        return self._compute(level[0]).result()
+        return self._result(self._compute(level[0]) if len(level) < len(self._futures) else level[0])
+
+    def _result(self, future):
+        """Return the result of a future; what was asked for when the scheduler went would never come."""
+        while True:
+            self._check_connection()
+            try:
+                return future.result(timeout=_PATIENCE)
+            except TimeoutError:
+                if future.done():  # it is an error of the work
+                    raise
 
     def _shared(self, values) -> list:
-        """Return values as parts of graphs: one copy each, whatever the number of partitions.
+        """Return values as futures: one copy each, whatever the number of partitions.
 
         They are tasks for Dask, not data that are scattered: so the scheduler has them, and gives them to the workers
         that come in the place of others. Scattered data are lost with the last worker that has them, and to scatter
         anything just when a worker dies can take for ever.
         """
-        return [self._sent(value) if isinstance(value, Kept) else _literal(value) for value in values]
+        return [self._sent(value) if isinstance(value, Kept) else self._send(value) for value in values]
 
     def _sent(self, kept):
         if kept.future is None:
-            kept.future = self._compute(_literal(kept.value))
+            kept.future = self._send(kept.value)
             self._kept.append(kept)
         return kept.future
 
-    def _compute(self, tasks):
+    def _send(self, value):
+        return self._compute(delayed(value, pure=False, traverse=False))
+
+    def _compute_at_home(self, tasks) -> list:
+        """Begin a task for each partition, consecutive ones on one worker as far as it lives.
+
+        So most sums are of vectors of one worker, which need not be sent.
+        """
+        if not self._homes:
+            self._homes = [address for address, n in sorted(self._client.nthreads().items()) for _ in range(n)]
+        homes = [
+            self._homes[number * len(self._homes) // len(tasks)] if self._homes else None
+            for number in range(len(tasks))
+        ]
+        futures = []
+        for home in dict.fromkeys(homes):
+            options = {} if home is None else {"workers": [home], "allow_other_workers": True}
+            futures += self._compute([task for task, own in zip(tasks, homes, strict=True) if own == home], **options)
+        return futures
+
+    def _compute(self, tasks, **options):
         with dask.config.set(_ANY_SIZE):
-            return self._client.compute(tasks)
-
-
-def _literal(value):
-    return delayed(value, pure=False, traverse=False)
+            return self._client.compute(tasks, **options)
 
 
 def _new_name(function):

@@ -1,0 +1,308 @@
+"""A cluster: a gradient on two workers beside one process, the client's share, a corpus that no process holds, faults.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--weights K ...] [--rounds N] [--parts P]
+
+Parts: "gradient", two workers of one thread beside one process of one thread, which take turns, on the data of
+bench_scale.py; bytes are those that the loopback device has sent. "client": what an iteration costs beside gradients,
+by the number of weights. "memory": training where the memory of each worker is limited so that it cannot hold the
+corpus. "kills": fits of which a worker is killed. "model": seconds of an iteration as a linear function, fitted to the
+first two parts, and what it says of a cluster of 100 workers: an extrapolation.
+"""
+
+import argparse
+import os
+import signal
+import time
+import warnings
+
+import numpy as np
+import psutil
+from bench_scale import generate
+from common import Process, print_table, with_spread
+from dask import delayed
+from distributed import Client, LocalCluster
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._solvers import LBFGS, SolverReport
+from sklearn_hocrf.dask import DaskHighOrderCRF
+from sklearn_hocrf.dask._partitions import Partitions
+
+OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+PARTS = "gradient", "client", "memory", "kills", "model"
+
+
+def sent_bytes():
+    return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
+
+
+def load():
+    return " ".join(f"{number:.1f}" for number in os.getloadavg())
+
+
+def make_batch(n_tokens, number):
+    return generate(n_tokens, seed=number)[0]
+
+
+def make_labels(n_tokens, number):
+    return [labels.tolist() for labels in generate(n_tokens, seed=number)[1]]
+
+
+def partitions(n_tokens, n_parts):
+    """Return Delayed parts of X and of y; a worker that needs one generates it."""
+    sizes = [n_tokens // n_parts] * n_parts
+    return tuple([delayed(make)(size, n) for n, size in enumerate(sizes)] for make in (make_batch, make_labels))
+
+
+class Evaluate:
+    """A solver that evaluates the function again and again, at random weights, and calls something else in between.
+
+    Attributes
+    ----------
+    seconds : list of (float, float)
+        Of each evaluation, and of what is called.
+    n_bytes : list of int
+        That each evaluation has sent.
+    """
+
+    needs = {"objective": ("value_gradient",)}
+
+    def __init__(self, n_rounds, other=lambda: None):
+        self.n_rounds, self.other = n_rounds, other
+        self.seconds, self.n_bytes = [], []
+
+    def solve(self, objective, penalty, w0):
+        w = 0.1 * np.random.default_rng(0).normal(size=len(w0))
+        for n in range(self.n_rounds + 1):
+            before, start = sent_bytes(), time.perf_counter()
+            value, gradient = objective.value_gradient(w)
+            middle, after = time.perf_counter(), sent_bytes()
+            self.other()
+            if n:  # the first one makes the plans
+                self.seconds.append((middle - start, time.perf_counter() - middle))
+                self.n_bytes.append(after - before)
+        self.value, self.n_weights = value, len(w)
+        return SolverReport(w0, 0, np.array([value]), np.nan, np.inf, True, "evaluated")
+
+
+_kept = []
+
+
+def keep_local(n_tokens, n_parts):
+    """Keep in this process an objective of all parts; return its number of weights."""
+    from sklearn_hocrf._data.batch import SequenceBatch
+
+    batches, y = [], []
+    for number in range(n_parts):
+        batches.append(make_batch(n_tokens // n_parts, number))
+        y += make_labels(n_tokens // n_parts, number)
+    offsets, indptr = (
+        np.concatenate([[0], *(np.diff(getattr(batch, name)) for batch in batches)]).cumsum()
+        for name in ("offsets", "indptr")
+    )
+    batch = SequenceBatch(offsets, indptr, np.concatenate([b.indices for b in batches]), None, batches[0].n_attributes)
+
+    class Keep(Evaluate):
+        def solve(self, objective, penalty, w0):
+            _kept[:] = [objective, 0.1 * np.random.default_rng(0).normal(size=len(w0))]
+            return super().solve(objective, penalty, w0)
+
+    HighOrderCRF(solver=Keep(0)).fit(batch, y)
+    return len(_kept[1])
+
+
+def evaluate_local():
+    return _kept[0].value_gradient(_kept[1])[0]
+
+
+def measure_gradient(n_tokens, n_parts, n_rounds):
+    """Return (weights, seconds of cluster and process in each round, bytes of each round)."""
+    with (
+        Process() as process,
+        LocalCluster(n_workers=2, memory_limit=0, **OPTIONS) as cluster,
+        Client(cluster) as client,
+    ):
+        process.run(keep_local, n_tokens, n_parts)
+        solver = Evaluate(n_rounds, lambda: process.run(evaluate_local))
+        DaskHighOrderCRF(solver=solver, client=client).fit(*partitions(n_tokens, n_parts))
+        value = process.run(evaluate_local)
+        assert abs(solver.value - value) <= 1e-9 * abs(value), (solver.value, value)
+        return solver.n_weights, np.array(solver.seconds), np.array(solver.n_bytes)
+
+
+def report_gradients(sizes, n_parts, n_rounds):
+    lines, results = [], []
+    for n_tokens in sizes:
+        before = load()
+        n_weights, seconds, n_bytes = measure_gradient(n_tokens, n_parts, n_rounds)
+        ratio = seconds[:, 0] / seconds[:, 1]
+        results.append((n_tokens, n_weights, *np.median(seconds, axis=0)))
+        parts = with_spread(seconds[:, 0]), with_spread(seconds[:, 1]), with_spread(ratio)
+        lines.append((f"{n_tokens:,}", f"{n_weights:,}", *parts, f"{np.median(n_bytes) / 1e6:.1f}", before))
+    heads = ["tokens", "weights", "two workers, s", "one process, s", "ratio", "MB sent", "load before"]
+    print_table(heads, lines)
+    return results
+
+
+# -------------------------------------------------------------------------------------------------------------- client
+
+
+def zeros(w, value):
+    """Return what a gradient looks like that takes no time."""
+    return 0.0, np.zeros_like(w)
+
+
+def add(one, other):
+    return one[0] + other[0], one[1] + other[1]
+
+
+class Bowl:
+    """A function whose gradient costs nothing, to time the solver."""
+
+    is_convex = True
+
+    def __init__(self, n_weights):
+        self.scale = 1.0 + np.arange(n_weights) % 97
+
+    def value_gradient(self, w):
+        gradient = self.scale * w
+        return 0.5 * float(gradient @ w), gradient
+
+
+class Nothing:
+    def value_gradient(self, w):
+        return 0.0, np.zeros(1)
+
+    def gap(self, norm):
+        return np.inf
+
+
+def report_client(weights, n_rounds, n_parts=4):
+    """Print what an iteration costs beside gradients: to send weights, to sum vectors, and L-BFGS itself."""
+    lines, results = [], []
+    with LocalCluster(n_workers=2, memory_limit=0, **OPTIONS) as cluster, Client(cluster) as client:
+        for n_weights in weights:
+            values = Partitions(client, [(delayed(int)(n),) for n in range(n_parts)])
+            values.add_step(first)
+            w = np.ones(n_weights)
+            seconds = []
+            for _ in range(n_rounds + 1):
+                start = time.perf_counter()
+                values.total(zeros, add, w)
+                seconds.append(time.perf_counter() - start)
+            times = []
+            solver = LBFGS(tol=0.0, max_iter=12, callback=lambda _, times=times: times.append(time.perf_counter()))
+            solver.solve(Bowl(n_weights), Nothing(), np.ones(n_weights))
+            steps = np.diff(times) if len(times) > 1 else np.array([np.nan])
+            results.append((n_weights, np.median(seconds[1:]), np.median(steps)))
+            lines.append((f"{n_weights:,}", with_spread(seconds[1:]), with_spread(steps)))
+            values.release()
+    print_table(["weights", "send and sum, s", "L-BFGS, s an iteration"], lines)
+    return results
+
+
+def first(value):
+    return value + 1
+
+
+# -------------------------------------------------------------------------------------------------------------- memory
+
+
+def resident():
+    return psutil.Process().memory_info().rss
+
+
+def report_memory(n_tokens, n_parts, limit):
+    """Print how much memory training takes where no worker may hold all."""
+    with LocalCluster(n_workers=2, memory_limit=limit, **OPTIONS) as cluster, Client(cluster) as client:
+        X, y = partitions(n_tokens, n_parts)
+        most = []
+
+        def look(progress):
+            most.append((*client.run(resident).values(), resident()))
+
+        crf = DaskHighOrderCRF(solver=LBFGS(max_iter=5, callback=look), client=client)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            crf.fit(X, y)
+        held = n_tokens * (10 * 4 + 8) + n_tokens * 10 * 8  # features, ranges; where the kernels find weights
+        peak = np.max(most, axis=0) / 2**20
+        print(
+            f"{n_tokens:,} tokens in {n_parts} partitions: {held / 2**20:,.0f} MiB of arrays, workers limited to "
+            f"{limit / 2**20:,.0f} MiB; resident: workers {peak[0]:,.0f} and {peak[1]:,.0f} MiB, client "
+            f"{peak[2]:,.0f} MiB; {crf.n_iter_} iterations, objective {crf.objective_history_[-1]:.6f}"
+        )
+
+
+# --------------------------------------------------------------------------------------------------------------- kills
+
+
+def report_kills(n_fits, n_tokens=20_000):
+    """Print in how many fits, a worker of which is killed, the bits are those of an undisturbed fit."""
+    same = 0
+    X, y = partitions(n_tokens, 6)
+    for n in range(n_fits):
+        with LocalCluster(n_workers=2, **OPTIONS) as cluster, Client(cluster) as client:
+            if n == 0:
+                expected = DaskHighOrderCRF(solver=LBFGS(max_iter=30), client=client).fit(X, y)
+
+            def kill(progress, n=n, client=client):
+                if progress.n_iter == 2 + 2 * n:
+                    pids = client.run(os.getpid)
+                    os.kill(pids[sorted(pids)[n % 2]], signal.SIGKILL)
+
+            start = time.perf_counter()
+            crf = DaskHighOrderCRF(solver=LBFGS(max_iter=30, callback=kill), client=client).fit(X, y)
+            equal = crf.objective_history_.tobytes() == expected.objective_history_.tobytes()
+            same += equal
+            print(f"killed at iteration {2 + 2 * n}: {time.perf_counter() - start:.1f} s, same bits: {equal}")
+    print(f"{same} of {n_fits} fits end with the same bits")
+
+
+# --------------------------------------------------------------------------------------------------------------- model
+
+
+def report_model(gradients, client):
+    """Fit seconds of an iteration = a tokens/workers + b weights + c, and say what it predicts."""
+    tokens, weights, cluster, process = np.array(gradients).T
+    of_token = float((process @ tokens) / (tokens @ tokens))
+    n, transport, step = np.array(client).T
+    (of_weight, constant), of_step = np.polyfit(n, transport, 1), float((step @ n) / (n @ n))
+    predicted = of_token * tokens / 2 + of_weight * weights + constant
+    print(
+        f"seconds = {of_token:.3g} tokens / workers + {of_weight:.3g} weights + {constant:.3g} (sums) + {of_step:.3g} "
+        f"weights (L-BFGS); on two workers measured / predicted: {np.round(cluster / predicted, 2).tolist()}"
+    )
+    for n_weights in 1e6, 1e7, 1e8:
+        data, sums, solver = of_token * 1e10 / 100, of_weight * n_weights + max(constant, 0), of_step * n_weights
+        print(
+            f"EXTRAPOLATED, 100 workers, 10^10 tokens, {n_weights:.0e} weights: {data:.1f} s of gradients, {sums:.1f} "
+            f"s of sums if they cost what they cost for two workers, {solver:.1f} s of L-BFGS an iteration"
+        )
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
+    parser.add_argument("--weights", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--limit", type=float, default=1.5, help="GiB of a worker in the part 'memory'")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    options = parser.parse_args(arguments)
+    warnings.filterwarnings("ignore", category=UserWarning)
+    gradients = client = None
+    if "gradient" in options.parts:
+        gradients = report_gradients(options.tokens, options.partitions, options.rounds)
+    if "client" in options.parts:
+        client = report_client(options.weights, options.rounds)
+    if "memory" in options.parts:
+        report_memory(max(options.tokens), 16, int(options.limit * 2**30))
+    if "kills" in options.parts:
+        report_kills(options.kills)
+    if "model" in options.parts and gradients and client:
+        report_model(gradients, client)
+
+
+if __name__ == "__main__":
+    main()
