@@ -1,6 +1,7 @@
 """Pruning: lattices against enumeration, against the model of all labels, and as a parameter of the estimator."""
 
 import copy
+import itertools
 import math
 import pickle
 
@@ -248,6 +249,8 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
     log_z, slope = model.log_partition_and_slope(plan, direction)
     other = to_chain_model(case)[0]
     along = type(other)(other.layout, direction)
+    some = Mask(rng.random((batch.n_tokens, 3)) < 0.6, np.zeros(batch.n_tokens, np.int8))
+    within = model.log_partition(batch, plan=plan.masked(some, may_be_impossible=True))
     for s, rows in enumerate(case.sequences):
         left, own = paths(plan.lattice, s), slice(*batch.offsets[s : s + 2])
         assert case.labels[s] in left
@@ -266,6 +269,11 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
         assert gained[tuple(best[own].tolist())] == pytest.approx(max(gained.values()))
         moved = {z: float(along.log_score(batch[[s]], np.array(z, np.int32))[0]) for z in left}
         assert slope[s] == pytest.approx(sum(p[z] * moved[z] for z in left), abs=1e-10)
+        for z in itertools.product(range(3), repeat=len(rows)):
+            codes[own] = z
+            assert model.log_score(batch, codes)[s] == pytest.approx(scores.get(z, -np.inf))
+        allowed = [score for z, score in scores.items() if some.allowed[own][np.arange(len(z)), list(z)].all()]
+        assert within[s] == pytest.approx(oracle.log_sum_exp(allowed) if allowed else -np.inf)
     with pytest.raises(ValueError, match="this question needs all states"):
         model.hessian_vector_product(plan, direction)
 
@@ -346,7 +354,7 @@ def test_no_pruning_with_as_many_labels_as_there_are(data):
 @pytest.mark.parametrize("max_order", [0, 1, 3])
 def test_predictions_are_made_of_candidates(data, max_order):
     X, y, X_test, y_test = data
-    crf = HighOrderCRF(max_order, pruning=Pruning(2)).fit(X, y)
+    crf = HighOrderCRF(max_order, pruning=Pruning(2, n_states=100)).fit(X, y)
     assert 0.0 <= crf.pruning_recall_ <= 1.0
     for marginals, labels in zip(crf.predict_marginals(X_test), crf.predict(X_test), strict=True):
         assert ((marginals > 0).sum(axis=1) <= 2).all()
@@ -356,6 +364,21 @@ def test_predictions_are_made_of_candidates(data, max_order):
     for value, marginals, labels in zip(log_likelihood, crf.predict_marginals(X_test), y_test, strict=True):
         is_pruned = (marginals[np.arange(len(labels)), np.searchsorted(crf.classes_, labels)] == 0).any()
         assert (value == -np.inf) == is_pruned
+
+
+@pytest.mark.parametrize("max_order", [1, 3])
+def test_what_a_limit_of_states_leaves_out_is_impossible(data, max_order):
+    X, y, X_test, _ = data
+    crf = HighOrderCRF(max_order, pruning=Pruning(3, n_states=1)).fit(X, y)
+    short = [x[:2] for x in X_test[:4]]
+    for x in short:
+        every = [list(z) for z in itertools.product(crf.classes_.tolist(), repeat=2)]
+        log_likelihood = crf.log_likelihood([x] * len(every), every)
+        assert np.exp(log_likelihood).sum() == pytest.approx(1)
+        first = np.array([z[0] for z in every])
+        for label in crf.classes_.tolist():
+            known = crf.log_likelihood([x], [[label, None]])[0]
+            assert np.exp(known) == pytest.approx(np.exp(log_likelihood[first == label]).sum())
 
 
 def test_known_labels_choose_among_what_they_allow(data, pruned):

@@ -36,8 +36,8 @@ class Pruning(BaseEstimator):
         States of the pattern automaton (the last labels, as far as patterns remember them) that each token keeps, at
         most: those that the most probable labels of level 0 lead to, in training also that of the true labels. It
         bounds the time of models of order 2 and more; models of order 1 have one state for each candidate. None stands
-        for twice as many as candidates. Where states are left out, there are no standard errors, no reasons of
-        predictions and no probabilities of segments.
+        for twice as many as candidates. A labelling that needs a state that is left out has probability 0, too. Where
+        states are left out, there are no standard errors, no reasons of predictions and no probabilities of segments.
     n_epochs : int, default=3
         Epochs in which level 0 is trained, at least 2; fewer than 10,000 tokens are gone through more often. A tenth of
         the sequences comes in for two more epochs, or half as many, after it has given ``pruning_recall_``.

@@ -6,6 +6,7 @@ kernel over lattices go to that model, with a mask.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -68,8 +69,7 @@ class LatticePlan(SharedWork):
         self.layout, self.batch, self.candidates, self.n_states = layout, batch, candidates, n_states
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
         self.lattice, self.is_limited = build_lattice(layout, batch, candidates, n_states)
-        last = np.maximum(batch.offsets[1:] - 1, 0)
-        self.is_possible = (np.diff(self.lattice.nodes)[last] > 0 if batch.n_tokens else False) | (batch.lengths == 0)
+        self.is_possible = _has_labellings(self.lattice)
         self._deal_out()
 
     def _deal_out(self) -> None:
@@ -85,10 +85,35 @@ class LatticePlan(SharedWork):
 
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> LatticePlan:
         """Return the plan of those labellings of the lattice that a mask lets through."""
-        candidates = self.candidates if mask is None else self.candidates.allowed_by(mask)
-        plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule)
+        if mask is None or not self.is_limited:
+            candidates = self.candidates if mask is None else self.candidates.allowed_by(mask)
+            plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule)
+        else:  # a limit among fewer candidates would keep states that this lattice lacks
+            plan = self._of(_without_candidates(self.lattice, ~mask.allowed[self.candidates.tokens, self.lattice.labels]))
         plan.may_be_impossible = may_be_impossible
         return plan
+
+    def _of(self, lattice_: lattice.Lattice) -> LatticePlan:
+        """Return the same plan of another lattice of its candidates."""
+        plan = copy.copy(self)
+        SharedWork.__init__(plan, self.schedule)
+        plan.lattice, plan.is_possible = lattice_, _has_labellings(lattice_)
+        plan._deal_out()
+        return plan
+
+    def contains(self, codes: np.ndarray) -> np.ndarray:
+        """Tell whether the candidates and states of each token are those of a labelling; bool of shape (N,)."""
+        found = self.candidates.contain(codes)
+        if self.is_limited:
+            automaton, lists = self.layout.automaton, self.lattice
+            state = np.empty(len(lists.candidate), np.int32)
+            state[lists.target] = automaton.arc_target[lists.arc]
+            tokens = np.repeat(np.arange(self.n_tokens), np.diff(lists.nodes))
+            wanted = automaton.arc_target[label_arcs(automaton, self.batch.offsets, np.maximum(codes, 0))]
+            is_kept = np.zeros(self.n_tokens, bool)
+            is_kept[tokens[state[1:] == wanted[tokens]]] = True
+            found &= is_kept
+        return found
 
     @cached_property
     def mask(self) -> Mask:
@@ -161,6 +186,34 @@ def build_lattice(
         arc,
     )
     return whole, bool(is_limited)
+
+
+def _has_labellings(lists: lattice.Lattice) -> np.ndarray:
+    """Tell whether there is a labelling of each sequence; bool of shape (n_sequences,)."""
+    last, is_empty = np.maximum(lists.offsets[1:] - 1, 0), np.diff(lists.offsets) == 0
+    return (np.diff(lists.nodes)[last] > 0 if len(lists.nodes) > 1 else False) | is_empty
+
+
+def _without_candidates(lists: lattice.Lattice, is_out: np.ndarray) -> lattice.Lattice:
+    """Return a lattice without the ways through some candidates, given as bool of shape (M,), which it still lists."""
+    there = ~is_out[lists.candidate]
+    there[0] = True
+    while True:  # as often as there are tokens, at most
+        goes_on = there[lists.source] & there[lists.target]
+        reached = np.zeros(len(there), bool)
+        reached[0], reached[lists.target[goes_on]] = True, True
+        if np.array_equal(reached, there):
+            break
+        there = reached
+    number = offsets_of(there)
+    return lists._replace(
+        nodes=freeze(number[lists.nodes], np.int64),
+        candidate=freeze(lists.candidate[there], np.uint32),
+        steps=freeze(offsets_of(goes_on)[lists.steps], np.int64),
+        source=freeze(number[lists.source[goes_on]], np.uint32),
+        target=freeze(number[lists.target[goes_on]], np.uint32),
+        arc=freeze(lists.arc[goes_on], np.uint32),
+    )
 
 
 def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -368,7 +421,7 @@ class LatticeModel(Model):
 
     def log_score(self, batch, labelling, plan=None):
         plan = self.plan(batch) if plan is None else plan
-        is_pruned = ~plan.candidates.contain(labelling)
+        is_pruned = ~plan.contains(labelling)
         scores = super().log_score(batch, labelling)
         scores[np.diff(offsets_of(is_pruned)[batch.offsets]) > 0] = -np.inf
         return scores
