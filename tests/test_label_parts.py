@@ -695,6 +695,8 @@ def test_explanations_add_up(estimator):
         (lambda label: label, TypeError, r"an iterable of parts for each label, got 'N\|Gen\|Pl' for the label"),
         (lambda label: None, TypeError, "got None for the label"),
         ({"X": "X"}, TypeError, "got 'X' for the label 'X'"),
+        (lambda label: {"Case": "Gen"}, TypeError, "got a mapping, {'Case': 'Gen'}, for the label .*give its items"),
+        ({"X": {"Case": "Gen"}}, TypeError, "got a mapping"),
         ({"X": iter("X")}, ValueError, "'X' a .*iterator, which can be read only once"),
         (lambda label: [[label]], TypeError, r"the part \['N\|Gen\|Pl'\] of the label 'N\|Gen\|Pl' is not hashable"),
         (lambda label: [None], ValueError, r"the label 'N\|Gen\|Pl' has a part that is missing, None"),

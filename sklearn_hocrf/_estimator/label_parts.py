@@ -100,6 +100,11 @@ def _parts_of(label_parts, label) -> dict:
 
 
 def _check_parts(label, parts) -> None:
+    if isinstance(parts, Mapping):  # {"Case": "Gen"} would be the part "Case"
+        raise TypeError(
+            f"label_parts must give an iterable of parts for each label, got a mapping, {short(parts)}, for the label "
+            f"{short(label)}: give its items, or its keys or values"
+        )
     if isinstance(parts, (str, bytes)) or not isinstance(parts, Iterable):
         raise TypeError(
             f"label_parts must give an iterable of parts for each label, got {short(parts)} for the label "
