@@ -89,7 +89,9 @@ class LatticePlan(SharedWork):
             candidates = self.candidates if mask is None else self.candidates.allowed_by(mask)
             plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule)
         else:  # a limit among fewer candidates would keep states that this lattice lacks
-            plan = self._of(_without_candidates(self.lattice, ~mask.allowed[self.candidates.tokens, self.lattice.labels]))
+            plan = self._of(
+                _without_candidates(self.lattice, ~mask.allowed[self.candidates.tokens, self.lattice.labels])
+            )
         plan.may_be_impossible = may_be_impossible
         return plan
 
