@@ -159,10 +159,10 @@ labelling gets more. A labelling with a label that was not kept has a ``log_like
 model                  training    words a s   accuracy
 =====================  ==========  ==========  ========
 order 1, all labels    50          48,000      0.8179
-order 1, pruning=4     2.9         77,000      0.8188
-order 1, pruning=6     3.3         65,000      0.8194
-order 2, pruning=6     3.9         61,000      0.8198
-order 3, pruning=6     4.8         55,000      0.8182
+order 1, pruning=4     3.2         70,000      0.8197
+order 1, pruning=6     3.5         61,000      0.8190
+order 2, pruning=6     4.2         57,000      0.8187
+order 3, pruning=6     4.5         58,000      0.8155
 =====================  ==========  ==========  ========
 
 Known labels, and labels that are missing
