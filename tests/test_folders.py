@@ -141,6 +141,35 @@ def test_nothing_is_overwritten_unasked(folder):
     assert (other / "mine").read_text() == "precious"
 
 
+def test_files_beside_a_batch_are_not_deleted(folder):
+    batch = some_batch()
+    batch.save(folder)
+    (folder / "y.json").write_text("precious")
+    with pytest.raises(FileExistsError, match="holds 'y.json' beside the saved batch"):
+        batch[1:].save(folder, overwrite=True)
+    assert (folder / "y.json").read_text() == "precious"
+    assert_same(batch, SequenceBatch.load(folder))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_of_a_link_its_target_is_replaced(folder):
+    batch, link = some_batch(), folder.parent / "link"
+    batch.save(folder)
+    link.symlink_to(folder)
+    batch[1:].save(link, overwrite=True)
+    assert_same(batch[1:], SequenceBatch.load(folder))
+    assert link.is_symlink()
+    assert sorted(os.listdir(folder.parent)) == ["batch", "link"]
+
+
+def test_the_working_directory_is_replaced(folder, monkeypatch):
+    batch = some_batch()
+    batch.save(folder)
+    monkeypatch.chdir(folder)
+    batch[1:].save(".", overwrite=True)
+    assert_same(batch[1:], SequenceBatch.load(folder))
+
+
 MIXED = [np.array([1.0]), TokenColumn(np.zeros(1, np.int32), np.array(["x"], dtype=object))]
 
 
@@ -224,6 +253,9 @@ def test_wrong_files_are_refused(folder, name, mmap_mode):
     for bad in (good[:-1], good[:100], b"", b"\x93NUMPY", good + b"\0", pickle.dumps(array), b"PK\x03\x04" + good):
         path.write_bytes(bad)
         refused(name)
+    for old, new in ((b"} ", b"}["), (b"': '", b"': ,"), (b" 'fortran", b"b'fortran")):
+        path.write_bytes(good.replace(old, new, 1))  # numpy lets errors of Python's tokenizer and of sorting pass
+        refused("truncated or no .npy file")
     np.save(path, array.astype(np.int16))
     refused("int16")
     np.save(path, np.array(array.tolist(), dtype=object), allow_pickle=True)

@@ -265,7 +265,7 @@ class SequenceBatch:
         Raises
         ------
         FileExistsError
-            If there is something in this place already.
+            If there is something in this place already; with ``overwrite``, if other files lie beside a saved batch.
         ValueError
             If the batch has features of segments, which are computed by transformers; or if what is to be replaced is
             no saved batch.

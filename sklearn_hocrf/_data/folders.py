@@ -256,7 +256,8 @@ def write_folder(folder, batches: Iterable[SequenceBatch], overwrite: bool) -> N
     if os.path.lexists(folder):
         if not overwrite:
             raise FileExistsError(f"{folder} exists already; overwrite=True replaces a saved batch")
-        read_header(folder)  # nothing else is replaced
+        _refuse_strangers(folder)
+        folder = folder.resolve()  # of a link, where it points is replaced
     scratch = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:12]}")
     scratch.mkdir()
     writer = _Writer(scratch)
@@ -271,6 +272,14 @@ def write_folder(folder, batches: Iterable[SequenceBatch], overwrite: bool) -> N
         writer.discard()
         shutil.rmtree(scratch, ignore_errors=True)
         raise
+
+
+def _refuse_strangers(folder):
+    """Raise unless a folder is a saved batch and nothing else: what is replaced is deleted."""
+    known = {HEADER, *(f"{name}.npy" for name in read_header(folder).arrays)}
+    strange = sorted(name for name in os.listdir(folder) if name not in known and not name.startswith("."))
+    if strange:
+        raise FileExistsError(f"{folder} is not replaced: it holds {short(strange[0])} beside the saved batch")
 
 
 def _rename(scratch, folder):
@@ -364,7 +373,7 @@ class _Reader:
             raise ValueError(f"{self._folder} is incomplete: the array {name!r} is missing")
         try:
             array, n_bytes = _open(path, self._mmap_mode)
-        except (ValueError, OSError, EOFError, MemoryError, OverflowError) as error:
+        except Exception as error:  # numpy evaluates headers, which may end in errors of Python's parser, too
             raise ValueError(f"{path} is truncated or no .npy file: {short(str(error))}") from None
         wanted = {_TYPES[dtype]} if dtype else {_TYPES["float32"], _TYPES["float64"]}
         if array.dtype not in wanted or (array.ndim > 1 and not array.flags.c_contiguous):
