@@ -324,6 +324,8 @@ BAD = {
     ),
     "lengths": (X, [*y[:8], y[8] + ["A"], *y[9:]], "partition 2: sequence 1 has"),
     "number of sequences": (X, y[:-1], "partition 4: X has 20 sequences, y has 19"),
+    "no X": (X[:20], y, "partition 4: X has no sequences, y has 20"),
+    "no y": (X, y[:20], "partition 4: X has 20 sequences, y has 0"),
     "value": ([*X[:9], [{"a": np.nan}] * len(X[9]), *X[10:]], y, "partition 2: .*sequence 2, position 0"),
     "one label": (X, [["A"] * len(y_n) for y_n in y], "at least 2 distinct labels"),
     "nothing": ([[]] * 0, [], "no sequences"),
@@ -347,6 +349,29 @@ def test_constraints_name_partition_sequence_and_position(client):
     wrong[20] = ["I-A"] * len(wrong[20])
     with pytest.raises(ValueError, match="partition 4: sequence 0, position 0: 'I-A' at the start"):
         crf.fit(parts(X), parts(wrong))
+
+
+@pytest.mark.parametrize(("X_part", "y_part"), [(None, y[:1]), (X[:1], None)])
+def test_partitions_that_are_forgotten_are_not_left_out(X_part, y_part, client):
+    first = [delayed(X)], [delayed(y)]
+    with pytest.raises(ValueError, match=r"partition 1: X has \w+ sequences?, y has"):
+        DaskHighOrderCRF(client=client).fit([*first[0], delayed(X_part)], [*first[1], delayed(y_part)])
+
+
+def test_errors_of_the_whole_name_no_partition(client):
+    for settings in ({"constraints": "bio"}, {"class_weight": {"Q": 2.0}}):
+        with pytest.raises(ValueError, match=f"^{next(iter(settings))}"):
+            DaskHighOrderCRF(**settings, client=client).fit(parts(X), parts(y))
+
+
+def test_partitions_of_no_values_and_of_iterators(client):
+    words = [delayed([["a"], ["b"]]), delayed([]), delayed(None), delayed(iter)([["c"]])]
+    extractor = DaskExtractor(SequenceFeatureExtractor([("w", 0)]), client).fit(words)
+    assert extractor.extractor_.get_feature_names_out().tolist() == ["w[0]=a", "w[0]=b", "w[0]=c"]
+    assert list(map(len, extractor.transform(words).compute())) == [1, 1, 1]
+    crf = DaskHighOrderCRF(client=client).fit(parts(X), parts(y))
+    assert crf.predict([delayed(None), delayed(X[:1])]).compute() == crf.to_local().predict(X[:1])
+    assert crf.score([delayed(None), delayed(X[:1])], [delayed(None), delayed(y[:1])]) <= 1
 
 
 def test_errors_of_sources_are_those_of_the_user(client):

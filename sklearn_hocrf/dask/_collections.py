@@ -67,7 +67,9 @@ def parts_of(collection: Any, name: str) -> list:
 
 
 def collected(values: Any) -> Any:
-    """Return a partition that has a length as it is, and another iterable, as bags may have them, as a list."""
+    """Return a partition that has a length as it is, None as an empty list, and another iterable as a list."""
+    if values is None:
+        return []
     return values if hasattr(values, "__len__") or hasattr(values, "shape") else list(values)
 
 

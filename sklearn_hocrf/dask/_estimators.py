@@ -24,7 +24,7 @@ from .._estimator.patterns import ObservedPatterns
 from .._estimator.pruning import Pruning
 from .._objectives import Objective
 from .._persistence import VersionMixin
-from .._validation import TrainingData
+from .._validation import TrainingData, check_class_weight
 from .._validation._sklearn import fit_context
 from ..crf import HighOrderCRF
 from ..semicrf import HighOrderSemiCRF
@@ -129,10 +129,12 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
             raise ValueError("X has no sequences of positive weight: fit needs at least one")
         labels = sorted_labels(described.labels, [0, len(described.labels)], self._least_labels)
         features = described.features
-        partitions.add_step(prepare, remote, Kept(Agreement(labels, features)))
-        surveyed: Survey = partitions.total(survey, Survey.merged, remote)
         rules = compile_constraints(local.constraints, labels)
         parts = compile_label_parts(local.label_parts, labels)
+        partitions.add_step(prepare, remote, Kept(Agreement(labels, features)))
+        surveyed: Survey = partitions.total(survey, Survey.merged, remote)
+        if local.class_weight is not None:
+            check_class_weight(local.class_weight, labels, surveyed.label_counts)  # workers would do it one by one
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
         observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns)
         builder = local._layout_builder(data, local._select_patterns(None, data, observed))
@@ -193,7 +195,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         -------
         labels : dask.bag.Bag
             In partitions like those of X. It is lazy: ``compute()`` gives a list, ``persist()`` keeps it on the
-            workers.
+            workers of the default client. Where ``client`` is another one: ``client.compute(labels, sync=True)``.
         """
         return self._ask("predict", X)
 
@@ -467,7 +469,8 @@ def _answer(model, question, number, part) -> list:
 
 def _count_right(model, number, X, y, sample_weight=None) -> tuple[float, float]:
     """Return how many tokens of a partition are predicted correctly, and how many there are, both weighted."""
-    X, y, sample_weight = (part if part is None else collected(part) for part in (X, y, sample_weight))
+    X, y = collected(X), collected(y)
+    sample_weight = None if sample_weight is None else collected(sample_weight)
     if not number_of_sequences(X) and not len(y) or sample_weight is not None and not np.any(sample_weight):
         return 0.0, 0.0
     with naming(number):

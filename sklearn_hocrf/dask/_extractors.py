@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 
 from .._persistence import VersionMixin
-from ._collections import WithoutClient, find_client, sources
+from ._collections import WithoutClient, collected, find_client, sources
 from ._partitions import Kept, Partitions, naming
 
 __all__ = ["DaskExtractor"]
@@ -123,7 +123,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
 
 
 def _count(extractor, *data):
-    return extractor.fit_partition(*data)
+    return extractor.fit_partition(*map(collected, data))
 
 
 def _itself(counts):
@@ -132,4 +132,4 @@ def _itself(counts):
 
 def _apply(extractor, method, number, *data):
     with naming(number):
-        return getattr(extractor, method)(*data)
+        return getattr(extractor, method)(*map(collected, data))

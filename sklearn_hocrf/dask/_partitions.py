@@ -204,7 +204,7 @@ def _new_name(function):
 
 def _run(function, number, n_shared, *values):
     """Return the result for one partition; errors name it."""
-    if values[n_shared] is None:
+    if all(value is None for value in values[n_shared:]):
         return None
     with naming(number):
         return function(*values)

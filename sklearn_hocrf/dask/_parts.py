@@ -66,7 +66,9 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
         sample_weight = number_weights(collected(sample_weight))
         if len(sample_weight) == n_sequences and not np.any(sample_weight):
             return None
-    if not n_sequences and not len(y):
+    if not n_sequences:
+        if len(y):
+            raise ValueError(f"X has no sequences, y has {len(y)}")
         return None
     sequences = read_training_sequences(local, X, sample_weight)
     if local._has_holes(y, sequences.batch, sequences.form):
