@@ -176,6 +176,7 @@ SHARED_KERNELS = {  # what files that import them state
     "loss_augmented": "LOSS_AUGMENTED_SOURCE",
     "chain": "CHAIN_SOURCE",
     "descent": "DESCENT_SOURCE",
+    "label_parts": "LABEL_PARTS_SOURCE",
     "segment": "SEGMENT_SOURCE",
     "segment_scores": "SEGMENT_SCORES_SOURCE",
 }

@@ -31,7 +31,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._data.masks import Mask
 from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference.candidates import Candidates
+from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.schedule import Schedule
 from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, PrunedProblem
@@ -291,6 +291,69 @@ def test_other_patterns_keep_the_weights():
         pair.shared.model(w).log_partition(pair.shared.batch),
         rtol=1e-12,
     )
+
+
+def level_zero_with_parts(seed, lengths=(9, 1, 0, 4, 17, 6)):
+    """Return a layout of level 0, a batch with its dense matrix, the 0/1 matrix of parts, and a generator."""
+    rng = np.random.default_rng(seed)
+    case = random_case(rng, 13, lengths, 2, 20, 1.0, [(0,)] * 6)
+    sets = [set(np.flatnonzero(row).tolist()) for row in rng.random((13, 9)) < 0.3]
+    parts = to_parts([set(), *sets[1:]], 9)
+    layout, batch = to_layout(case, parts=parts)[0].of_order_zero(), to_batch(case.sequences, 6)
+    return layout, batch, batch.tocsr().toarray(), parts.matrix().toarray(), rng
+
+
+def without_pairs(layout, some):
+    """Return the layout without the pairs of some parts."""
+    kept = np.flatnonzero(~np.isin(layout.pair_pattern, layout.patterns.n_labels + np.array(some)))
+    pairs = {"pair_feature": layout.pair_feature[kept], "pair_pattern": layout.pair_pattern[kept]}
+    return layout.replaced(**pairs, extra_columns=())
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("gone", [(), (0, 7), tuple(range(9))])
+def test_level_zero_finds_the_best_sums(seed, gone):
+    layout, batch, rows, M, rng = level_zero_with_parts(seed)
+    layout = without_pairs(layout, gone)
+    w = rng.integers(-2, 3, layout.n_weights).astype(float)  # ties
+    coef = layout.coef(w).toarray() + M @ layout.part_coef(w).toarray()
+    scores = rows @ coef.T + layout.pattern_coef(w)
+    mask = Mask(rng.random(scores.shape) < 0.5, np.zeros(len(rows), np.int8))
+    mask.allowed[:, 3] = True
+    for allowed in None, mask:
+        found = CandidateFinder(layout, w, 4).find(batch, allowed)
+        for t, (labels, own) in enumerate(zip(*(np.split(x, found.starts[1:-1]) for x in found[1:3]), strict=True)):
+            possible = np.arange(13) if allowed is None else np.flatnonzero(mask.allowed[t])
+            np.testing.assert_allclose(own, scores[t, labels], rtol=1e-12, atol=1e-12)
+            best = np.sort(scores[t, possible])[::-1][:4]
+            np.testing.assert_allclose(np.sort(own)[::-1], best, rtol=1e-12, atol=1e-12)
+            assert set(labels.tolist()) <= set(possible.tolist())
+            assert len(set(labels.tolist())) == len(labels)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("gone", [(), (0, 7), tuple(range(9))])
+def test_level_zero_steps_along_the_gradient(seed, gone):
+    layout, batch, rows, M, rng = level_zero_with_parts(seed)
+    layout = without_pairs(layout, gone)
+    codes = rng.integers(0, 13, len(rows)).astype(np.int32)
+    weight = rng.uniform(0.5, 2, len(batch))
+    descent, order = _Descent(layout, batch, codes, weight), rng.permutation(len(batch))
+    descent.run_epoch(order)
+    W, bias, counts = np.zeros((13 + 9, 6)), np.zeros(13), np.delete(M, gone, axis=1).sum()
+    has_weight = layout.row_coef(np.ones(layout.n_weights)).toarray() > 0
+    to_rows = np.concatenate([np.eye(13), M], axis=1)  # a label's scores are those of its rows
+    for s in order:
+        for t in range(*batch.offsets[s : s + 2]):
+            x = rows[t]
+            error = np.exp(log_softmax(bias + to_rows @ W @ x)) - (np.arange(13) == codes[t])
+            step = _Descent.rate / (1 + counts / 13 / 2) * weight[s] / weight.mean() / (1 + x @ x)
+            bias -= step * error
+            W -= step * np.outer(to_rows.T @ error, x) * has_weight
+    assert has_weight[13:].any() == (len(gone) < 9)
+    w = descent.weights()
+    np.testing.assert_allclose(layout.row_coef(w).toarray(), W, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(layout.pattern_coef(w), bias, rtol=1e-6, atol=1e-6)
 
 
 def few_candidates(pair, seed=0):

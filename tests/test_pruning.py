@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mask_cases import chain_questions, close, feasible
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._data.masks import Mask
@@ -308,14 +309,25 @@ def test_level_zero_learns_and_is_deterministic():
     sequences = [[{int(w): 1.0} for w in part] for part in np.split(words, 300)]
     case = random_case(rng, 20, [1], 0, 0, 1.0, [(0,)] * 40)
     layout, batch = to_chain_model(case)[0].layout.of_order_zero(), to_batch(sequences, 40)
-    level = train_level_zero(layout, batch, codes, np.ones(300), (2, None, 3))
-    again = train_level_zero(layout, batch, codes, np.ones(300), (2, None, 3))
+    level = train_level_zero(layout, batch, codes, np.ones(300), (2, None, 3, 0))
+    again = train_level_zero(layout, batch, codes, np.ones(300), (2, None, 3, 0))
     assert level.weights.tobytes() == again.weights.tobytes()
     assert level.recall > 0.95
     assert level.finder().find(batch).contain(codes).mean() > 0.99
     large = to_batch([[{f: 1e4 * v for f, v in row.items()} for row in s] for s in sequences], 40)
-    scaled = train_level_zero(layout, large, codes, np.ones(300), (2, None, 3))  # the scale of features hardly matters
-    assert scaled.recall > 0.95
+    scaled = train_level_zero(layout, large, codes, np.ones(300), (2, None, 3, 0))
+    assert scaled.recall > 0.95  # the scale of features hardly matters
+
+
+def test_random_state_orders_the_sequences_of_level_zero(data):
+    def level_zero(random_state):
+        crf = HighOrderCRF(1, pruning=3, max_iter=1, random_state=random_state)
+        return crf.fit(*data[:2])._fitted.level_zero.weights.tobytes()
+
+    with pytest.warns(ConvergenceWarning):
+        found = [level_zero(state) for state in (None, None, 1, 1, 2, np.random.RandomState(2))]
+    assert found[::2] == found[1::2]
+    assert len(set(found)) == 3
 
 
 def test_candidates_contain_the_labels_that_are_put_in():

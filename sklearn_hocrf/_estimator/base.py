@@ -175,8 +175,8 @@ class BaseSequenceLabeler(
         :class:`~sklearn_hocrf.training.SegmentDecoding`, which has thresholds. Training does not depend on it, so it
         can be changed after fit with ``set_params``.
     random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron"; the other solvers are
-        deterministic.
+        Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron", and in the choice of labels
+        by ``pruning``, where None stands for the same order in each fit; the other solvers are deterministic.
 
     Attributes
     ----------
@@ -490,7 +490,8 @@ class BaseSequenceLabeler(
         """Return validated training data under the layout of their weights."""
         patterns = None if found is None else found.layout.patterns
         problem = self._pose_problem(self._build_layout(data, patterns=patterns), data)
-        return prune(problem, self._parameters().get("pruning"))
+        parameters = self._parameters()
+        return prune(problem, parameters.get("pruning"), parameters["random_state"])
 
     def _build_layout(self, data, like=None, patterns=None):
         """Return the layout of the weights for validated training data.

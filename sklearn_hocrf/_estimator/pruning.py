@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
 from .._data.checks import short
 from .._inference.candidates import LevelZero, train_level_zero
@@ -22,11 +23,13 @@ __all__ = ["Pruning", "check_no_holes", "check_pruning", "check_pruning_count", 
 class Pruning(BaseEstimator):
     """Settings of the parameter ``pruning``: how many labels each token keeps, and how they are found.
 
-    Before training, a model of order 0 of the same features (level 0) is trained by a few epochs of stochastic gradient
-    descent, where each token makes a step. The ``n_candidates`` labels that it finds most probable for a token are its
-    candidates; in training the true label is one more. The model is then trained to its optimum, and asked all
-    questions, given that every label is a candidate. With the candidates fixed, this is a convex problem like that of
-    all labels, in lattices whose size does not depend on the number of labels.
+    Before training, a model of order 0 of the same features (level 0), and of the same parts of labels if there are
+    any, is trained by a few epochs of stochastic gradient descent, where each token makes a step. The order of the
+    sequences is that of the estimator's ``random_state``, and always the same if that is None. The ``n_candidates``
+    labels that it finds most probable for a token are its candidates; in training the true label is one more. The model
+    is then trained to its optimum, and asked all questions, given that every label is a candidate. With the candidates
+    fixed, this is a convex problem like that of all labels, in lattices whose size does not depend on the number of
+    labels.
 
     Parameters
     ----------
@@ -128,14 +131,18 @@ def _is_likelihood(objective) -> bool:
     return not isinstance(objective, (LocalFeatureMatching, Hinge, Perceptron))
 
 
-def prune(problem: Problem, pruning: Any) -> Problem:
-    """Return the problem in which each token has a few candidate labels, by a level 0 that is trained for it."""
+def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
+    """Return the problem in which each token has a few candidate labels, by a level 0 that is trained for it.
+
+    Without a ``random_state``, the order of the sequences in its training is always the same.
+    """
     settings, n_labels = _settings_of(pruning), problem.layout.patterns.n_labels
     if settings is None or settings.n_candidates >= n_labels:
         return problem
     data = problem.batch, problem.truth, problem.sequence_weight
     n_states = 2 * int(settings.n_candidates) if settings.n_states is None else int(settings.n_states)
-    numbers = int(settings.n_candidates), n_states, int(settings.n_epochs)
+    seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
+    numbers = int(settings.n_candidates), n_states, int(settings.n_epochs), seed
     level_zero = train_level_zero(problem.layout.of_order_zero(), *data, numbers)
     candidates = level_zero.finder().find(problem.batch, problem.support)
     return PrunedProblem(problem, candidates.with_labels(problem.truth), level_zero)

@@ -98,9 +98,9 @@ class CandidateFinder:
         self, layout: WeightLayout, weights: np.ndarray, n_candidates: int, n_states: int | None = None
     ) -> None:
         self.layout, self.n_candidates, self.n_states = layout, n_candidates, n_states
-        self._pairs = freeze(weights[: layout.n_pairs], np.float64)
-        self._bias = freeze(layout.pattern_coef(weights), np.float64)
-        self._table = freeze(layout.dense_table(self._pairs), np.float64)
+        pairs, bias = weights[: layout.n_pairs], layout.pattern_coef(weights)
+        numbers = pairs, layout.dense_table(pairs), bias
+        self._level = kernels.TrainedLevel(*(freeze(array, np.float64) for array in numbers))
 
     def find(self, batch: SequenceBatch, mask: Mask | None = None, n_best: np.ndarray | None = None) -> Candidates:
         """Return the best labels of each token of those that a mask allows.
@@ -113,8 +113,9 @@ class CandidateFinder:
         shape = batch.n_tokens, most
         labels, scores, counts = np.zeros(shape, np.int32), np.zeros(shape), np.zeros(batch.n_tokens, np.int64)
         allowed = freeze(np.empty((0, n_labels)) if mask is None else mask.allowed, np.bool_)
-        weights = self.layout.rows(batch), self.layout.pairs, self._pairs, self._table, self._bias
-        kernels.best_labels(*weights, allowed, freeze(n_best, np.int64), labels, scores, counts)
+        layout = self.layout
+        tables = layout.rows(batch), layout.pairs, layout.part_links, self._level
+        kernels.best_labels(*tables, allowed, freeze(n_best, np.int64), labels, scores, counts)
         there = np.arange(most) < counts[:, None]
         return Candidates.of_counts(counts, labels[there], scores[there])
 
@@ -138,7 +139,7 @@ def train_level_zero(
     batch: SequenceBatch,
     codes: np.ndarray,
     sequence_weight: np.ndarray,
-    settings: tuple[int, int | None, int],
+    settings: tuple[int, int | None, int, int],
 ) -> LevelZero:
     """Train a model of order 0, by a few epochs of stochastic gradient descent.
 
@@ -154,9 +155,11 @@ def train_level_zero(
         Labels of its tokens.
     sequence_weight : ndarray of shape (n_sequences,)
     settings : tuple of int
-        Candidates and states of each token, and epochs; where there are few tokens, there are more.
+        Candidates and states of each token, epochs (where there are few tokens, there are more), and a seed for the
+        order of the sequences.
     """
-    (n_candidates, n_states, n_epochs), rng, n_sequences = settings, np.random.default_rng(0), len(batch)
+    n_candidates, n_states, n_epochs, seed = settings
+    rng, n_sequences = np.random.default_rng(seed), len(batch)
     descent = _Descent(layout, batch, codes, sequence_weight)
     first = np.sort(rng.permutation(n_sequences)[: -(-n_sequences // 10) if n_sequences > 1 else 0])
     others = np.setdiff1d(np.arange(n_sequences), first)
@@ -185,7 +188,9 @@ class _Descent:
         self._layout, self._n_epochs, self._n_snapshots = layout, 0, 0
         self._level = kernels.Level(np.zeros(layout.n_pairs), np.zeros(layout.patterns.n_labels))
         self._sums = [np.zeros(len(numbers)) for numbers in self._level]
-        self._features = layout.rows(batch.as_sparse(), dense=False)
+        self._tables = layout.rows(batch.as_sparse(), dense=False), layout.pairs, layout.part_links
+        parts_of_a_label = len(layout.part_links.numbers) / layout.patterns.n_labels
+        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: what labels with a part want of it differs
         mean = max(float(np.mean(sequence_weight)), np.finfo(float).tiny)
         weight = np.minimum(sequence_weight / mean, self.most_weight)
         self._data = kernels.LabelledTokens(
@@ -195,7 +200,7 @@ class _Descent:
     def run_epoch(self, order: np.ndarray) -> None:
         """Go through some sequences, in the given order."""
         for part in np.array_split(order, self.n_snapshots):
-            kernels.descend(self._features, self._layout.pairs.columns, self._data, part, self.rate, self._level)
+            kernels.descend(*self._tables, self._data, part, self._rate, self._level)
             if self._n_epochs > 0:
                 self._n_snapshots += 1
                 for total, numbers in zip(self._sums, self._level, strict=True):

@@ -1,6 +1,9 @@
 """Level 0 of a cascade: the best labels of each token by features and biases alone, and the training of such weights.
 
-Shapes: N tokens, n sequences, L labels, K weights of pairs, H dense features, D the width of their table.
+The scores of parts count for the labels that have them; ``links`` are their ``PartLinks``.
+
+Shapes: N tokens, n sequences, L labels, C score columns, K weights of pairs, H dense features, D the width of their
+table.
 """
 
 from typing import NamedTuple
@@ -9,12 +12,15 @@ import numpy as np
 
 from ._jit import njit
 from ._vectors import LANES, add, exp, fill, largest, load, multiply, store
+from .label_parts import add_to_labels_of_token, sum_over_labels_of_token
 from .token_scores import score_tokens
 
+LABEL_PARTS_SOURCE = "8117d3a3f281c1a2"
 TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
 VECTORS_SOURCE = "bcbba1196ce83f68"
 BLOCK = 8  # tokens that are scored at a time
 LOWEST_LOG = -644.0
+NEGLIGIBLE = 1e-9  # probability that moves no weights of parts
 LOW = -1e300  # of what is no label
 
 
@@ -22,6 +28,14 @@ class Level(NamedTuple):
     """Weights in training."""
 
     pairs: np.ndarray  # (K,)
+    bias: np.ndarray  # (L,)
+
+
+class TrainedLevel(NamedTuple):
+    """Weights, as they are read to score tokens."""
+
+    pairs: np.ndarray  # (K,)
+    dense: np.ndarray  # (H, D)
     bias: np.ndarray  # (L,)
 
 
@@ -64,23 +78,26 @@ def _ascend(labels, n_labels):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_labels(features, pairs, weights, dense, bias, allowed, n_best, labels, label_scores, counts):
+def best_labels(features, pairs, links, level, allowed, n_best, labels, label_scores, counts):
     """Write the best labels of all tokens, in ascending order.
 
-    weights : (K,)        dense : (H, D)        bias : (L,)        allowed : (N, L) bool, or (0, L) where all labels are
+    level : TrainedLevel        allowed : (N, L) bool, or (0, L) where all labels are
     n_best : (N,) int64   how many are wanted
     labels : (N, most) int32 out        label_scores : (N, most) out        counts : (N,) int64 out, how many there are
     """
-    n_labels, width = len(bias), max(pairs.n_columns, dense.shape[1])
+    bias = level.bias
+    n_labels, width = len(bias), max(pairs.n_columns, level.dense.shape[1])
     width += -width % 8
     scores = np.empty((BLOCK, width))
     most = labels.shape[1]
     best_score, best_label = np.empty(most), np.empty(most, np.int32)
     for first in range(0, len(n_best), BLOCK):
         block = scores[: min(BLOCK, len(n_best) - first)]
-        score_tokens(features, pairs, weights, dense, first, block)
+        score_tokens(features, pairs, level.pairs, level.dense, first, block)
         for row in range(len(block)):
             token = first + row
+            if len(links.members):
+                add_to_labels_of_token(links, block[row])
             possible = allowed[token] if len(allowed) else allowed.reshape(-1)[:0]
             wanted = min(n_best[token], n_labels)
             counts[token] = _take_best(block[row], bias, possible, wanted, best_score, best_label)
@@ -91,10 +108,10 @@ def best_labels(features, pairs, weights, dense, bias, allowed, n_best, labels, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score_token(features, columns, level, token, scores):
-    """Write the scores of a token, and return 1 + the sum of the squares of its values."""
+def _score_token(features, columns, links, level, token, scores):
+    """Write the scores of a token's labels, and return 1 + the sum of the squares of its values."""
     scores[: len(level.bias)] = level.bias
-    scores[len(level.bias) :] = LOW
+    scores[len(level.bias) :] = 0.0
     norm, ranges = 1.0, features.ranges[token]
     for entry in range(features.indptr[token], features.indptr[token + 1]):  # (3)
         value = features.values[entry] if len(features.values) else 1.0
@@ -103,6 +120,9 @@ def _score_token(features, columns, level, token, scores):
         stop = place + 1 if entry < ranges else np.int64(features.other[entry])
         for pair in range(place, stop):
             scores[columns[pair]] += value * level.pairs[pair]
+    if len(links.members):
+        add_to_labels_of_token(links, scores)
+    scores[len(level.bias) :] = LOW
     return norm
 
 
@@ -125,25 +145,26 @@ def _to_probabilities(table, lanes):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def descend(features, columns, data, sequences, rate, level):
-    """Take a step for each token of some sequences, in their order.
-
-    columns : (K,) int32        level : in and out
+def descend(features, pairs, links, data, sequences, rate, level):
+    """Take a step for each token of some sequences, in their order; ``level`` in and out.
 
     The length of a step is the rate over the squared norm of the token's features, so that their scale does not matter.
     """
-    n_labels = len(level.bias)
-    table, lanes = np.empty((-(-n_labels // LANES), LANES)), np.empty((1, LANES))
+    n_labels, columns = len(level.bias), pairs.columns
+    n_rows = -(-n_labels // LANES)
+    table, lanes = np.empty((max(n_rows, -(-pairs.n_columns // LANES)), LANES)), np.empty((1, LANES))
     scores = table.reshape(-1)
     for sequence in sequences:
         for token in range(data.offsets[sequence], data.offsets[sequence + 1]):
-            norm = _score_token(features, columns, level, token, scores)
-            _to_probabilities(table, lanes)
+            norm = _score_token(features, columns, links, level, token, scores)
+            _to_probabilities(table[:n_rows], lanes)
             scores[data.codes[token]] -= 1.0
             step = -rate * data.weight[sequence] / norm
             for label in range(n_labels):
                 scores[label] *= step
                 level.bias[label] += scores[label]
+            if len(links.members):
+                sum_over_labels_of_token(links, NEGLIGIBLE * abs(step), scores)
             ranges = features.ranges[token]
             for entry in range(features.indptr[token], features.indptr[token + 1]):
                 value = features.values[entry] if len(features.values) else 1.0

@@ -7,6 +7,8 @@ CONTRIBUTING.md.
 Shapes: L labels, C score columns, R rows, W columns of a table, E cells of a row (see ``segment_scores``).
 """
 
+import numpy as np
+
 from ._jit import njit
 
 
@@ -35,6 +37,27 @@ def sum_over_labels(links, n_columns, marginals):
                 part = first + links.numbers[item]
                 for column in range(width):
                     marginals[part, column] += marginals[first + label, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_to_labels_of_token(links, scores):
+    """Do what ``add_to_labels`` does, for one token without lanes: ``scores`` (at least C,) in and out."""
+    for label in range(len(links.starts) - 1):  # (41)
+        total = scores[label]
+        for item in range(links.starts[label], links.starts[label + 1]):
+            total += scores[np.uint32(links.numbers[item])]
+        scores[label] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_over_labels_of_token(links, lowest, scores):
+    """Do what ``sum_over_labels`` does, for one token without lanes, but for what is nearer to 0 than ``lowest``."""
+    for part in links.members:
+        scores[part] = 0.0
+    for label in range(len(links.starts) - 1):  # (41), transposed
+        if abs(scores[label]) >= lowest:
+            for item in range(links.starts[label], links.starts[label + 1]):
+                scores[np.uint32(links.numbers[item])] += scores[label]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

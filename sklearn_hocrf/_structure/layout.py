@@ -226,12 +226,8 @@ class WeightLayout:
         return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
 
     def of_order_zero(self) -> Self:
-        """Return the layout of the same pairs, all with single labels, and of all single labels; without parts."""
+        """Return the layout of the same pairs, all with single labels and parts, and of all single labels."""
         singles = given_patterns((), self.patterns.n_labels)
-        if self.parts.n_parts:
-            own = np.flatnonzero(self.pair_pattern < len(self.patterns.lengths))
-            pairs = {"pair_feature": self.pair_feature[own], "pair_pattern": self.pair_pattern[own]}
-            return self.replaced(parts=None, extra_columns=(), **pairs).of_order_zero()
         return self.with_biases(singles, np.arange(self.patterns.n_labels), forbidden=())
 
     def with_biases(self, patterns: PatternTable, bias_pattern, forbidden=None) -> Self:
