@@ -173,7 +173,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         -----
         UserWarning
             If the temperature lies at a bound, and if held-out sequences are left out, because they have probability 0
-            at any temperature: their labels did not occur in the training part, or the model forbids them.
+            at any temperature: their labels did not occur in the training part, or the model forbids or
+            prunes them.
         """
         self._check_estimator()
         X, y = indexable(X, y)
@@ -286,12 +287,12 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
     if not any(part.weight.any() for part in held_out):
         raise ValueError(
             f"all {n_sequences} held-out sequences have probability 0 at any temperature: their labels did not occur "
-            "in training, or the model forbids them"
+            "in training, or the model forbids or prunes them"
         )
     if n_impossible:
         warn_user(
             f"{n_impossible} of {n_sequences} held-out sequences have probability 0 at any temperature, and are left "
-            "out: their labels did not occur in training, or the model forbids them"
+            "out: their labels did not occur in training, or the model forbids or prunes them"
         )
     bounds = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]
     flat = ROUNDING * sum(part.scale for part in held_out)

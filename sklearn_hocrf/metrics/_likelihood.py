@@ -116,7 +116,7 @@ class LogLikelihoodScorer:
             result = f"they count as {self.floor:.4g} a token"
         warn_user(
             f"{n_impossible} of {n_sequences} sequences have probability 0, because of labels that did not occur in "
-            f"training, or because the model forbids them: {result}"
+            f"training, or because the model forbids or prunes them: {result}"
         )
 
     # --- metadata routing, as of scikit-learn's scorers ---------------------------------------------------------------
