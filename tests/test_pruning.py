@@ -330,6 +330,19 @@ def test_random_state_orders_the_sequences_of_level_zero(data):
     assert len(set(found)) == 3
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1.0, 1e200])
+def test_level_zero_does_not_depend_on_the_units_of_features(scale):
+    """One feature of large values, such as a year, must not keep the others from being learned."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 40, 3000)
+    sequences = [
+        [{int(w): 1.0, 40: scale * (2000 + t % 20)} for t, w in enumerate(part)] for part in words.reshape(300, 10)
+    ]
+    layout = to_chain_model(random_case(rng, 20, [1], 0, 0, 1.0, [(0,)] * 41))[0].layout.of_order_zero()
+    codes = (words % 20).astype(np.int32)
+    assert train_level_zero(layout, to_batch(sequences, 41), codes, np.ones(300), (2, None, 3, 0)).recall > 0.95
+
+
 def test_candidates_contain_the_labels_that_are_put_in():
     candidates = Candidates.of_counts([2, 0, 1], np.array([1, 4, 3]))
     codes = np.array([2, 0, 3])

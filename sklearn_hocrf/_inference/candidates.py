@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze, joined_ranges, offsets_of
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
 from .._kernels import candidates as kernels
 from .._structure.layout import WeightLayout
@@ -188,7 +188,8 @@ class _Descent:
         self._layout, self._n_epochs, self._n_snapshots = layout, 0, 0
         self._level = kernels.Level(np.zeros(layout.n_pairs), np.zeros(layout.patterns.n_labels))
         self._sums = [np.zeros(len(numbers)) for numbers in self._level]
-        self._tables = layout.rows(batch.as_sparse(), dense=False), layout.pairs, layout.part_links
+        features, self._size = _of_equal_size(layout.rows(batch.as_sparse(), dense=False), layout.pairs.starts)
+        self._tables = features, layout.pairs, layout.part_links
         parts_of_a_label = len(layout.part_links.numbers) / layout.patterns.n_labels
         self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: what labels with a part want of it differs
         mean = max(float(np.mean(sequence_weight)), np.finfo(float).tiny)
@@ -218,4 +219,23 @@ class _Descent:
         pairs, bias = self._level
         if self._n_snapshots:
             pairs, bias = (total / self._n_snapshots for total in self._sums)
-        return np.concatenate([pairs, bias[self._layout.bias_pattern]])
+        return np.concatenate([pairs / self._size, bias[self._layout.bias_pattern]])
+
+
+def _of_equal_size(features: TokenFeatures, starts: np.ndarray) -> tuple[TokenFeatures, np.ndarray | float]:
+    """Return features whose mean absolute value is 1, and what the weights of each pair then are multiples of.
+
+    The length of a step is that of a whole token, so a feature of large values, such as a year, would leave the others
+    no steps to learn by. ``starts`` (F + 1,) is the range of each attribute's pairs.
+    """
+    if not len(features.values):
+        return features, 1.0
+    rank = np.searchsorted(starts, features.place, "right") - 1
+    part = 2.0**-60  # sums must not overflow
+    sizes = np.bincount(rank, np.abs(features.values) * part, len(starts) - 1)
+    n_values = np.bincount(rank, features.values != 0, len(starts) - 1)
+    size = np.where(sizes > 0, np.maximum(sizes / np.maximum(n_values, 1) / part, 1e-290), 1.0)
+    if (size == 1).all():
+        return features, 1.0
+    values = freeze(features.values / size[rank], np.float64)
+    return features._replace(values=values), np.repeat(size, np.diff(starts))
