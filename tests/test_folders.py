@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data import arrays
+from sklearn_hocrf._data import arrays, scratch
 from sklearn_hocrf._data import batch as batch_module
 from sklearn_hocrf._data.arrays import mapped_file, reading_order
 from sklearn_hocrf._data.batch import DenseColumns, SequenceBatch, TokenColumn
@@ -407,6 +407,28 @@ def test_arrays_as_long_as_a_mapped_batch_lie_in_files(folder, monkeypatch):
 
 
 # ---- pieces
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve room on a disk")
+def test_scratch_files_have_their_room_on_the_disk(folder, monkeypatch):
+    some_batch().save(folder)
+    make, copies = scratch._nameless_file, []
+
+    def keep(where):
+        file = make(where)
+        copies.append(os.dup(file.fileno()))
+        return file
+
+    monkeypatch.setattr(scratch, "_nameless_file", keep)
+    array = allocator(SequenceBatch.load(folder))(1 << 17, np.float64)
+    assert os.fstat(copies[0]).st_blocks * 512 >= array.nbytes
+    os.close(copies[0])
+
+
+def test_dense_values_that_are_missing_are_kept(folder):
+    batch = vector_batch(np.array([np.nan]))
+    batch.save(folder)
+    assert_same(batch, SequenceBatch.load(folder))
 
 
 def test_pieces_change_nothing(monkeypatch):

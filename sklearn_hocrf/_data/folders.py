@@ -140,8 +140,8 @@ class _Writer:
             return batch.as_sparse()
         if batch.dense is None or not np.array_equal(batch.dense.attributes, first.dense.attributes):
             batch = _with_dense(batch, first.dense.attributes)
-        values = batch.dense.values.astype(first.dense.values.dtype)
-        if not np.array_equal(values, batch.dense.values):
+        values = batch.dense.values.astype(first.dense.values.dtype, copy=False)
+        if not np.array_equal(values, batch.dense.values, equal_nan=True):
             raise ValueError(f"batch {number} has dense columns of float64, but those of batch 0 are of float32")
         return batch
 

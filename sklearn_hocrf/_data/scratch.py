@@ -34,10 +34,18 @@ def allocator(batch: SequenceBatch) -> Callable[[int, Any], np.ndarray]:
         if not length:
             return np.empty(0, dtype)
         with _nameless_file(folder) as scratch:
-            scratch.truncate(length * dtype.itemsize)
+            _reserve(scratch, length * dtype.itemsize)
             return np.asarray(np.memmap(scratch, dtype, "r+", shape=(length,)))
 
     return empty
+
+
+def _reserve(file, n_bytes):
+    """Give a file its size, and the disk's room: to write to the map of a file that gets none ends the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    else:
+        file.truncate(n_bytes)
 
 
 def _nameless_file(folder):
