@@ -324,6 +324,7 @@ BAD = {
     ),
     "lengths": (X, [*y[:8], y[8] + ["A"], *y[9:]], "partition 2: sequence 1 has"),
     "number of sequences": (X, y[:-1], "partition 4: X has 20 sequences, y has 19"),
+    "kinds of labels": (X, [*y[:7], *([[1] * len(y_n) for y_n in y[7:]])], "partitions have 'A' and 1"),
     "no X": (X[:20], y, "partition 4: X has no sequences, y has 20"),
     "no y": (X, y[:20], "partition 4: X has 20 sequences, y has 0"),
     "value": ([*X[:9], [{"a": np.nan}] * len(X[9]), *X[10:]], y, "partition 2: .*sequence 2, position 0"),
@@ -356,6 +357,16 @@ def test_partitions_that_are_forgotten_are_not_left_out(X_part, y_part, client):
     first = [delayed(X)], [delayed(y)]
     with pytest.raises(ValueError, match=r"partition 1: X has \w+ sequences?, y has"):
         DaskHighOrderCRF(client=client).fit([*first[0], delayed(X_part)], [*first[1], delayed(y_part)])
+
+
+def test_failures_leave_nothing_on_the_cluster(client):
+    before = set(client.futures)
+    with pytest.raises(ValueError, match="partition 4"):
+        DaskHighOrderCRF(client=client).fit(parts(X), parts(y[:-1]))
+    deadline = time.monotonic() + 5
+    while set(client.futures) - before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not set(client.futures) - before
 
 
 def test_errors_of_the_whole_name_no_partition(client):

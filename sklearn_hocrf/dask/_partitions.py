@@ -7,6 +7,7 @@ and not on which worker did what.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -51,6 +52,7 @@ class Partitions:
         self._steps: list[tuple[Callable, tuple]] = []
         self._kept: list[Kept] = []
         self._futures: list = []
+        self._made: list[weakref.ref] = []  # all futures that may be alive
         self._n_taken = 0  # steps that have led to the futures
         self._homes: list[str] = []  # a worker's address for each thread, when work began
 
@@ -83,6 +85,7 @@ class Partitions:
             If the connection to the scheduler is lost.
         """
         self._check_connection()
+        self._made = [reference for reference in self._made if reference() is not None]
         try:
             self._take_steps()
             return self._total(function, merge, shared)
@@ -98,7 +101,14 @@ class Partitions:
             raise
 
     def release(self) -> None:
-        """Let the workers forget the values."""
+        """Let the workers forget the values.
+
+        The client keeps an error that a worker has sent, with a traceback, whose frames keep futures: so to drop them
+        is not enough.
+        """
+        for future in filter(None, (reference() for reference in self._made)):
+            future.release()
+        self._made = []
         self._futures, self._n_taken = [], 0
         for kept in self._kept:
             kept.future = None
@@ -194,7 +204,9 @@ class Partitions:
 
     def _compute(self, tasks, **options):
         with dask.config.set(_ANY_SIZE):
-            return self._client.compute(tasks, **options)
+            futures = self._client.compute(tasks, **options)
+        self._made += map(weakref.ref, futures if isinstance(futures, list) else [futures])
+        return futures
 
 
 def _new_name(function):

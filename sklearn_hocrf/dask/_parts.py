@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.checks import number_weights
+from .._data.checks import number_weights, short
 from .._data.labels import flatten_labels, sorted_labels
 from .._estimator.base import BaseSequenceLabeler
 from .._structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
@@ -90,7 +90,11 @@ class Description(NamedTuple):
                 f"some partitions of X are of the form {self.form!r}, others {other.form!r}: make them alike"
             )
         labels = flatten_labels([self.labels, other.labels])
-        labels = sorted_labels(labels, [0, len(labels)], at_least=1)
+        try:
+            labels = sorted_labels(labels, [0, len(labels)], at_least=1)
+        except TypeError:
+            some = [short(part.labels.tolist()[0]) for part in (self, other)]
+            raise TypeError(f"labels must be sortable together, but partitions have {some[0]} and {some[1]}") from None
         return Description(self.form, _union(self.features, other.features), labels)
 
 
