@@ -22,6 +22,7 @@ from sklearn_hocrf._inference.families import CHAIN
 from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, PrunedProblem
 from sklearn_hocrf.datasets import make_markov_sequences
+from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import Constraints, Pruning
 
@@ -389,6 +390,21 @@ def test_predictions_are_made_of_candidates(data, max_order):
     for value, marginals, labels in zip(log_likelihood, crf.predict_marginals(X_test), y_test, strict=True):
         is_pruned = (marginals[np.arange(len(labels)), np.searchsorted(crf.classes_, labels)] == 0).any()
         assert (value == -np.inf) == is_pruned
+
+
+def test_explanations_compare_what_is_possible(data):
+    crf = HighOrderCRF(2, pruning=Pruning(3, n_states=100)).fit(*data[:2])
+    X_test = data[2][:4]
+    for s, x in enumerate(X_test):
+        for t in range(len(x)):
+            found = explain(crf, X_test, s, t)
+            labels = [list(found.labels), list(found.labels_against)]
+            best, other = crf.log_likelihood([x, x], labels)
+            assert found.log_odds_paths == pytest.approx(best - other)
+            assert other > -np.inf
+    limited = HighOrderCRF(3, pruning=Pruning(3, n_states=1)).fit(*data[:2])
+    with pytest.raises(ValueError, match="this question needs all states"):
+        explain(limited, X_test, 0, 0)
 
 
 @pytest.mark.parametrize("max_order", [1, 3])

@@ -452,21 +452,20 @@ class LatticeModel(Model):
         return self.exact.hessian_vector_product(whole, direction, sequence_weight, n_jobs)
 
     def label_gradient(self, batch, token, label, mask=None):
-        return self.exact.label_gradient(batch, token, label, self._candidate_mask(batch, mask))
+        return self.exact.label_gradient(batch, token, label, self.narrowed(batch, mask))
 
     def segment_marginals(self, batch, threshold, tags, n_jobs=None, mask=None):
         """Return the segments of at least a probability, as :class:`ChainModel` does."""
-        return self.exact.segment_marginals(batch, threshold, tags, n_jobs, self._candidate_mask(batch, mask))
+        return self.exact.segment_marginals(batch, threshold, tags, n_jobs, self.narrowed(batch, mask))
 
     def segment_probabilities(self, batch, segments, tags, n_jobs=None, mask=None):
         """Return the probabilities of given segments, as :class:`ChainModel` does."""
-        return self.exact.segment_probabilities(batch, segments, tags, n_jobs, self._candidate_mask(batch, mask))
+        return self.exact.segment_probabilities(batch, segments, tags, n_jobs, self.narrowed(batch, mask))
 
     def impossible(self, batch, mask):
         return self.exact.impossible(batch, mask)
 
-    def _candidate_mask(self, batch, mask) -> Mask:
-        """Return the mask of the candidates of a batch."""
+    def narrowed(self, batch, mask=None):
         plan = self.plan(batch, mask)
         self._check_states(plan)
         return plan.mask

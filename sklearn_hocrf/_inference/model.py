@@ -262,6 +262,10 @@ class Model(metaclass=ABCMeta):
         plan = self.plan(batch).masked(mask, may_be_impossible=True)
         return np.flatnonzero(self.log_partition(batch, plan=plan) == -np.inf)
 
+    def narrowed(self, batch: SequenceBatch, mask: Mask | None = None) -> Mask | None:
+        """Return the mask of all labellings that a mask lets through and the model has: fewer only in lattices."""
+        return mask
+
     @abstractmethod
     def label_codes(self, labelling) -> np.ndarray:
         """Return the label codes of the tokens of a labelling; shape (N,), int32."""

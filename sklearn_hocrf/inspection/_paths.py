@@ -47,7 +47,7 @@ class Contest:
     def __init__(self, fitted: Any, batch: SequenceBatch) -> None:
         self.fitted, self.batch, self.model = fitted, batch, fitted._build_model()
         self.labels_segments = fitted._family is SEGMENTS
-        self.mask = fitted._mask(batch, "sequences")
+        self.mask = self.model.narrowed(batch, fitted._mask(batch, "sequences"))
         self.best = fitted._ask("decode", batch, mask=self.mask)
 
     @property
