@@ -23,7 +23,7 @@ from joblib import parallel_config  # noqa: E402
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
 from sklearn_hocrf._data.segments import segment_features  # noqa: E402
 from sklearn_hocrf._inference.schedule import threads_for  # noqa: E402
-from sklearn_hocrf.dask import DaskExtractor, DaskHighOrderCRF, DaskHighOrderSemiCRF  # noqa: E402
+from sklearn_hocrf.dask import DaskExtractor, DaskHighOrderCRF, DaskHighOrderSemiCRF, _partitions  # noqa: E402
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
 from sklearn_hocrf.training import LBFGS, SGD, Constraints, NegativeLogLikelihood  # noqa: E402
@@ -104,6 +104,31 @@ def check_same(remote, local, tol=1e-9):
     np.testing.assert_array_equal(remote.feature_names_in_, local.feature_names_in_)
     np.testing.assert_allclose(remote.coef_.toarray(), local.coef_.toarray(), atol=1e-5)
     np.testing.assert_allclose(remote.pattern_coef_, local.pattern_coef_, atol=1e-5)
+
+
+class SlowToSend:
+    """A number that takes its time when it is sent, as a long vector does."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __reduce__(self):
+        time.sleep(0.5)
+        return int, (self.number,)
+
+
+def raise_timeout(number):
+    raise TimeoutError("of the work")
+
+
+def test_a_result_that_is_slow_to_come_is_waited_for(client, monkeypatch):
+    monkeypatch.setattr(_partitions, "_PATIENCE", 0.2)
+    numbers = _partitions.Partitions(client, [(delayed(int)(7),)])
+    numbers.add_step(abs)
+    assert numbers.total(SlowToSend, max) == 7
+    with pytest.raises(TimeoutError, match="of the work"):
+        numbers.total(raise_timeout, max)
+    numbers.release()
 
 
 @pytest.mark.parametrize("name", CHAINS)

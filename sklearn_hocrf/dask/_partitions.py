@@ -158,14 +158,20 @@ class Partitions:
         return self._result(self._compute(level[0]) if len(level) < len(self._futures) else level[0])
 
     def _result(self, future):
-        """Return the result of a future; what was asked for when the scheduler went would never come."""
+        """Return the result of a future; what was asked for when the scheduler went would never come.
+
+        A result that is there may still take its time to come: it is then asked for again, with more patience.
+        """
+        patience = _PATIENCE
         while True:
             self._check_connection()
             try:
-                return future.result(timeout=_PATIENCE)
+                return future.result(timeout=patience)
             except TimeoutError:
-                if future.done():  # it is an error of the work
+                if future.status == "error":  # that of the work
                     raise
+                if future.done():
+                    patience *= 2
 
     def _shared(self, values) -> list:
         """Return values as futures: one copy each, whatever the number of partitions.
