@@ -65,14 +65,14 @@ Deployment
 * Kernels: all workers of a machine should share a folder of compiled kernels, which they find by the environment
   variable ``NUMBA_CACHE_DIR``. Put it into the image, with ``python -m sklearn_hocrf warm-up``: else every worker that
   cannot write beside the package compiles for half a minute.
-* Partitions: two to four a thread, so that work is spread evenly and little has to be made anew when a worker dies.
-  100,000 to a million tokens each are a good size; each partition costs the scheduler about a millisecond an iteration,
-  and the client a few tasks.
-* Memory of all workers together: about 450 bytes a token with ten features (the batch, and where kernels find the
+* Partitions: one or two a thread, of a few tokens for each weight at least: beside its tokens, a partition costs some
+  passes over vectors of all weights in each iteration. Four partitions of 600,000 tokens, with 3.5 million weights, took
+  1.5 times as long a token as one of 2.5 million. More partitions mean less to make anew when a worker dies.
+* Memory of all workers together: some 300 bytes a token with ten features (the batch, and where kernels find the
   weights), as on one machine. Each worker needs 5 vectors of all weights beside, of 8 bytes each, and one more for each
   of its threads. The client needs 25 to 200 (the memory of L-BFGS takes at most 128 MB beside ten pairs).
 * Dask may spill partitions to disk where memory is short (``distributed.worker.memory``). What comes back is prepared
-  again, for about the time of five gradients, in every iteration: give workers more memory, or use more of them.
+  again, for the time of several gradients, in every iteration: give workers more memory, or use more of them.
 * Network: an iteration sends 16 bytes a weight to and from each worker. With 10 million weights that is 160 MB.
 
 Searches on a cluster
