@@ -66,7 +66,7 @@ Deployment
   variable ``NUMBA_CACHE_DIR``. Put it into the image, with ``python -m sklearn_hocrf warm-up``: else every worker that
   cannot write beside the package compiles for half a minute.
 * Partitions: one or two a thread, of a few tokens for each weight at least: beside its tokens, a partition costs some
-  passes over vectors of all weights in each iteration. Four partitions of 600,000 tokens, with 3.5 million weights, took
+  passes over vectors of all weights in each iteration. Four partitions of 600,000 tokens and 3.5 million weights took
   1.5 times as long a token as one of 2.5 million. More partitions mean less to make anew when a worker dies.
 * Memory of all workers together: some 300 bytes a token with ten features (the batch, and where kernels find the
   weights), as on one machine. Each worker needs 5 vectors of all weights beside, of 8 bytes each, and one more for each
