@@ -68,9 +68,10 @@ Deployment
 * Partitions: one or two a thread, of a few tokens for each weight at least: beside its tokens, a partition costs some
   passes over vectors of all weights in each iteration. Four partitions of 600,000 tokens and 3.5 million weights took
   1.5 times as long a token as one of 2.5 million. More partitions mean less to make anew when a worker dies.
-* Memory of all workers together: some 300 bytes a token with ten features (the batch, and where kernels find the
-  weights), as on one machine. Each worker needs 5 vectors of all weights beside, of 8 bytes each, and one more for each
-  of its threads. The client needs 25 to 200 (the memory of L-BFGS takes at most 128 MB beside ten pairs).
+* Memory, by what one machine takes and by counting arrays: all workers together some 300 bytes a token with ten
+  features (the batch, and where kernels find the weights). Each worker needs 5 vectors of all weights beside, of 8
+  bytes each, and one more for each of its threads. The client needs 25 to 200 (the memory of L-BFGS takes at most 128
+  MB beside ten pairs).
 * Dask may spill partitions to disk where memory is short (``distributed.worker.memory``). What comes back is prepared
   again, for the time of several gradients, in every iteration: give workers more memory, or use more of them.
 * Network: an iteration sends 16 bytes a weight to and from each worker. With 10 million weights that is 160 MB.
