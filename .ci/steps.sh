@@ -72,3 +72,22 @@ install() {  # install [EXTRA] [OPTION...]: the wheel, as a user would
 compile_kernels() {  # by one process, so that two that run tests do not compile the same
     python tests/all_kernels.py >/dev/null
 }
+
+main_command() {  # from an empty kernel cache, within two minutes
+    (cd "$work/empty" && time timeout 120 python -m sklearn_hocrf)
+}
+
+notebooks() {  # notebooks FOLDER_OF_DATA: two at a time
+    cp -R notebooks "$work/notebooks"
+    (cd "$work/notebooks" && printf '%s\0' *.ipynb | SKLEARN_HOCRF_DATA=$1 xargs -0 -n 1 -P 2 python -c '
+import sys
+import time
+
+import nbformat
+from nbclient import NotebookClient
+
+start = time.perf_counter()
+NotebookClient(nbformat.read(sys.argv[1], as_version=4), timeout=3600, kernel_name="python3").execute()
+print(f"executed {sys.argv[1]}: {time.perf_counter() - start:.0f} s")
+')
+}

@@ -21,7 +21,7 @@ Each public module is a page that explains itself by examples; ``help(sklearn_ho
 :mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back; formats of other libraries
 :mod:`sklearn_hocrf.datasets`            readers of files and data frames, generated data
 :mod:`sklearn_hocrf.interop`             models of CRFsuite; its options, and those of other tools, side by side
-:mod:`sklearn_hocrf.dask`                training and prediction on a cluster; needs Dask
+:mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 
 Kernels are compiled at their first use, and kept on disk. ``python -m sklearn_hocrf warm-up`` compiles them all, for
@@ -37,7 +37,7 @@ Functions of your own, such as token features, are yours to trust. Files hold ca
 does not name: call ``set_callbacks()``, which removes them, before you save a model that has some. Of scikit-learn's
 searches, save ``best_estimator_``.
 
->>> import skops.io
+>>> import skops.io  # pip install skops
 >>> from sklearn_hocrf import HighOrderCRF, TRUSTED_TYPES
 >>> X, y = [[["Ada"], ["Lovelace"]], [["Alan"], ["Turing"]]], [["given", "family"], ["given", "family"]]
 >>> crf = HighOrderCRF().fit(X, y)
@@ -47,6 +47,7 @@ True
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ._persistence import TRUSTED_TYPES
@@ -61,7 +62,6 @@ __all__ = [
     "__version__",
     "calibration",
     "callback",
-    "dask",
     "datasets",
     "feature_extraction",
     "inspection",
@@ -72,6 +72,8 @@ __all__ = [
     "text",
     "training",
 ]
+if TYPE_CHECKING or (find_spec("dask") and find_spec("distributed")):  # of an extra
+    __all__ += ["dask"]
 
 if TYPE_CHECKING:
     from . import (
@@ -92,9 +94,14 @@ else:
 
     def __getattr__(name):
         """Import a subpackage at its first use: together they take as long to import as the estimators."""
-        if name in __all__:
+        if name not in {*__all__, "dask"}:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
             return import_module(f".{name}", __name__)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        except ImportError as error:
+            if name == "dask":  # help() and hasattr() take no other error for an answer
+                raise AttributeError(str(error)) from error
+            raise
 
 
 def __dir__() -> list[str]:

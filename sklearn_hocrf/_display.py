@@ -6,6 +6,7 @@ colour of plain text to the notebook, and on coloured ground it writes in black.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral, Real
@@ -16,12 +17,15 @@ import numpy as np
 
 from ._data.batch import SequenceBatch, TokenColumn
 from ._data.checks import short
+from ._data.encodings import OUTSIDE
 from ._data.texts import escaped, visible
 
 __all__ = [
     "COLORS",
     "EDGES",
     "HtmlPage",
+    "LINES",
+    "MARKERS",
     "NEGATIVE",
     "POSITIVE",
     "Table",
@@ -39,7 +43,12 @@ __all__ = [
 
 # Paul Tol's "light" scheme (https://personal.sron.nl/~pault): grounds for black text that are told apart with any
 # kind of colour vision
-COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00", "#DDDDDD"]
+COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
+TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#CCEEFF", "#A1DDCC", "#DDE599", "#D4D47F"]  # the same with white
+GREY = "#DDDDDD"
+# Okabe and Ito's colours for lines on white, told apart with any kind of colour vision, and markers beside them
+LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+MARKERS = "osD^vP*X"
 POSITIVE, NEGATIVE = COLORS[0], COLORS[1]
 EDGES = {  # line style, and colours that are seen on black and on white: a chip is right, wrong, or was not found
     "": ("solid", "transparent"),
@@ -50,8 +59,9 @@ _MOST_ROWS = 60  # of a table that are shown
 
 
 def color_map(labels: Iterable) -> dict:
-    """Return the colour of each label, in their order; they repeat after nine."""
-    return {label: COLORS[i % len(COLORS)] for i, label in enumerate(dict.fromkeys(labels))}
+    """Return the colour of each label, in their order: eight colours, tints of them, and again; grey for "O"."""
+    colors = itertools.cycle([*COLORS, *TINTS])
+    return {label: GREY if label == OUTSIDE else next(colors) for label in dict.fromkeys(labels)}
 
 
 def chip(text: str, caption: str, color: str, edge: str = "") -> str:
@@ -203,7 +213,8 @@ class Table(HtmlPage, list):
         Examples
         --------
         >>> from sklearn_hocrf.metrics import error_table
-        >>> error_table([["Ann", "met"]], [["PER", "O"]], [["LOC", "O"]]).to_frame()[["error", "true_text"]]
+        >>> errors = error_table([["Ann", "met"]], [["PER", "O"]], [["LOC", "O"]])
+        >>> errors.to_frame()[["error", "true_text"]]  # pip install pandas
            error true_text
         0  label       Ann
         """

@@ -83,15 +83,17 @@ class Penalty(Settings):
             x = np.sign(x) * np.maximum(np.abs(x) - step * _of(self.strength, chosen), 0.0)
         return x / (1.0 + step * _of(self.precision, chosen))
 
-    def gap(self, gradient_norm: float) -> float:
+    def gap(self, gradient: np.ndarray) -> float:
         """Return an upper bound on a convex objective plus this penalty, minus its minimum.
 
-        The sum is strongly convex, with the smallest precision as modulus. The gap is therefore at most ``norm**2 / (2
-        modulus)`` for the norm of any subgradient; the shortest one gives the best bound. If some precision is 0, the
-        bound is inf.
+        The sum curves at least as much as the penalty. The gap is therefore at most the sum of ``gradient**2 / (2
+        precision)``, for any subgradient; the shortest one gives the best bound. If some precision is 0, the bound is
+        inf.
         """
-        weakest = float(self.precision.min()) if len(self.precision) else 1.0
-        return np.inf if weakest == 0 else gradient_norm**2 / (2 * weakest)
+        if not self.precision.all():
+            return np.inf
+        with np.errstate(over="ignore"):
+            return 0.5 * float(gradient @ (gradient / self.precision))
 
 
 class L2(Penalty):

@@ -20,6 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from . import _kernels
+from ._kernels._jit import waiting
 from .crf import HighOrderCRF
 from .feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from .semicrf import HighOrderSemiCRF
@@ -60,6 +61,7 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
         If numba compiles nothing, because of NUMBA_DISABLE_JIT.
     """
     start, folder = time.perf_counter(), _folder()
+    waiting.is_told = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not converged
         warnings.filterwarnings("error", "Compiled kernels cannot be kept")

@@ -25,7 +25,6 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
@@ -38,6 +37,7 @@ from ._solvers import zero_of_slope
 from ._validation import check_sequence_weight, warn_user
 from ._validation._delegation import MethodsOfModel, model_and_input, model_inside
 from ._validation._sklearn import HasMethods, StrOptions, check_method_params, fit_context, safe_indexing
+from ._validation._splits import indexable_sequences, splits_of
 
 __all__ = ["CalibratedSequenceLabeler"]
 
@@ -177,7 +177,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             prunes them.
         """
         self._check_estimator()
-        X, y = indexable(X, y)
+        X, y = indexable_sequences(X, y)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         weight = check_sequence_weight(sample_weight, len(y))
@@ -214,9 +214,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     def _held_out(self, X, y, weight, of_splitter, of_fit) -> list[_HeldOut]:
         """Return the held-out part of each split, with a model of the training part."""
-        splits = list(check_cv(self.cv, y).split(X, y, **of_splitter))
-        if not splits:
-            raise ValueError(f"cv={self.cv!r} has no splits (left): use a splitter or a list")
+        splits = splits_of(check_cv(self.cv, y), X, y, **of_splitter)
         splits = [tuple(_numbers(part, weight) for part in split) for split in splits]
         for number, split in enumerate(splits):
             for name, part in zip(("training", "held-out"), split, strict=True):

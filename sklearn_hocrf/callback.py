@@ -16,7 +16,7 @@ that are called after each iteration of ``fit``, whatever the solver. It needs s
 >>> X, X_dev, y, y_dev = make_digit_words(random_state=0)
 >>> X, y = X[:120], y[:120]
 >>> weak = HighOrderCRF(sigma_reg=1000).fit(X, y)
->>> log_likelihood_scorer(weak, X_dev, y_dev) < -10
+>>> log_likelihood_scorer(weak, X_dev, y_dev) < -5
 True
 >>> stopping = EarlyStopping(X_dev, y_dev, scoring=log_likelihood_scorer, patience=3)
 >>> stopped = HighOrderCRF(sigma_reg=1000).set_callbacks(stopping).fit(X, y)
@@ -79,9 +79,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import re
 import shutil
-import threading
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -93,6 +91,7 @@ from sklearn.metrics import check_scoring
 
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.callbacks import FIT, ITERATION, SEARCH, STARTING, check_held_out
+from ._files import claimed, replace, unclaimed
 from ._settings import check, is_integer, is_number
 
 __all__ = ["Checkpoint", "EarlyStopping"]
@@ -296,7 +295,7 @@ class Checkpoint(_ModelCallback):
 
     The file holds the whole fitted estimator, as if training had stopped there, without its callbacks. It is replaced
     as a whole, and keeps its mode: whenever the process is killed, there is the last complete file, which is at most
-    ``every`` iterations old. What a process leaves that is killed while it writes, the next run removes.
+    ``every`` iterations old. What a process leaves that is killed while it writes, the next fit removes.
 
     Parameters
     ----------
@@ -359,7 +358,9 @@ class Checkpoint(_ModelCallback):
         if not path.parent.is_dir():
             raise FileNotFoundError(f"path={str(self.path)!r} of Checkpoint lies in no folder that exists")
         _writer(path)
-        self._remove_leftovers(path)
+        for left in unclaimed(_stem(path)):
+            with suppress(OSError):
+                left.unlink()
         return [0]  # iterations so far
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
@@ -376,51 +377,26 @@ class Checkpoint(_ModelCallback):
         """Return the path of the file itself, where it is a link."""
         return Path(os.path.realpath(self.path))
 
-    def _remove_leftovers(self, path) -> None:
-        """Remove what processes have left that were killed while they wrote; those that still run may need theirs."""
-        pattern = re.compile(rf"\.{re.escape(path.name)}\.(\d+)-\d+\.tmp")
-        for file in path.parent.iterdir():
-            match = pattern.fullmatch(file.name)
-            if match and file not in _being_written and not _is_running(int(match[1])):
-                with suppress(OSError):
-                    file.unlink()
-
     def _write(self, model) -> None:
         path = self._real_path()
-        new = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-        _being_written.add(new)
-        try:
-            with open(new, "wb") as file:
-                _writer(path)(model, file)
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileNotFoundError):  # the first file
-                shutil.copymode(path, new)
-            os.replace(new, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(new)
-            raise
-        finally:
-            _being_written.discard(new)
+        with claimed(_stem(path)) as new:
+            try:
+                with open(new, "wb") as file:
+                    _writer(path)(model, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                with suppress(FileNotFoundError):  # the first file
+                    shutil.copymode(path, new)
+                replace(new, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(new)
+                raise
 
 
-_being_written: set[Path] = set()  # by the threads of this process
-
-
-def _is_running(process: int) -> bool:
-    """Tell whether another process runs here; True where the system does not say it without harm."""
-    if process == os.getpid():  # of a container that has been started again
-        return False
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # it is another user's
-        return True
-    return True
+def _stem(path: Path) -> Path:
+    """Return how the names of files begin that are being written for a path."""
+    return path.with_name(f".{path.name}")
 
 
 def _writer(path: Path) -> Callable:

@@ -16,20 +16,32 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import sklearn.pipeline
 from sklearn.pipeline import Pipeline
-from sklearn.utils.metaestimators import available_if
 
+from ._estimator.answers import AnswersMixin
+from ._estimator.predictions import PredictionsMixin
+from ._estimator.tag_segments import TagSegmentsMixin
 from ._validation._delegation import method_of_model
+from ._validation._sklearn import available_if
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
 
 __all__ = ["SequencePipeline", "make_pipeline"]
 
 
-class SequencePipeline(Pipeline):
+if TYPE_CHECKING:  # for type checkers; the methods of the running program are made below
+
+    class _Pipeline(AnswersMixin, PredictionsMixin, TagSegmentsMixin, Pipeline):
+        def fit(self, X: Any, y: Any = None, **params: Any) -> Self: ...
+
+else:
+    _Pipeline = Pipeline
+
+
+class SequencePipeline(_Pipeline):
     """A scikit-learn pipeline that also has the methods which only our estimators have.
 
     These are ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``,
@@ -76,10 +88,6 @@ class SequencePipeline(Pipeline):
     >>> [candidate.labels for candidate in pipe.predict_nbest([["the", "man"]], 2)[0]]
     [['DET', 'NOUN'], ['DET', 'ADJ']]
     """
-
-    if TYPE_CHECKING:  # the methods are made below
-
-        def __getattr__(self, name: str) -> Any: ...
 
 
 def _questions(estimator):
@@ -138,7 +146,7 @@ def make_pipeline(
     ['sequencefeatureextractor', 'highordercrf']
     >>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> pipe.fit(X, y).log_likelihood(X, y).round(1)
-    array([-0.5, -0.4])
+    array([-0.4, -0.3])
     """
     named = sklearn.pipeline.make_pipeline(*steps).steps
     return SequencePipeline(named, transform_input=transform_input, memory=memory, verbose=verbose)

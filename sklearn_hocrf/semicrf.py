@@ -27,7 +27,7 @@ Invented bibliographic references:
 >>> for start, stop, label, probability in segmenter.segment_marginals(line, threshold=0.25)[0].tolist():
 ...     print(start, stop, label, round(probability, 1))
 0 1 author 0.5
-1 7 title 0.5
+1 7 title 0.6
 7 13 journal 0.8
 13 14 volume 0.8
 14 18 pages 0.9
@@ -40,9 +40,9 @@ The three largest weights; each belongs to a feature of a segment and to a label
 >>> for i in weights.data.argsort()[::-1][:3]:
 ...     pattern, feature = crf.patterns_[weights.row[i]], crf.feature_names_in_[weights.col[i]]
 ...     print(pattern, feature, weights.data[i].round(1))
+('date',) w[1]=__EOS__ 3.5
 ('pages',) w[1]=- 3.2
-('date',) w[1]=__EOS__ 3.2
-('author',) w[0]=. 2.8
+('date',) w[1]=. 3.1
 
 Segments in y, scores, lengths
 ------------------------------
@@ -56,7 +56,8 @@ Segments in y, scores, lengths
   ``bio_f1_scorer``, ``bioes_f1_scorer`` and ``segments_f1_scorer`` for the other encodings.
 * **Longest and shortest segments**: by default, a segment is at most as long as the longest training segment with its
   label. A longer segment in new data is broken up, and its log-likelihood is -inf. ``max_segment_length``, a number, a
-  dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` stands beside it.
+  dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` stands beside it, and does
+  not hold for the first and the last segment of a sequence.
 * **Features of segments** (:class:`~sklearn_hocrf.feature_extraction.SegmentFeatureExtractor`): token features of all
   tokens, of the first, of the last or of the inner tokens; the length; the text as one attribute; your own functions,
   best those of all candidate segments of a sequence at once (``vector_functions``). ``feature_order`` conjoins them
@@ -108,11 +109,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
+from ._data.batch import Sequences
 from ._data.encodings import (
     ENCODINGS,
     OUTSIDE,
@@ -153,7 +154,7 @@ from ._validation import (
     read_segments,
     read_sequences,
 )
-from ._validation._sklearn import Interval, Options, StrOptions
+from ._validation._sklearn import Interval, Options, StrOptions, available_if
 
 __all__ = ["HighOrderSemiCRF"]
 
@@ -212,8 +213,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`.
     min_segment_length : int, dict or None, default=None
         Minimum number of tokens of a segment, for all labels or by label; None, or a label that is missing from a dict,
-        stands for 1. A training segment below the minimum is an error. The label "O" of "bio" and "bioes" always has
-        length 1. A sequence that cannot be cut so is an error of the methods of predictions.
+        stands for 1. The first and the last segment of a sequence may be shorter: a recording may begin and end in the
+        middle of one. Any other training segment below the minimum is an error. The label "O" of "bio" and "bioes"
+        always has length 1. A sequence that cannot be cut so is an error of the methods of predictions.
     sigma_reg, l1_reg : as in :class:`BaseSequenceLabeler`
     patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
@@ -226,7 +228,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
         values handled, as for ``min_pattern_count``. Features of tokens count once for each token at which they
         contribute. Ignored if ``unsupported=True``.
-    fit_intercept : as in :class:`BaseSequenceLabeler`
+    fit_intercept : bool, "segment" or "token", default=True
+        Weights of labels alone: "segment", one that each segment of the label counts; "token", one that each token of
+        its segments counts; True, both. They are penalised like other weights of order 0. Without "token", long
+        segments of numeric features have no intercept to speak of. Published semi-CRFs have "segment".
     unsupported : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
@@ -260,9 +265,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     max_segment_length_ : dict
         Maximum number of tokens of a segment by label, int or inf.
     min_segment_length_ : dict
-        Minimum number of tokens of a segment by label.
+        Minimum number of tokens of a segment by label, but for those with which a sequence begins or ends.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
+    token_intercept_ : ndarray of shape (n_labels,)
+        Weight of each token of a segment, by ``segment_labels_``. It is 0 where there is none: for labels whose
+        segments have one token, if ``pattern_coef_`` has their weight, and for a single label.
     pattern_coef_, coef_, label_parts_, part_coef_, automaton_ : as in :class:`BaseSequenceLabeler`
     n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
     n_iter_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
@@ -314,7 +322,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     >>> crf.max_segment_length_
     {'author': 3, 'date': 1, 'title': 2}
     >>> [(label, round(p, 2)) for _, _, label, p in crf.segment_marginals(X[1:], threshold=0.35)[0].tolist()]
-    [('author', 0.39), ('date', 0.67)]
+    [('author', 0.4), ('date', 0.66)]
 
     Words in text without spaces, as segments of characters. No training word has more than three:
 
@@ -335,6 +343,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "encoding": [StrOptions(set(ENCODINGS))],
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
         "min_segment_length": [Interval(Integral, 1, None, closed="left"), dict, None],
+        "fit_intercept": ["boolean", StrOptions({"segment", "token"})],
     }
     _takes_segment_features = True
     _family = SEGMENTS
@@ -354,7 +363,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
         min_feature_count: float = 1,
-        fit_intercept: bool = True,
+        fit_intercept: bool | str = True,
         unsupported: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
         constraints: Constraints | Callable[[Any, Any], bool] | None = None,
@@ -363,7 +372,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         penalty: Any = None,
         solver: Any = "auto",
         max_iter: int = 500,
-        tol: float = 1e-4,
+        tol: float = 3e-3,
         missing_label: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -447,7 +456,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         classes, tag_table = targets.labels, None
         shortest = np.ones(len(labels), np.int64) if targets.shortest is None else targets.shortest
         if encoding in PREFIXES:
-            tags = possible_tags(encoding, targets.longest.tolist(), outside, shortest.tolist())
+            tags = possible_tags(encoding, targets.longest.tolist(), outside)
             pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
             names = [join_tag(prefix, labels[label], targets.bare_tags, encoding) for prefix, label in pairs]
             order = sorted(range(len(names)), key=names.__getitem__)
@@ -462,6 +471,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             "_tags": tag_table,
             "_outside": outside,
         }
+
+    def _attributes_of(self, learned):
+        token_intercept = learned.layout.token_coef(learned.weights)
+        return {**super()._attributes_of(learned), "token_intercept_": token_intercept}
 
     @property
     def _encoding(self):
@@ -501,6 +514,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         gains = np.where(listed.codes == self._outside, 0.0, probability - thresholds[listed.codes])
         return self._ask("decode_listed", batch, listed, gains, -thresholds, mask=mask)
 
+    @overload
+    def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
+    @overload
+    def predict(self, X: Any, *, known: Any = None) -> Any: ...
     def predict(self, X: Any, *, known: Any = None) -> Any:
         """Return the most probable segmentation of each sequence, in the encoding of y in fit.
 
@@ -556,6 +573,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             return fitted.predict_segments(X, known=known)
         return super(HighOrderSemiCRF, fitted).predict(X, known=known)
 
+    @overload
+    def predict_segments(
+        self, X: Any, *, known: Any = None, with_probability: Literal[False] = False
+    ) -> list[list[tuple[int, int, Any]]]: ...
+    @overload
+    def predict_segments(self, X: Any, *, known: Any = None, with_probability: Literal[True]) -> list[np.ndarray]: ...
+    @overload
+    def predict_segments(self, X: Any, *, known: Any = None, with_probability: bool) -> list: ...
     def predict_segments(self, X: Any, *, known: Any = None, with_probability: bool = False) -> list:
         """Return the segments of the most probable segmentation of each sequence.
 
@@ -626,11 +651,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.1)[0].tolist():
         ...     print(start, stop, label, round(probability, 2))
         0 1 PER 0.44
-        0 2 PER 0.23
-        1 2 PER 0.41
+        0 2 PER 0.24
+        1 2 PER 0.4
         2 3 PER 0.22
-        2 4 PER 0.14
-        3 4 PER 0.59
+        2 4 PER 0.15
+        3 4 PER 0.6
         """
         fitted = self._as_fitted()
         check_threshold(threshold)
@@ -667,7 +692,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             what,
             encoding=self._encoding,
             longest=self._fitted.targets.longest,
-            shortest=self._fitted.targets.shortest,
         )
 
     def _are_right(self, decoded, truth):

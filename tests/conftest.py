@@ -6,11 +6,15 @@ This file is imported before any test module, so the environment it sets is in f
 import hashlib
 import importlib.metadata
 import importlib.util
+import math
 import os
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sklearn
+from bare import runnable
 from hypothesis import HealthCheck, settings
 from sklearn.utils.fixes import parse_version
 
@@ -41,6 +45,8 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips one of 
 
 JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
+LONGEST_MESSAGE = 400  # characters, of errors and warnings that tests meet
+
 settings.register_profile(
     "sklearn_hocrf",
     deadline=None,  # the first example may have to compile a kernel
@@ -53,6 +59,9 @@ settings.load_profile("sklearn_hocrf")
 
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            item.dtest.examples = runnable(item.dtest.examples)
     if parse_version(sklearn.__version__) < parse_version("1.9"):
         skip = pytest.mark.skip(reason="callbacks need scikit-learn >= 1.9")
         for item in items:
@@ -63,6 +72,40 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("needs_jit"):
                 item.add_marker(skip)
+
+
+def _fill_unfilled(caught, exc_info, fill=pytest.ExceptionInfo.fill_unfilled):
+    """Keep the exception that ``pytest.raises`` has caught, and fail if it is ours and too long to be read."""
+    fill(caught, exc_info)
+    traceback = exc_info[2]
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback.tb_frame.f_globals.get("__name__", "").startswith("sklearn_hocrf"):
+        assert len(str(exc_info[1])) <= LONGEST_MESSAGE, str(exc_info[1])
+
+
+pytest.ExceptionInfo.fill_unfilled = _fill_unfilled
+
+
+@pytest.fixture(autouse=True, scope="session")
+def warnings_are_short():
+    """Fail where the package warns in too many characters."""
+    from sklearn_hocrf._validation import _warnings
+
+    def warn(message, category, stacklevel):
+        assert len(str(message)) <= LONGEST_MESSAGE, message
+        warnings.warn(message, category, stacklevel=stacklevel + 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_warnings, "warnings", SimpleNamespace(warn=warn))
+        yield
+
+
+@pytest.fixture
+def all_lines(monkeypatch):
+    """``verbose`` writes a line for each iteration, however short."""
+    monkeypatch.setattr("sklearn_hocrf._estimator.progress.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("sklearn_hocrf._estimator.progress._next", -math.inf)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """Tiny semi-CRFs for the tests: drawn by hypothesis, in plain Python, and their translation to the package.
 
 Features are listed as the package's own blocks, but what they are worth in a segment is computed here, token by token,
-from the definition of channels.
+from the definition of channels. The weight of each token of a segment is that of one more feature, after all others,
+whose value is the length of the segment.
 """
 
 import math
@@ -138,7 +139,7 @@ def _sequence_around(offsets, u, v):
 class SegmentCase(NamedTuple):
     """A model and the data it is asked about."""
 
-    model: so.Model  # its features are 0 .. n_features - 1
+    model: so.Model  # its features are 0 .. n_features - 1, and n_features for the weights of tokens
     feature_orders: list  # one tuple of orders per feature
     blocks: Any  # tuple of blocks, or None; token data of row blocks is left out
     n_attributes: int
@@ -169,6 +170,8 @@ class SegmentValues:
         self.known = {}
 
     def __call__(self, feature, u, v):
+        if feature == len(self.features):
+            return float(v - u)
         key = feature, u, v
         if key not in self.known:
             self.known[key] = self._compute(*self.features[feature], u, v)
@@ -185,6 +188,8 @@ class SegmentValues:
 
     def is_supported(self, feature, u, v):
         """Say whether a feature is there at all in a segment, even if its values at several tokens cancel."""
+        if feature == len(self.features):
+            return True
         block, number = self.features[feature]
         if not isinstance(block, TokenBlock):
             return self(feature, u, v) != 0
@@ -209,6 +214,11 @@ def mass_of(word):
     return {"a": 0.5, "b": -1.0, "ab": 1.5}[word]
 
 
+def with_token_weights(longest):
+    """Return the labels whose tokens have weights in addition to those of their segments."""
+    return [y for y, most in enumerate(longest) if most > 1 and len(longest) > 1]
+
+
 LIMITS = st.sampled_from([1, 2, 3, math.inf])
 MOST_TOKENS = {1: 6, 2: 5, 3: 4, 4: 3}  # at most a hundred segmentations or two
 
@@ -231,6 +241,7 @@ def segment_cases(draw, weights=MODERATE, forbid=False, n_sequences=4, blocks=No
     """Draw a model of order 0 to 3, some training data, and nothing that has no allowed segmentation at all."""
     n_labels = draw(st.integers(1, 4))
     longest = tuple(draw(st.lists(limits, min_size=n_labels, max_size=n_labels)))
+    shortest = tuple(draw(st.integers(1, min(most, 3))) for most in longest) if draw(st.booleans()) else ()
     repeats = draw(st.booleans())
     patterns = draw_patterns(draw, n_labels, draw(st.integers(0, max_order)), repeats)
     n_attributes = draw(st.integers(1, 3))
@@ -244,7 +255,9 @@ def segment_cases(draw, weights=MODERATE, forbid=False, n_sequences=4, blocks=No
         longest,
         repeats,
         {z: draw(pattern_weight if len(z) > 1 else weights) for z in patterns},
-        {(f, z): draw(weights) for f, k in enumerate(feature_orders) for z in patterns if len(z) - 1 in k},
+        {(f, z): draw(weights) for f, k in enumerate(feature_orders) for z in patterns if len(z) - 1 in k}
+        | {(len(feature_orders), (y,)): draw(weights) for y in with_token_weights(longest)},
+        shortest,
     )
     row = st.dictionaries(st.integers(0, n_attributes - 1), VALUES)
     rows = draw(st.lists(st.lists(row, max_size=MOST_TOKENS[n_labels]), min_size=1, max_size=n_sequences))
@@ -277,6 +290,7 @@ def random_segment_case(
     feature_orders=((0,),),
     *,
     longest,
+    shortest=(),
     repeats=True,
     patterns=(),
     scale=1.0,
@@ -301,8 +315,10 @@ def random_segment_case(
         [{a: float(rng.normal()) for a in range(n_attributes) if rng.random() < 0.6} for _ in range(n)] for n in lengths
     ]
     words = [[WORDS[i] for i in rng.integers(0, len(WORDS), n)] for n in lengths]
-    model = so.Model(n_labels, tuple(longest), repeats, patterns, features)
+    model = so.Model(n_labels, tuple(longest), repeats, patterns, features, tuple(shortest))
     segmentations = [random_segmentation(rng, model, n) for n in lengths]
+    of_tokens = {(len(feature_orders), (y,)): scale * float(rng.normal()) for y in with_token_weights(longest)}
+    model = model._replace(features=features | of_tokens)
     return SegmentCase(model, feature_orders, blocks, n_attributes, rows, words, segmentations)
 
 
@@ -311,7 +327,8 @@ def random_segmentation(rng, model, length):
     segments, u, before = [], 0, None
     while u < length:
         y = int(rng.choice([y for y in range(model.n_labels) if model.repeats or y != before]))
-        v = u + int(rng.integers(1, min(model.longest[y], length - u, 8) + 1))
+        least = min(model.shortest[y] if model.shortest and u else 1, length - u)
+        v = u + int(rng.integers(least, min(model.longest[y], length - u, 8) + 1))
         segments.append((u, v, y))
         u, before = v, y
     return tuple(segments)
@@ -370,6 +387,7 @@ def to_segment_layout(case, batch=None, **options):
         given_patterns(case.model.patterns, case.model.n_labels),
         np.array([NO_LIMIT if math.isinf(d) else d for d in case.model.longest], dtype=np.int64),
         repeats=case.model.repeats,
+        shortest=np.array(case.model.shortest) if case.model.shortest else None,
         feature_orders=case.feature_orders,
         **options,
     )
@@ -381,10 +399,11 @@ def to_weights(case, layout):
     pattern_coef = np.zeros(len(row_of))
     for z, weight in case.model.patterns.items():
         pattern_coef[row_of[z]] = weight
-    coef = np.zeros((len(row_of), len(case.feature_orders)))
+    coef = np.zeros((len(row_of), len(case.feature_orders) + 1))
     for (feature, z), weight in case.model.features.items():
         coef[row_of[z], feature] = weight
-    return layout.weights(pattern_coef, sparse.csr_array(coef))
+    token_coef = coef[: case.model.n_labels, -1]
+    return layout.weights(pattern_coef, sparse.csr_array(coef[:, :-1]), token_coef=token_coef)
 
 
 def to_segment_model(case):
@@ -399,4 +418,5 @@ def spread(layout, w):
     coef = layout.coef(w).tocoo()
     of_patterns = {patterns[z]: x for z, x in enumerate(layout.pattern_coef(w)) if x}
     of_pairs = {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
-    return of_patterns, of_pairs
+    of_tokens = {(layout.n_features, (y,)): x for y, x in enumerate(layout.token_coef(w)) if x}
+    return of_patterns, of_pairs | of_tokens

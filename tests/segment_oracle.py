@@ -1,13 +1,14 @@
 """High-order semi-CRFs by enumeration: so slow and plain that it is obviously right.
 
 Nothing here comes from sklearn_hocrf. A segmentation is a tuple of segments ``(u, v, y)``, tokens u .. v - 1 with label
-y, that tile the sequence. A model is five plain things, a sequence is its length and the values of its features:
+y, that tile the sequence. A model is six plain things, a sequence is its length and the values of its features:
 
     n_labels : int                              labels are 0 .. n_labels - 1
     longest  : (length, ...)                    longest segment of each label; math.inf where there is no limit
     repeats  : bool                             whether neighbours may have equal labels
     patterns : {pattern: weight}                pattern = tuple of labels of neighbouring segments, the newest last
     features : {(feature, pattern): weight}     counts value-of-feature times, for each segment that ends the pattern
+    shortest : (length, ...)                    shortest segment of each label inside a sequence; () for no limits
     length   : int                              tokens
     values   : {(feature, u, v): value}         zeros left out; or a function of feature, u and v
 
@@ -29,6 +30,7 @@ class Model(NamedTuple):
     repeats: bool
     patterns: dict
     features: dict
+    shortest: tuple = ()
 
 
 class Sequence(NamedTuple):
@@ -50,9 +52,14 @@ def segmentations(model, length, start=0, before=None):
         if y == before and not model.repeats:
             continue
         for v in range(start + 1, length + 1):
-            if v - start <= model.longest[y]:
+            if v - start <= model.longest[y] and not is_short(model, length, start, v, y):
                 for rest in segmentations(model, length, v, y):
                     yield ((start, v, y), *rest)
+
+
+def is_short(model, length, u, v, y):
+    """Say whether a segment has too few tokens: not if it begins or ends the sequence."""
+    return bool(model.shortest) and v - u < model.shortest[y] and u > 0 and v < length
 
 
 def is_allowed(model, length, segmentation):
@@ -62,6 +69,7 @@ def is_allowed(model, length, segmentation):
     return (
         borders == [*(u for u, _, _ in segmentation), length]
         and all(0 < v - u <= model.longest[y] for u, v, y in segmentation)
+        and not any(is_short(model, length, u, v, y) for u, v, y in segmentation)
         and (model.repeats or all(a != b for a, b in zip(labels, labels[1:], strict=False)))
     )
 
@@ -252,6 +260,10 @@ def first_order_scores(model, sequence):
     for y in range(n_labels):
         if model.longest[y] < n_lengths:
             table[:, model.longest[y] :, :, y] = -np.inf
+        for u in range(n_tokens):
+            for d in range(min(n_lengths, n_tokens - u)):
+                if is_short(model, n_tokens, u, u + d + 1, y):
+                    table[u, d, :, y] = -np.inf
         if not model.repeats:
             table[:, :, y, y] = -np.inf
     table[1:, :, n_labels] = -np.inf  # a label stands before every segment but the first

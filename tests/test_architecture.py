@@ -28,7 +28,8 @@ TOOLS = {"feature_extraction", "metrics", "datasets", "inspection"}
 ESTIMATORS = {"_estimator", "crf", "semicrf"}
 MAY_IMPORT = {
     "_kernels": set(),
-    "_data": {"_kernels"},
+    "_files": set(),
+    "_data": {"_kernels", "_files"},
     "_structure": {"_kernels", "_data"},
     "_inference": {"_kernels", "_data", "_structure"},
     "_objectives": CORE | {"_settings"},
@@ -51,7 +52,7 @@ MAY_IMPORT = {
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "_display"},
     "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator"},
-    "callback": {"_estimator", "_settings"},
+    "callback": {"_estimator", "_settings", "_files"},
     "pipeline": ESTIMATORS | {"_validation"},
     "interop": CORE | ESTIMATORS | {"_validation"},
     "dask": CORE | ESTIMATORS | {"_validation", "_objectives", "_persistence", "_settings", "_docstrings"},

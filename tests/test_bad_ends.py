@@ -75,11 +75,17 @@ def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, sig
 @pytest.mark.parametrize("solver", ["sgd", "adagrad"])
 def test_stochastic_solvers_on_large_features(solver, scale):
     crf, messages = fit(*noisy(scale, n=20), solver=solver, max_iter=100)
-    assert crf.objective_history_[-1] <= crf.objective_history_[0]
+    value = crf.objective_history_[-1]
+    assert value <= crf.objective_history_[0]
+    if scale == 100:  # steps are too long, but what is left is less than 5 %
+        assert value < 1.05 * fit(*noisy(scale, n=20))[0].objective_history_[-1]
+        assert not messages
+        return
+    assert crf.optimality_gap_ > 0.05 * value
     assert len(messages) == 1
     assert "above the optimum" in messages[0]
     if crf.n_iter_ < 100:
-        assert "Give a smaller step_size, or rescale numeric features" in messages[0]
+        assert "or rescale numeric features" in messages[0]
 
 
 @pytest.mark.parametrize("solver", SOLVERS[:5])

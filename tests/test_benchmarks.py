@@ -112,6 +112,14 @@ def test_derivatives_are_measured(load, capsys):
 
 
 @pytest.mark.slow
+def test_tolerances_are_compared(load, capsys):
+    load("bench_tolerance").main(["--tasks", "handwriting", "cora_references", "--sentences", "20"])
+    printed = capsys.readouterr().out
+    assert "handwriting, order 1, sigma 100" in printed
+    assert "cora_references, segments 3" in printed or "cora_references skipped" in printed
+
+
+@pytest.mark.slow
 def test_growth_is_measured(load):
     n_weights, data, seconds, gradients, peak = load("bench_scale").measure(2_500, max_iter=2, n_rounds=1)
     assert min(n_weights, data, seconds, *gradients, peak) > 0

@@ -346,7 +346,9 @@ def test_searches_inside_and_outside():
     assert search.best_params_ == {"sigma_reg": 0.3}
     refitted = HighOrderCRF(sigma_reg=0.3, tol=1e-3).fit(X, Y)
     np.testing.assert_allclose(search.best_estimator_.pattern_coef_, refitted.pattern_coef_ / inside.temperature_)
-    assert inside.predict(X) == refitted.predict(X)
+    # two labellings of a sequence may be equally probable, and rounding chooses then
+    best = refitted.log_likelihood(X, refitted.predict(X))
+    np.testing.assert_allclose(refitted.log_likelihood(X, inside.predict(X)), best, rtol=1e-9)
     assert len(inside.predict_marginals(X)) == len(X)
     penalties = CalibratedSequenceLabeler(PenaltySearchCV(WEAK, cv=2, max_steps=2), cv=2).fit(X, Y, groups=None)
     assert penalties.log_likelihood(NEW, NEW_Y).shape == (40,)

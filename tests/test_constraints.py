@@ -107,18 +107,16 @@ def segment_questions(seed):
     patterns = {tuple(rng.integers(0, n_labels, rng.integers(2, 5)).tolist()) for _ in range(rng.integers(0, 7))}
     patterns = [z for z in sorted(patterns) if repeats or not has_repeat(z)]
     longest = rng.choice([2, 3, math.inf], n_labels).tolist()
-    shortest = rng.integers(1, 3, n_labels) if rng.random() < 0.6 else None
+    shortest = rng.integers(1, 3, n_labels).tolist() if rng.random() < 0.6 else ()
     orders, scale = ((0, 1),) if rng.random() < 0.5 else ((0,),), float(rng.choice([1.0, 5.0]))
     lengths = rng.integers(0, 6, 5).tolist()
-    options = {"longest": longest, "repeats": repeats, "patterns": patterns, "scale": scale}
+    options = {"longest": longest, "shortest": shortest, "repeats": repeats, "patterns": patterns, "scale": scale}
     case = random_segment_case(rng, lengths, blocks, orders, **options)
     runs, borders = draw_rules(rng, n_labels)
     if rng.random() < 0.5:
         case = case._replace(model=without_forbidden(case.model, runs))
 
     def can_be(segmentation):
-        if shortest is not None and any(v - u < shortest[y] for u, v, y in segmentation):
-            return False
         return is_legal(tuple(y for _, _, y in segmentation), runs, borders)
 
     possible = [{s: x for s, x in so.scores(case.model, data).items() if can_be(s)} for data in case.sequences]
@@ -127,7 +125,7 @@ def segment_questions(seed):
     truth = [list(scores)[rng.integers(len(scores))] for scores in possible]
     rows, words = ([column[s] for s in kept] for column in (case.rows, case.words))
     case = case._replace(rows=rows, words=words, segmentations=truth)
-    layout = to_segment_layout(case, forbidden=runs, shortest=shortest)
+    layout = to_segment_layout(case, forbidden=runs)
     batch = to_segment_batch(case)
     model = SegmentModel(layout, to_weights(case, layout))
     return Questions(SEGMENTS, model, batch, borders, possible, to_segments(truth, batch.offsets))
@@ -457,7 +455,7 @@ def test_segments_go_by_constraints(encoding, rules):
 
     lengths = [segments[-1][1] for segments in SEGMENTED]
     X, y = sentences(np.random.default_rng(0), lengths), [in_encoding(segments) for segments in SEGMENTED]
-    settings = {"encoding": encoding, "constraints": RULES[rules], "max_segment_length": {"a": 3}}
+    settings = {"encoding": encoding, "constraints": RULES[rules], "max_segment_length": {"a": 3}, "sigma_reg": 5.0}
     crf = HighOrderSemiCRF(2, min_segment_length=shortest, **settings).fit(X, y)
     assert crf.min_segment_length_ == {"O": 1, "a": 1, "b": 1} | shortest
     labels = crf.segment_labels_.tolist()
@@ -466,7 +464,8 @@ def test_segments_go_by_constraints(encoding, rules):
     every = [tuple((u, v, labels[code]) for u, v, code in s) for s in so.segmentations(model, len(x))]
     log_probability = crf.log_likelihood([x] * len(every), [in_encoding(segments) for segments in every])
     for segments, log_p in zip(every, log_probability, strict=True):
-        long_enough = all(v - u >= shortest.get(label, 1) for u, v, label in segments)
+        inside = [segment for segment in segments if segment[0] > 0 and segment[1] < len(x)]
+        long_enough = all(v - u >= shortest.get(label, 1) for u, v, label in inside)
         is_possible = long_enough and can_follow(rules, [label for _, _, label in segments])
         assert (log_p > -np.inf) == is_possible
     probability = np.exp(log_probability)
@@ -484,8 +483,26 @@ def test_segments_go_by_constraints(encoding, rules):
     tags = crf.predict_marginals([x])[0]
     assert np.allclose(tags.sum(axis=1), 1)
     if encoding == "bioes" and rules == "allow":
-        assert crf.classes_.tolist() == ["B-a", "B-b", "E-a", "E-b", "I-a", "O"]
+        assert crf.classes_.tolist() == ["B-a", "B-b", "E-a", "E-b", "I-a", "O", "S-a", "S-b"]
     assert pickle.loads(pickle.dumps(crf)).predict(X) == crf.predict(X) == y
+
+
+def test_recordings_begin_and_end_inside_of_segments():
+    """The first and the last segment of a sequence may be short, in training and in every answer."""
+    X = [[["w", label] for label in labels] for labels in ("abbbbaa", "aabbba", "baaab")]
+    y = [list(labels) for labels in ("abbbbaa", "aabbba", "baaab")]
+    crf = HighOrderSemiCRF(min_segment_length={"a": 3, "b": 3}, sigma_reg=3.0).fit(X, y)
+    assert crf.predict(X) == y
+    assert crf.predict([[["w", "a"]], [["w", "b"], ["w", "a"]]]) == [["a"], ["b", "a"]]
+    log_p = crf.log_likelihood([X[0]] * 3, [list(labels) for labels in ("abbbbaa", "abbaaaa", "abababa")])
+    assert np.isfinite(log_p).tolist() == [True, False, False]
+    for start, stop, _, p in crf.segment_marginals(X[:1], 0)[0].tolist():
+        assert p > 0
+        assert stop - start >= 3 or start == 0 or stop == 7
+    for best in crf.predict_nbest(X[0:1], 5)[0]:
+        assert min([len(list(run)) for _, run in itertools.groupby(best.labels)][1:-1], default=3) >= 3
+    with pytest.raises(ValueError, match=r"segment \(1, 3, 'b'\) of sequence 0 of y has 2 tokens.*asks for 3"):
+        HighOrderSemiCRF(min_segment_length={"b": 3}).fit(X[:1], [list("abbaaaa")])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -500,7 +517,7 @@ def test_all_training_of_segments_goes_by_constraints(trainer):
         labels = [label for _, _, label in segments]
         assert labels[-1] == "a"
         assert {("O", "a"), ("a", "a"), ("b", "b")}.isdisjoint(itertools.pairwise(labels))
-        assert all(v - u >= 2 for u, v, label in segments if label != "O")
+        assert all(v - u >= 2 for u, v, label in segments[1:-1] if label != "O")
     assert pickle.loads(pickle.dumps(crf)).predict(X) == crf.predict(X)
 
 
@@ -699,7 +716,7 @@ def test_sequences_without_any_possible_labelling():
 )
 def test_lowest_lengths_that_are_none(settings, message):
     with pytest.raises(ValueError, match=message):
-        HighOrderSemiCRF(**settings).fit([[["w"]] * 3, [["w"]] * 2], [["a", "a", "b"], ["a", "a"]])
+        HighOrderSemiCRF(**settings).fit([[["w"]] * 4, [["w"]] * 2], [["a", "a", "b", "a"], ["a", "a"]])
 
 
 def test_lowest_length_of_outside_is_1():

@@ -8,10 +8,13 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf.datasets import make_digit_words
+from sklearn_hocrf.training import LBFGS, SGD, FrankWolfe
 
 WORDS = [["the", "old", "man"], ["the", "man", "the", "boat"], ["old"], ["man", "old", "boat"]]
 X = [[{"word": word, "length": len(word)} for word in sequence] for sequence in WORDS]
@@ -180,6 +183,21 @@ def test_history_and_gap_describe_the_minimised_function():
     np.testing.assert_allclose(history[-1], precision @ squares / 2 - crf.log_likelihood(X, Y).sum(), rtol=1e-12)
     exact = HighOrderCRF(max_order=2, sigma_reg=(2.0, 0.5), tol=1e-7).fit(X, Y)
     assert 0 <= history[-1] - exact.objective_history_[-1] <= crf.optimality_gap_ < 1e-4
+
+
+@pytest.mark.parametrize("sigma_reg", [0.1, 1.0, 10.0, 100.0, {("features", 0): 3.0, None: 100.0}])
+def test_default_tolerance_ends_near_the_optimum_whatever_the_penalty(sigma_reg):
+    words, new_words, letters, _ = make_digit_words(60, 40, random_state=0)
+    crf = HighOrderCRF(sigma_reg=sigma_reg, max_iter=2000).fit(words, letters)
+    exact = clone(crf).set_params(tol=1e-6).fit(words, letters)
+    value, best = crf.objective_history_[-1], exact.objective_history_[-1]
+    assert 0 <= value - best <= crf.optimality_gap_ <= crf.tol**2 * value
+    pairs = zip(crf.predict_marginals(new_words), exact.predict_marginals(new_words), strict=True)
+    assert max(np.abs(ours - theirs).max() for ours, theirs in pairs) < 0.01
+
+
+def test_tolerances_are_those_of_the_solvers():
+    assert {HighOrderCRF().tol, HighOrderSemiCRF().tol} == {LBFGS().tol, FrankWolfe().tol, SGD().tol} == {3e-3}
 
 
 # --- fitted attributes ------------------------------------------------------------------------------------------------
@@ -397,6 +415,7 @@ def test_the_warning_of_a_tolerance_below_rounding_errors_says_so():
         HighOrderCRF(tol=0.0).fit(X, Y)
 
 
+@pytest.mark.usefixtures("all_lines")
 def test_verbose_says_once_when_the_objective_hardly_falls(capsys):
     rng = np.random.default_rng(0)
     sequences = [rng.standard_normal((4, 30)) for _ in range(40)]
@@ -407,15 +426,19 @@ def test_verbose_says_once_when_the_objective_hardly_falls(capsys):
     assert said == [slow[0] - 1]
 
 
-def test_verbose_writes_a_line_for_each_iteration_to_stderr(capsys):
+@pytest.mark.usefixtures("all_lines")
+def test_verbose_writes_a_line_for_each_iteration_and_one_for_the_end_to_stderr(capsys):
     crf = HighOrderCRF(verbose=1).fit(X, Y)
     captured = capsys.readouterr()
     assert captured.out == ""
     lines = captured.err.splitlines()
-    assert len(lines) == crf.n_iter_
-    assert f"objective {crf.objective_history_[-1]:.6f}" in lines[-1]
-    assert "gradient norm" in lines[-1]
-    assert f"at most {crf.optimality_gap_:.3g} above the optimum" in lines[-1]
+    assert len(lines) == crf.n_iter_ + 1
+    for line in lines[-2:]:
+        assert f"objective {crf.objective_history_[-1]:.6f}" in line
+        assert "gradient norm" in line
+        assert f"at most {crf.optimality_gap_:.3g} above the optimum, 0." in line  # seconds
+    assert f"{crf.n_iter_} iterations" in lines[-1]
+    assert lines[-1].endswith(" s, converged")
     HighOrderCRF().fit(X, Y)
     assert capsys.readouterr().err == ""
 

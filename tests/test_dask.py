@@ -1,5 +1,6 @@
 """Training and prediction on a cluster: exact, deterministic, and fit for workers that die."""
 
+import asyncio
 import copy
 import os
 import pickle
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -104,6 +106,8 @@ def check_same(remote, local, tol=1e-9):
     np.testing.assert_array_equal(remote.feature_names_in_, local.feature_names_in_)
     np.testing.assert_allclose(remote.coef_.toarray(), local.coef_.toarray(), atol=1e-5)
     np.testing.assert_allclose(remote.pattern_coef_, local.pattern_coef_, atol=1e-5)
+    intercepts = (getattr(crf, "token_intercept_", np.empty(0)) for crf in (remote, local))
+    np.testing.assert_allclose(*intercepts, atol=1e-5)
 
 
 class SlowToSend:
@@ -129,6 +133,42 @@ def test_a_result_that_is_slow_to_come_is_waited_for(client, monkeypatch):
     with pytest.raises(TimeoutError, match="of the work"):
         numbers.total(raise_timeout, max)
     numbers.release()
+
+
+def test_threads_that_share_a_client_wait_for_each_other(client, monkeypatch):
+    """A client has few requests under way at a time."""
+    monkeypatch.setattr(_partitions, "_PATIENCE", 0.1)
+
+    def total(number):
+        numbers = _partitions.Partitions(client, [(delayed(int)(number),)])
+        numbers.add_step(abs)
+        return numbers.total(SlowToSend, max)
+
+    with ThreadPoolExecutor(9) as pool:
+        assert list(pool.map(total, range(9))) == list(range(9))
+    assert client.submit(abs, -3).result() == 3
+
+
+@pytest.mark.parametrize("n_interrupted", [1, 99])
+def test_requests_that_another_thread_interrupts_are_repeated(client, monkeypatch, n_interrupted):
+    gather, left = client.gather, [n_interrupted]
+
+    async def interrupted():
+        raise asyncio.CancelledError
+
+    def gathered(*args, **kwargs):
+        left[0] -= 1
+        return interrupted() if left[0] >= 0 else gather(*args, **kwargs)
+
+    monkeypatch.setattr(client, "gather", gathered)
+    monkeypatch.setattr(_partitions, "_PATIENCE", 0.1)
+    numbers = _partitions.Partitions(client, [(delayed(int)(7),)])
+    numbers.add_step(abs)
+    if n_interrupted == 1:
+        assert numbers.total(abs, max) == 7
+    else:
+        with pytest.raises(RuntimeError, match="make a new client"):
+            numbers.total(abs, max)
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -298,6 +338,26 @@ def test_parameters_are_those_of_the_local_estimators():
 
 
 # -------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_refused_partitions_leave_no_traceback_in_logs(caplog):
+    """The first partition in order is named, whichever worker is first; its traceback is that of the error's cause."""
+    X, y = sentences(8)
+    y[3], y[6] = y[3][:-1], y[6][:-1]
+    options = OPTIONS | {"silence_logs": False}
+    with (
+        caplog.at_level("WARNING", logger="distributed"),
+        distributed.LocalCluster(n_workers=2, processes=False, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        bags = bag.from_sequence(X, npartitions=8), bag.from_sequence(y, npartitions=8)
+        with pytest.raises(ValueError, match="^partition 3: sequence 0 has .* tokens in X, but") as caught:
+            DaskHighOrderCRF(client=client).fit(*bags)
+        mixed = bag.from_sequence([["a"], [("a", "b")]], npartitions=2)
+        with pytest.raises(ValueError, match="tokens are of the form"):
+            DaskExtractor(SequenceFeatureExtractor(), client=client).fit(mixed)
+    assert "in read_part" in str(caught.value.__cause__)
+    assert not [record for record in caplog.records if "Compute Failed" in record.getMessage()]
 
 
 @pytest.mark.parametrize(

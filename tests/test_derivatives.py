@@ -95,12 +95,13 @@ def assert_derivative(model, batch, rtol=1e-8):
 def to_vector(layout, of_patterns, of_features):
     """Return counts by pattern, and by feature and pattern, as the layout's vector."""
     row_of = {z: i for i, z in enumerate(layout.patterns.tuples())}
-    pattern_coef, coef = np.zeros(len(row_of)), np.zeros((len(row_of), layout.n_features))
+    pattern_coef, coef = np.zeros(len(row_of)), np.zeros((len(row_of), layout.n_features + 1))
     for z, count in of_patterns.items():
         pattern_coef[row_of[z]] = count
     for (feature, z), count in of_features.items():
         coef[row_of[z], feature] = count
-    return layout.weights(pattern_coef, sparse.csr_array(coef))
+    token_coef = coef[: layout.patterns.n_labels, -1]  # of segments, see segment_cases
+    return layout.weights(pattern_coef, sparse.csr_array(coef[:, :-1]), token_coef=token_coef)
 
 
 def covariance(layout, module, model, sequence):

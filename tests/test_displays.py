@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._display import COLORS, GREY, color_map
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import (
@@ -529,3 +530,67 @@ def test_all_classes_are_named_where_one_is_none_of_them():
     with pytest.raises(ValueError, match="'LOC' is none of the classes") as caught:
         explain(crf, [[["O"]]], against="LOC", position=0)
     assert all(repr(tag) in str(caught.value) for tag in tags)
+
+
+# --- colours and lines ------------------------------------------------------------------------------------------------
+
+
+def test_colors_are_those_of_the_classes(tagger):
+    """A label has one colour in all pictures of a model, whichever labels are shown."""
+    X = [["Ann", "Lee", "met", "Bob"], ["Acme", "met", "Rome"]] * 2
+    y = [["B-PER", "I-PER", "O", "B-PER"], ["B-ORG", "O", "B-LOC"]] * 2
+    crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
+    spans = [extract_segments([labels], encoding="bio")[0] for labels in y]
+    semi = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(encoding="bio")).fit(X, y)
+    displays = [
+        SegmentsDisplay.from_estimator(crf, X[:1]),
+        SegmentsDisplay.from_estimator(crf, X[1:2], y[1:2], encoding="bio"),
+        SegmentsDisplay.from_estimator(semi, X[:1]),
+        SegmentsDisplay.from_predictions(X[:1], y[:1], classes=crf.classes_),
+        SegmentsDisplay.from_predictions(X[1:2], spans[1:2], classes=["PER", "ORG", "LOC"]),
+        SegmentsDisplay.from_predictions(X[1:2], y[1:2], encoding="bio", classes=["PER", "ORG", "LOC"]),
+        MarginalsDisplay.from_estimator(crf, X, 1, of="segments", encoding="bio", threshold=0.9),
+        MarginalsDisplay.from_estimator(semi, X, 0, of="segments", threshold=0.9),
+    ]
+    expected = dict(zip(["LOC", "ORG", "PER"], COLORS, strict=False))
+    for display in displays:
+        assert {label: display.colors[label] for label in expected} == expected
+    one, other = (MarginalsDisplay.from_estimator(crf, X, n).colors for n in (0, 1))
+    assert one == other == dict(zip(crf.classes_, [*COLORS[:4], GREY], strict=True))
+    assert SegmentsDisplay.from_predictions(X[1:2], y[1:2]).colors == {"LOC": COLORS[0], "ORG": COLORS[1]}
+
+
+def test_colors_of_many_labels():
+    colors = color_map([*range(16), "O", 16])
+    assert len(set(colors.values())) == 17
+    assert (colors["O"], colors[16]) == (GREY, colors[0])
+
+
+def test_runs_of_labels_are_no_tags(tagger):
+    y = [["name", "name", "B", "name"], ["O", 1, "name"], ["name"]] * 2
+    colors = SegmentsDisplay.from_predictions(X, y, classes=["name", "B", 1, "O"]).colors
+    assert list(colors) == [1, "B", "O", "name"]
+
+
+def test_legends_name_what_is_seen(pyplot):
+    rows = np.zeros((3, 40))
+    rows[:, 0], rows[:, 5:20] = 0.985, 0.001
+    display = MarginalsDisplay.from_predictions(list("abc"), rows, [f"c{k}" for k in range(40)]).plot()
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["c0"]
+    every = MarginalsDisplay.from_predictions(list("abc"), np.full((3, 40), 1 / 40), [f"c{k}" for k in range(40)])
+    legend = every.plot().ax_.get_legend()
+    every.figure_.canvas.draw()
+    assert len(legend.get_texts()) == 40
+    assert legend.get_window_extent().height < every.figure_.bbox.height
+
+
+def test_lines_of_penalties_differ_without_their_colors(pyplot):
+    words, tags = [[["a"], ["b"], ["b"]], [["b"], ["a"]]] * 3, [["x", "y", "y"], ["y", "x"]] * 3
+    display = PenaltySearchDisplay.from_search(PenaltySearchCV(HighOrderCRF(2), cv=3, max_steps=2).fit(words, tags))
+    above = display.axes_[0]
+    lines = [line for line in above.get_lines() if not line.get_label().startswith("_")]
+    names = ["features, order 0", *(f"patterns, order {k}" for k in range(3))]
+    assert [line.get_label() for line in lines] == names
+    assert len({line.get_marker() for line in lines}) == len({line.get_color() for line in lines}) == 4
+    display.figure_.canvas.draw()
+    assert not above.get_legend().get_window_extent().overlaps(above.get_window_extent())

@@ -6,6 +6,8 @@ import json
 import pkgutil
 import pydoc
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,43 @@ def test_notebook_uses_the_numbers_of_the_page():
 def test_notebook_imports_private_names_in_one_cell():
     sources = ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
     assert sum("sklearn_hocrf._" in source for source in sources) == 1
+
+
+def numbers(text):
+    """Return the numbers of a text, as written but without commas."""
+    found = re.findall(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+)", text)
+    return [number.replace(",", "") for number in found]
+
+
+def shown_numbers(cells):
+    """Return the numbers in the sources and the outputs of code cells."""
+    texts = []
+    for cell in cells:
+        texts.append("".join(cell["source"]))
+        for output in cell["outputs"]:
+            data = {**output.get("data", {}), "text/stream": output.get("text", "")}
+            texts += ["".join(text) for kind, text in data.items() if kind.startswith("text/")]
+    return {float(number) for text in texts for number in numbers(text)}
+
+
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_numbers_in_prose_are_in_outputs(path):
+    """Each number of a notebook's prose is in its code or its outputs, perhaps rounded, or in percent.
+
+    Integers of one or two digits, years and versions are left out.
+    """
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    shown = shown_numbers([cell for cell in cells if cell["cell_type"] == "code"])
+    if path.stem == "05_how_it_works":  # which cites CONTRIBUTING.md
+        shown |= {float(number) for number in numbers(PAGE)}
+    for cell in cells:
+        if cell["cell_type"] != "code":
+            formulas_and_code = r"\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|scikit-learn [\d.]+"
+            for number in numbers(re.sub(formulas_and_code, "", "".join(cell["source"]), flags=re.DOTALL)):
+                digits = len(number.partition(".")[2])
+                value = float(number)
+                if digits or (value >= 100 and not 1950 <= value < 2050):
+                    assert any(round(known * unit, digits) == value for known in shown for unit in (1, 100)), number
 
 
 def test_page_names_all_rooms():
@@ -80,3 +119,10 @@ def test_public_classes_have_an_example(name):
         if inspect.isclass(value):
             text = inspect.getdoc(value) or ""
             assert re.search(r">>>|\bSee\s(?!Also)", text), public
+
+
+def test_pages_without_the_libraries_of_extras():
+    """``help``, ``dir`` and ``import *`` work where no extra is installed: they are there to say what to install."""
+    program = [sys.executable, CHECKOUT / "tests" / "bare.py", "--hide"]
+    run = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr

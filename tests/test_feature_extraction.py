@@ -328,9 +328,13 @@ def test_names_of_token_features():
     assert "reverse[0]=eht" in extractor.get_feature_names_out()
 
 
+def affixes_up_to(longest):
+    return [f"{kind}{length}" for kind in ("prefix", "suffix") for length in range(1, longest + 1)]
+
+
 def test_defaults():
     words = SequenceFeatureExtractor(fields=["w"]).fit([["In", "September", "1999"]])
-    functions = ["lower", "prefix2", "prefix3", "suffix2", "suffix3", "shape"]
+    functions = ["lower", *affixes_up_to(5), "shape"]
     assert list(words.token_features_) == functions
     of_words = {template for template in CHUNKING if template[0][0] == "w"}
     of_shapes = {tuple(("shape", offset) for _, offset in template) for template in of_words}
@@ -341,12 +345,40 @@ def test_defaults():
     assert not SequenceFeatureExtractor().fit([list("123")]).token_features_.keys() & set(functions[:-1])
     characters = SequenceFeatureExtractor().fit([list("abba")])
     assert list(characters.token_features_) == ["shape"]  # lower case and affixes of these are themselves
-    fields_of_these_names = SequenceFeatureExtractor().fit([[{"w": "In", "shape": "round", "lower": "yes"}]])
+    fields_of_these_names = SequenceFeatureExtractor(affixes=0).fit([[{"w": "In", "shape": "round", "lower": "yes"}]])
     assert list(fields_of_these_names.token_features_) == []
     assert (("shape", -2), ("shape", -1)) in fields_of_these_names.templates_
     assert not SequenceFeatureExtractor(token_features=None).fit(X_WORDS).token_features_
     assert not SequenceFeatureExtractor([("w", 0)]).fit(X_WORDS).token_features_
     assert not SequenceFeatureExtractor().fit([[1.0]]).token_features_
+
+
+def test_affixes():
+    words = [["In", "September", "1999"]]
+
+    def functions(*parameters, affixes, X=words, **others):
+        return list(SequenceFeatureExtractor(*parameters, affixes=affixes, **others).fit(X).token_features_)
+
+    assert functions(affixes=0) == ["lower", "shape"]
+    assert functions(affixes=10) == ["lower", *affixes_up_to(8), "shape"]  # the longest word has 9 letters
+    assert functions(affixes=10, n_features=99) == ["lower", *affixes_up_to(10), "shape"]
+    assert functions(None, None, affixes=2) == affixes_up_to(2)
+    assert functions([("w", 0)], affixes=2) == affixes_up_to(2)
+    assert functions([("w", 0)], ["suffix2", "shape"], affixes=2) == [*affixes_up_to(2), "shape"]
+    assert functions([("w", 0)], affixes=1, X=[[{"w": "In", "prefix1": "a"}]]) == ["suffix1"]
+    extractor = SequenceFeatureExtractor([("w", 0), (("suffix2", -1), ("suffix2", 0))], affixes=2).fit([["In", "May"]])
+    assert extractor.get_feature_names_out()[2:4].tolist() == [
+        "suffix2[-1]|suffix2[0]=In|ay",
+        "suffix2[-1]|suffix2[0]=__BOS__|In",
+    ]
+    numbers = [[{"x": 1.0, "w": "a"}, {"x": 2.0, "w": "bc"}]]
+    assert functions(affixes=1, X=numbers, fields=["x", "w"]) == ["prefix1", "suffix1", "shape"]
+    with pytest.raises(ValueError, match="affixes=2, but no field of the tokens holds text"):
+        SequenceFeatureExtractor(affixes=2).fit([[1.0, 2.0]])
+    assert functions(affixes=0, X=[[1.0]]) == functions(affixes=None, X=[[1.0]]) == []
+    for wrong in (-1, 2.5):
+        with pytest.raises(ValueError, match="affixes"):
+            SequenceFeatureExtractor(affixes=wrong).fit(words)
 
 
 # ---- scikit-learn's conventions
@@ -412,7 +444,6 @@ def test_pipeline_grid_search_and_memory(tmp_path):
 def test_tags_and_output():
     tags = get_tags(SequenceFeatureExtractor())
     assert (tags.input_tags.two_d_array, tags.input_tags.string, tags.requires_fit) == (False, True, True)
-    assert not hasattr(SequenceFeatureExtractor(), "set_output")
 
 
 def test_names_are_made_on_demand():

@@ -4,7 +4,11 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data import arrays, scratch
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, _files
+from sklearn_hocrf._data import arrays, folders, scratch
 from sklearn_hocrf._data import batch as batch_module
 from sklearn_hocrf._data.arrays import mapped_file, reading_order
 from sklearn_hocrf._data.batch import DenseColumns, SequenceBatch, TokenColumn
@@ -29,6 +33,11 @@ from sklearn_hocrf.feature_extraction import (
 )
 
 ARRAYS = ("offsets", "indptr", "indices", "values")
+
+
+def array_file(folder, name):
+    """Return the file of an array of a saved batch."""
+    return folder / f"arrays.{json.loads((folder / 'batch.json').read_text())['generation']}" / f"{name}.npy"
 
 
 def assert_same(one, other):
@@ -144,11 +153,16 @@ def test_nothing_is_overwritten_unasked(folder):
 def test_files_beside_a_batch_are_not_deleted(folder):
     batch = some_batch()
     batch.save(folder)
-    (folder / "y.json").write_text("precious")
-    with pytest.raises(FileExistsError, match="holds 'y.json' beside the saved batch"):
-        batch[1:].save(folder, overwrite=True)
-    assert (folder / "y.json").read_text() == "precious"
-    assert_same(batch, SequenceBatch.load(folder))
+    for path in (folder / "y.json", array_file(folder, "y")):
+        path.write_text("precious")
+        with pytest.raises(FileExistsError, match=f"holds '.*{path.name}' beside the saved batch"):
+            batch[1:].save(folder, overwrite=True)
+        assert path.read_text() == "precious"
+        assert_same(batch, SequenceBatch.load(folder))
+        path.unlink()
+    (folder / ".hidden").touch()
+    batch[1:].save(folder, overwrite=True)
+    assert (folder / ".hidden").exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
@@ -243,7 +257,7 @@ FILES = [
 @pytest.mark.parametrize("name", FILES)
 def test_wrong_files_are_refused(folder, name, mmap_mode):
     with_values(folder)
-    path = folder / f"{name}.npy"
+    path = array_file(folder, name)
     good, array = path.read_bytes(), np.load(path)
 
     def refused(match=None):
@@ -291,9 +305,10 @@ def test_wrong_files_are_refused(folder, name, mmap_mode):
 )
 def test_numbers_that_point_outside_are_refused(folder, name, place, value):
     with_values(folder)
-    array = np.load(folder / f"{name}.npy")
+    path = array_file(folder, name)
+    array = np.load(path)
     array[place] = value
-    np.save(folder / f"{name}.npy", array)
+    np.save(path, array)
     with pytest.raises(ValueError, match=r"must|ascend|lengths|sparse entries"):
         SequenceBatch.load(folder)
 
@@ -312,7 +327,10 @@ def test_wrong_headers_are_refused(folder):
     refused("[" * 100_000, "no JSON")
     refused("[]", "not the header")
     refused({**good, "format": "other"}, "not the header")
-    refused({**good, "format_version": 2}, "format version 2; this version of the package reads 1")
+    refused({**good, "format_version": 1}, "format version 1; this version of the package reads 2")
+    for generation in (None, "", "../" + good["generation"], good["generation"][1:]):
+        refused({**good, "generation": generation}, "generation")
+    refused({**good, "generation": 32 * "0"}, "the array 'indices' is missing")
     for name, bad in (("n_tokens", -1), ("n_tokens", 2.0), ("n_sequences", True), ("columns", {}), ("arrays", [])):
         refused({**good, name: bad}, "lacks sizes, columns or arrays")
     refused({**good, "n_tokens": 2}, "shape")
@@ -328,6 +346,174 @@ def test_wrong_headers_are_refused(folder):
         SequenceBatch.load(folder.parent / "nowhere")
     with pytest.raises(ValueError, match="mmap_mode must be"):
         SequenceBatch.load(folder, mmap_mode="r+")
+
+
+# ---- several processes
+
+
+def two_batches():
+    """Return batches of other sequences and features, whose arrays have the same shapes."""
+    lengths = [[3, 1, 2], [1, 3, 2]]
+    extractor = SequenceFeatureExtractor([("w", 0)]).fit([["0", "1"]])
+    return [extractor.transform([[str((i + k) % 2)] * n for i, n in enumerate(lengths[k])]) for k in (0, 1)]
+
+
+def is_same(one, other):
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("offsets", "indptr", "indices"))
+
+
+def assert_nothing_left(folder):
+    assert sorted(os.listdir(folder)) == sorted([array_file(folder, "indices").parent.name, "batch.json"])
+    assert os.listdir(folder.parent) == [folder.name]
+
+
+@pytest.mark.parametrize("mmap_mode", ["r", None])
+def test_what_is_replaced_while_it_is_loaded_is_of_one_generation(folder, monkeypatch, mmap_mode):
+    """Before each of its files is opened in turn."""
+    one, other = two_batches()
+    opened, open_file = [], folders._open
+
+    def counted(path, mode):
+        if len(opened) == moment:
+            other.save(folder, overwrite=True)
+        opened.append(path)
+        return open_file(path, mode)
+
+    monkeypatch.setattr(folders, "_open", counted)
+    for moment in range(99):
+        opened.clear()
+        one.save(folder, overwrite=True)
+        again = SequenceBatch.load(folder, mmap_mode=mmap_mode)
+        if len(opened) == moment:
+            break
+        assert_same(again, other)
+        assert_nothing_left(folder)
+    assert moment >= len({"offsets", "indptr", "indices", "names_texts", "names_lengths"})
+
+
+def test_what_is_replaced_again_and_again_is_told(folder, monkeypatch):
+    batch, open_file = some_batch(), folders._open
+    batch.save(folder)
+
+    def replaced(path, mode):
+        batch.save(folder, overwrite=True)
+        return open_file(path, mode)
+
+    monkeypatch.setattr(folders, "_open", replaced)
+    with pytest.raises(RuntimeError, match="was overwritten whenever it was read"):
+        SequenceBatch.load(folder)
+
+
+def test_a_writer_leaves_the_files_of_another_one_alone(folder):
+    one, other = two_batches()
+    one.save(folder)
+
+    def parts():
+        yield one
+        other.save(folder, overwrite=True)
+        assert is_same(SequenceBatch.load(folder), other)
+        yield one
+
+    SequenceBatch.save_all(folder, parts(), overwrite=True)
+    assert len(SequenceBatch.load(folder)) == 2 * len(one)
+    assert_nothing_left(folder)
+
+
+KILLED = """
+import os, shutil, signal, sys
+from pathlib import Path
+from tests_of_folders import SequenceBatch, assert_nothing_left, is_same, two_batches
+
+os.fsync = lambda descriptor: None  # which is slow, and of no use here
+folder = Path(sys.argv[1])
+one, other = two_batches()
+LOOKED_AT = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.scandir", "os.listdir", "fcntl.flock"}
+
+
+def save_and_die(moment):  # before the file operation of that number
+    left = [moment]
+
+    def hook(event, args):
+        left[0] -= event in LOOKED_AT
+        if left[0] < 0:
+            left[0] = 10**9  # os.kill comes here, too
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if not child:
+        sys.addaudithook(hook)
+        other.save(folder, overwrite=True)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+for is_first in (True, False):
+    seen, moment = [], 0
+    while True:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not is_first:
+            one.save(folder)
+        is_killed = save_and_die(moment)
+        try:
+            batch = SequenceBatch.load(folder)
+            seen.append("old" if is_same(batch, one) else "new" if is_same(batch, other) else "mixed")
+        except FileNotFoundError:
+            seen.append("none")
+        one.save(folder, overwrite=True)
+        assert_nothing_left(folder)
+        if not is_killed:
+            break
+        moment += 1
+    print(" ".join(dict.fromkeys(seen)), len(seen) > 15)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs kill -9")
+def test_a_writer_that_is_killed_leaves_a_whole_batch(folder):
+    """At each of its file operations; the next writer removes what is left."""
+    script = KILLED.replace("tests_of_folders", Path(__file__).stem)
+    command = [sys.executable, "-W", "ignore", "-c", script, str(folder)]
+    process = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert (process.stderr, process.stdout.splitlines()) == ("", ["none new True", "old new True"])
+
+
+@pytest.mark.parametrize("has_module", [True, False])
+def test_without_locks_nothing_is_removed_that_has_one(folder, monkeypatch, has_module):
+    """Some file systems lack them. Windows has none that would be needed: files that are open cannot be removed."""
+
+    def no_locks(*args):
+        raise OSError("no locks available")
+
+    batch = some_batch()
+    batch.save(folder)
+    left = [folder / f"arrays.{letter * 32}" for letter in "abc"]
+    for path in left:
+        path.mkdir()
+    left[1].with_suffix(f"{left[1].suffix}.lock").touch()
+    (folder / f"{left[2].name}.lock").mkdir()  # which cannot be removed as a file is
+    monkeypatch.setattr(_files, "fcntl", SimpleNamespace(flock=no_locks, LOCK_EX=0, LOCK_NB=0) if has_module else None)
+    batch[1:].save(folder, overwrite=True)
+    assert_same(batch[1:], SequenceBatch.load(folder))
+    assert [path.exists() for path in left] == [False, has_module, True]
+
+
+def test_who_has_a_file_open_on_windows_is_waited_for(folder, monkeypatch):
+    replace, errors, waited = os.replace, [PermissionError("in use")] * 2, []
+
+    def refuse(*args):
+        if errors:
+            raise errors.pop()
+        replace(*args)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(_files.time, "sleep", waited.append)
+    some_batch().save(folder)
+    assert len(waited) == 2
+    errors += [PermissionError("in use")] * 99
+    with pytest.raises(PermissionError, match="in use"):
+        some_batch()[1:].save(folder, overwrite=True)
+    assert_same(SequenceBatch.load(folder), some_batch())
+    assert_nothing_left(folder)
 
 
 # ---- training from files
@@ -363,8 +549,8 @@ def test_training_from_files_has_the_same_bits(folder):
                 np.testing.assert_array_equal(left, right)
         assert one.score(batch, y) == other.score(mapped, y)
         assert os.listdir(folder.parent) == ["batch"]
-        assert "batch.json" in os.listdir(folder)
-        assert all(name.endswith((".npy", ".json")) for name in os.listdir(folder))  # scratch files have no names
+        names = os.listdir(array_file(folder, "indices").parent)
+        assert all(name.endswith(".npy") for name in names)  # scratch files have no names
 
 
 def test_models_trained_from_files_are_saved(folder):

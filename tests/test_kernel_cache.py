@@ -5,6 +5,7 @@ share (``test_architecture`` sees to it that they do).
 """
 
 import importlib.util
+import io
 import os
 import shutil
 import subprocess
@@ -106,6 +107,37 @@ def test_damaged_entries_are_compiled_again(toy, damage, kinds):
         module = import_anew(toy)  # and the cache is whole again
         assert module.second(1) == 4
         assert module.second.stats.cache_hits.total() == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+LINE = "sklearn_hocrf: compiling kernels, once, about 10 s\n"
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (Terminal(), LINE),
+        (type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})(), LINE),
+        (io.StringIO(), ""),  # a pipe, or a file
+    ],
+)
+def test_who_watches_is_told_of_compilation(toy, monkeypatch, stream, expected):
+    module = import_anew(toy)
+    waiting = sys.modules["_jit"]._Waiting()
+    monkeypatch.setattr("_jit.waiting", waiting)
+    monkeypatch.setattr("sys.stderr", stream)
+    assert module.second(1) == 4  # two kernels
+    assert stream.getvalue() == expected
+    assert import_anew(toy).second(1) == 4  # from the cache
+    waiting._last -= waiting.pause
+    assert import_anew(toy).second(1) == 4
+    assert stream.getvalue() == expected
+    assert module.second(1.0) == 4  # another version, after a pause
+    assert stream.getvalue() == 2 * expected
 
 
 def test_nothing_can_be_written(tmp_path):

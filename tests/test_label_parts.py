@@ -78,13 +78,13 @@ class Pair:
         layout, M = self.shared.layout, self.parts.matrix()
         coef = layout.coef(w).tolil()
         coef[: M.shape[0]] = (layout.coef(w)[: M.shape[0]] + M @ layout.part_coef(w)).tolil()
-        return self.plain.layout.weights(layout.pattern_coef(w), coef.tocsr())
+        return self.plain.layout.weights(layout.pattern_coef(w), coef.tocsr(), token_coef=layout.token_coef(w))
 
     def fold(self, counts):
         """Return derivatives by the weights of the model with parts, given those of the plain one: the transpose."""
         layout, M = self.plain.layout, self.parts.matrix()
-        coef = layout.coef(counts)
-        return self.shared.layout.weights(layout.pattern_coef(counts), coef, M.T @ coef[: M.shape[0]])
+        coef, token_coef = layout.coef(counts), layout.token_coef(counts)
+        return self.shared.layout.weights(layout.pattern_coef(counts), coef, M.T @ coef[: M.shape[0]], token_coef)
 
     def draw_weights(self, seed=0, scale=1.0):
         return scale * np.random.default_rng(seed).normal(size=self.shared.n_weights)
@@ -438,7 +438,8 @@ def test_parts_have_weights_with_all_their_features(estimator):
     assert crf.label_parts_.tolist() == ["Gen", "N", "Pl", "Sg", "V"]  # "Nom" and "X" are of one label each
     assert crf.part_coef_.shape == (5, crf.n_features_in_)
     assert crf.coef_.shape == (len(crf.patterns_), crf.n_features_in_)
-    assert crf.n_parameters_ == crf.coef_.nnz + crf.part_coef_.nnz + len(crf.patterns_)
+    n_tokens = np.count_nonzero(getattr(crf, "token_intercept_", 0))
+    assert crf.n_parameters_ == crf.coef_.nnz + crf.part_coef_.nnz + len(crf.patterns_) + n_tokens
     plain = estimator().fit(X, Y)
     np.testing.assert_array_equal(crf.coef_.indices, plain.coef_.indices)
     assert plain.label_parts_.shape == (0,)

@@ -24,6 +24,12 @@ ENCODINGS = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
 # --- explanations -----------------------------------------------------------------------------------------------------
 
 
+def token_intercepts(estimator):
+    """Return the weights of tokens by pattern."""
+    intercepts = getattr(estimator, "token_intercept_", [])
+    return {(label,): float(w) for label, w in zip(estimator._labels.tolist(), intercepts, strict=False)}
+
+
 class Paths:
     """All labellings of one sequence as lists of (start, stop, label), with their log probabilities."""
 
@@ -35,7 +41,9 @@ class Paths:
         labellings = [every.labellings[i] for i in possible]
         self.encoding = getattr(estimator, "encoding", None)
         self.segments = labellings if self.encoding else [[(t, t + 1, y) for t, y in enumerate(z)] for z in labellings]
-        self.best = self.segments[int(np.argmax(self.log_p))]
+        best = np.flatnonzero(self.log_p >= self.log_p.max() - 1e-12)  # several where tokens are the same
+        (decoded,) = estimator.predict([words])
+        (self.best,) = [z for z in (self.segments[i] for i in best) if decoded in (self.labels(z), z)]
 
     def labels(self, segments):
         """Return the class of each token."""
@@ -57,6 +65,8 @@ class Paths:
                 if tuple(label for *_, label in segments[: i + 1])[-len(pattern) :] != pattern:
                     continue
                 counts[before, pattern, None] += 1
+                if len(pattern) == 1 and token_intercepts(self.estimator).get(pattern):
+                    counts[before, pattern, "(each token)"] += stop - start
                 for word in self.words[start:stop]:
                     for name in word:
                         if name in names and coef[row, names.index(name)] != 0:
@@ -243,7 +253,8 @@ def all_weights(crf):
     pairs = zip(coef.row.tolist(), coef.col.tolist(), coef.data.tolist(), strict=True)
     found = {(crf.patterns_[z], names[f]): w for z, f, w in pairs if w}
     own = zip(crf.patterns_, crf.pattern_coef_.tolist(), strict=True)
-    return found | {(pattern, None): w for pattern, w in own if w}
+    of_tokens = {(pattern, "(each token)"): w for pattern, w in token_intercepts(crf).items() if w}
+    return found | of_tokens | {(pattern, None): w for pattern, w in own if w}
 
 
 @pytest.mark.parametrize("kind", ["chain", "segments"])
@@ -260,9 +271,10 @@ def test_weights_are_those_of_the_model(kind):
         assert weights(crf, top=None, sign=sign) == [row for row in table if of_sign(row.weight)]
     assert weights(crf, top=None, label="x") == [row for row in table if row.pattern[-1] == "x"]
     assert weights(crf, top=None, order=[0, 2]) == [row for row in table if row.order in (0, 2)]
-    for feature, chosen in [("a", ["a"]), (re.compile("[ab]"), ["a", "b"]), (1, ["b"]), (False, [None])]:
-        assert weights(crf, top=None, feature=feature) == [row for row in table if row.feature in chosen]
-    assert weights(crf, top=None, feature=True) == [row for row in table if row.feature is not None]
+    asked = [("a", ["a"]), (re.compile("^[ab]"), ["a", "b"]), (1, ["b"]), (False, [None, "(each token)"])]
+    for feature, chosen in [*asked, ("(each token)", ["(each token)"])][: 5 if kind == "segments" else 4]:
+        assert weights(crf, top=None, feature=feature) == [row for row in table if row.feature in chosen] != []
+    assert weights(crf, top=None, feature=True) == [row for row in table if row.feature not in (None, "(each token)")]
     combined = weights(crf, top=3, feature="a", order=0, label="y", sign="negative")
     assert all(row[:3] == (("y",), 0, "a") and row.weight < 0 for row in combined)
 

@@ -68,7 +68,7 @@ def segment_counts(case, sequence, segmentation):
         for pattern in so.patterns_ending(segmentation, i):
             if pattern in case.model.patterns:
                 counts[None, pattern] = counts.get((None, pattern), 0.0) + 1
-            for feature in range(len(case.feature_orders)):
+            for feature in range(len(case.feature_orders) + 1):  # the last one: the tokens
                 if (feature, pattern) in case.model.features:
                     value = counts.get((feature, pattern), 0.0) + sequence.value(feature, u, v)
                     counts[feature, pattern] = value
@@ -107,7 +107,7 @@ def spread(layout, vector):
     coef = layout.coef(vector).tocoo()
     nonzero = {(None, patterns[z]): x for z, x in enumerate(layout.pattern_coef(vector)) if x}
     nonzero |= {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
-    return nonzero
+    return nonzero | {(layout.n_features, (y,)): x for y, x in enumerate(layout.token_coef(vector)) if x}
 
 
 def to_problem(case, sequence_weight=None, **options):
@@ -743,10 +743,12 @@ def test_warm_start_of_the_perceptron():
     assert crf.fit(*data).n_iter_ < n_iter
 
 
+@pytest.mark.usefixtures("all_lines")
 def test_progress_says_what_is_known(capsys):
     fit(HighOrderCRF, objective="hinge", verbose=1, max_iter=2)
     fit(HighOrderCRF, objective="perceptron", verbose=1, max_iter=2)
     lines = capsys.readouterr().err.splitlines()
     assert "above the optimum" in lines[0]
-    assert "iteration 1, objective" in lines[2]
+    assert "2 iterations, objective" in lines[2]
+    assert "iteration 1, objective" in lines[3]
     assert not any("nan" in line or "inf" in line for line in lines)

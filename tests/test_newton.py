@@ -204,7 +204,8 @@ def test_it_says_when_it_has_not_converged(max_iter):
 @pytest.mark.parametrize("solver_class", [LBFGS, NewtonCG])
 def test_gradients_go_on_where_values_round_off(solver_class):
     exact = solver_class(tol=1e-9).solve(Logistic(), L2(0.2), np.zeros(20))
-    coarse = solver_class(tol=1e-9).solve(Logistic(constant=1e7), L2(0.2), np.zeros(20))
+    tol = 1e-9 * np.sqrt(exact.history[-1] / 1e7)  # the same bound on the distance from the minimum
+    coarse = solver_class(tol=tol).solve(Logistic(constant=1e7), L2(0.2), np.zeros(20))
     assert exact.converged
     assert coarse.converged
     np.testing.assert_allclose(coarse.w, exact.w, rtol=0, atol=1e-8)

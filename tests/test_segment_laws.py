@@ -207,25 +207,35 @@ def check_best(case, model, batch):
     st.one_of(segment_cases(), segment_cases(EXTREME)),
     st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=4, max_size=4),
     st.booleans(),
-    st.booleans(),
+    st.sampled_from([False, True, "segment", "token"]),
 )
 def test_objective_and_gradient_equal_enumeration(case, sequence_weight, unsupported, fit_intercept):
     weight = np.array(sequence_weight[: len(case.rows)])
     layout, objective = objective_of(case, weight, unsupported=unsupported, fit_intercept=fit_intercept)
     pairs = set(case.model.features) if unsupported else supported_pairs(case, weight)
-    biases = {z for z in case.model.patterns if fit_intercept or len(z) > 1}
+    pairs = {pair for pair in pairs if pair[0] < layout.n_features} | tokens_with_weights(case, fit_intercept)
+    biases = {z for z in case.model.patterns if fit_intercept in (True, "segment") or len(z) > 1}
     weighted = spread(layout, np.ones(layout.n_weights))
     assert weighted[0].keys() == biases
     assert weighted[1].keys() == pairs
     orders = spread(layout, layout.order_of_weight + 1.0)
     assert orders == ({z: len(z) for z in biases}, {(f, z): len(z) for f, z in pairs})
     w = to_weights(case, layout)
-    np.testing.assert_array_equal(layout.weights(layout.pattern_coef(w), layout.coef(w)), w)
+    coef = layout.pattern_coef(w), layout.coef(w)
+    np.testing.assert_array_equal(layout.weights(*coef, token_coef=layout.token_coef(w)), w)
     model = case.model._replace(
         patterns={z: x for z, x in case.model.patterns.items() if z in biases},
         features={pair: x for pair, x in case.model.features.items() if pair in pairs},
     )
     check_objective(case, model, layout, objective, w, weight)
+
+
+def tokens_with_weights(case, fit_intercept):
+    """Return the weights of tokens as pairs; without those of segments, also of labels of length 1."""
+    if fit_intercept not in (True, "token") or case.model.n_labels == 1:
+        return set()
+    least = 1 if fit_intercept == "token" else 2
+    return {(len(case.feature_orders), (y,)) for y, most in enumerate(case.model.longest) if most >= least}
 
 
 def supported_pairs(case, weight):
@@ -376,11 +386,10 @@ def test_permuting_labels_permutes_answers(case, data):
     def rename(pattern):
         return tuple(to[y] for y in pattern)
 
-    longest = [0] * case.model.n_labels
-    for y, d in enumerate(case.model.longest):
-        longest[to[y]] = d
+    place = np.argsort(to)
     renamed = case.model._replace(
-        longest=tuple(longest),
+        longest=tuple(case.model.longest[y] for y in place),
+        shortest=tuple(case.model.shortest[y] for y in place if case.model.shortest),
         patterns={rename(z): w for z, w in case.model.patterns.items()},
         features={(f, rename(z)): w for (f, z), w in case.model.features.items()},
     )
@@ -399,7 +408,7 @@ def test_patterns_of_weight_zero_change_nothing(case, data):
     drawn = data.draw(st.lists(st.lists(label, min_size=1, max_size=4).map(tuple), max_size=5))
     more = {z: 0.0 for z in drawn if case.model.repeats or not has_repeat(z)}
     patterns = more | case.model.patterns
-    features = {
+    features = case.model.features | {
         (f, z): case.model.features.get((f, z), 0.0)
         for f, orders in enumerate(case.feature_orders)
         for z in patterns
@@ -501,7 +510,7 @@ def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
         w = np.random.default_rng(2).normal(size=layout.n_weights)
         assert other.n_weights == layout.n_weights
         value, gradient = objective.value_gradient(w)
-        moved = other.weights(layout.pattern_coef(w), layout.coef(w))
+        moved = other.weights(layout.pattern_coef(w), layout.coef(w), token_coef=layout.token_coef(w))
         expected_value, expected_gradient = same.value_gradient(moved)
         assert value == pytest.approx(expected_value, rel=1e-12)
         for derivatives, expected in zip(spread(layout, gradient), spread(other, expected_gradient), strict=True):
@@ -526,7 +535,7 @@ def test_rare_pairs_have_no_weight():
 
 
 def kept_pairs(case, **options):
-    layout = to_segment_layout(case, **{"unsupported": False, **options})
+    layout = to_segment_layout(case, **{"unsupported": False, "fit_intercept": "segment", **options})
     return set(spread(layout, np.ones(layout.n_weights))[1])
 
 
@@ -606,6 +615,10 @@ def tag_crf(case, memory):
             if tag[0] == "B":
                 yield None, case.model.patterns.get(word[-length:], 0.0)
             for (f, z), weight in case.model.features.items():
+                if f == len(case.blocks):  # of tokens
+                    if z == word[-length:]:
+                        yield None, weight
+                    continue
                 channel = case.blocks[f].channel
                 if z == word[-length:] and channel in ((BAG, BEGIN) if tag[0] == "B" else (BAG, INSIDE)):
                     yield int(case.blocks[f].attributes[0]), weight
@@ -700,9 +713,15 @@ def test_decomposing_features_are_the_crf_over_tags(order, memory, repeats, scal
         seen = math.fsum(counts[z] for counts, _ in observed)
         assert of_patterns.get(z, 0.0) + seen == pytest.approx(mass("B", z).sum(), rel=1e-9, abs=1e-9), z
     for f, z in (pair for pair in case.model.features if len(pair[1]) <= memory):
-        kinds = {BAG: "BI", BEGIN: "B", INSIDE: "I"}[case.blocks[f].channel]
+        if f < len(blocks):
+            kinds, of_tokens = (
+                {BAG: "BI", BEGIN: "B", INSIDE: "I"}[blocks[f].channel],
+                dense[:, blocks[f].attributes[0]],
+            )
+        else:
+            kinds, of_tokens = "BI", 1.0
         seen = math.fsum(counts[f, z] for _, counts in observed)
-        expected = (mass(kinds, z) * dense[:, case.blocks[f].attributes[0]]).sum()
+        expected = (mass(kinds, z) * of_tokens).sum()
         assert of_pairs.get((f, z), 0.0) + seen == pytest.approx(expected, rel=1e-9, abs=1e-9), (f, z)
 
 

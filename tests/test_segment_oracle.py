@@ -49,6 +49,18 @@ def test_segmentations_by_hand():
     assert list(so.segmentations(so.Model(1, (1,), False, {}, {}), 2)) == []
 
 
+def test_short_segments_stand_at_the_ends():
+    model = so.Model(1, (3,), True, {}, {}, (2,))
+    assert set(so.segmentations(model, 4)) == {
+        ((0, 1, 0), (1, 3, 0), (3, 4, 0)),
+        ((0, 1, 0), (1, 4, 0)),
+        ((0, 2, 0), (2, 4, 0)),
+        ((0, 3, 0), (3, 4, 0)),
+    }
+    assert list(so.segmentations(model, 1)) == [((0, 1, 0),)]
+    assert not so.is_allowed(model, 4, ((0, 1, 0), (1, 2, 0), (2, 4, 0)))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -209,6 +221,7 @@ FIRST_ORDER = [
     so.Model(3, (INF, 2, 1), True, {}, {}),
     so.Model(1, (3,), True, {(0,): -0.7, (0, 0): 0.3}, {("a", (0,)): 0.5}),
     so.Model(2, (4, INF), False, {(0,): 0.3, (0, 1): -1.0}, {("a", (1,)): 1.5, ("b", (1, 0)): -0.5}),
+    so.Model(3, (3, 4, INF), True, {(0, 1): -0.4}, {("a", (1,)): 0.8}, (2, 3, 1)),
     so.Model(3, (1, 2, INF), True, {(0, 0): -INF, (2, 1): 500.0}, {("b", (2,)): -400.0, ("a", (1, 1)): 300.0}),
 ]
 

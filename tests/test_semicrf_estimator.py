@@ -279,18 +279,23 @@ def test_probabilities_are_those_of_all_segmentations(encoding, parameters):
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_the_fitted_weights_make_the_probabilities(encoding):
-    """Scores of all segmentations from coef_ and pattern_coef_, in plain Python."""
+    """Scores of all segmentations from coef_, pattern_coef_ and token_intercept_, in plain Python."""
     crf = fit(encoding, max_order=2, feature_order=1, max_segment_length={"P": 3})
     length = 4
     row_of = {pattern: row for row, pattern in enumerate(crf.patterns_)}
     column_of = {name: column for column, name in enumerate(crf.feature_names_in_)}
     names = [[f"word:{token['word']}", *["title"] * token["title"]] for token in X[0]]
-    coef = crf.coef_.toarray()
+    coef, token_intercept = (
+        crf.coef_.toarray(),
+        dict(zip(crf.segment_labels_.tolist(), crf.token_intercept_, strict=True)),
+    )
+    assert crf.token_intercept_.any()
 
     def score(segments):
         total = 0.0
         labels = tuple(label for *_, label in segments)
-        for i, (start, stop, _) in enumerate(segments):
+        for i, (start, stop, label) in enumerate(segments):
+            total += token_intercept[label] * (stop - start)
             for k in range(min(i + 1, 3)):
                 row = row_of.get(labels[i - k : i + 1])
                 if row is None:
@@ -338,6 +343,7 @@ def test_history_describes_the_minimised_function():
     orders = np.array([len(pattern) - 1 for pattern in crf.patterns_])
     precision = np.where(orders == 0, 1 / 2.0**2, 1 / 0.5**2)
     squares = crf.pattern_coef_**2 + (crf.coef_**2).sum(axis=1)
+    squares[: len(crf.segment_labels_)] += crf.token_intercept_**2
     minimised = precision @ squares / 2 - crf.log_likelihood(X, Y["bio"]).sum()
     np.testing.assert_allclose(crf.objective_history_[-1], minimised, rtol=1e-12)
     exact = fit("bio", max_order=2, sigma_reg=(2.0, 0.5), tol=1e-7)

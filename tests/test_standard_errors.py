@@ -1,8 +1,10 @@
 """Laplace standard errors against the explicit Hessian, from differences of gradients."""
 
+import warnings
+
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -67,7 +69,8 @@ def all_weights(crf):
     """Return (pattern, feature) of all weights, in the order of the weight vector."""
     layout, names = crf._layout, crf.feature_names_in_
     pairs = [(crf.patterns_[z], names[f]) for z, f in zip(layout.pair_pattern, layout.pair_feature, strict=True)]
-    return pairs + [(crf.patterns_[z], None) for z in layout.bias_pattern]
+    of_tokens = [(crf.patterns_[y], "(each token)") for y in layout.token_labels]
+    return pairs + of_tokens + [(crf.patterns_[z], None) for z in layout.bias_pattern]
 
 
 @every_model
@@ -149,6 +152,19 @@ def test_a_certain_label_has_no_log_odds():
     table = log_odds_standard_errors(crf, X, X, [(0, 0)])
     assert table["log_odds"][0] == np.inf
     assert np.isnan(table["standard_error"][0])
+
+
+def test_models_away_from_the_optimum():
+    exact, asked = fitted("chain", tol=1e-9), [(("L",), "b"), (("L", "R"), None)]
+    loose = fitted("chain", tol=0.1)
+    with pytest.warns(ConvergenceWarning, match=r"may be 0\.\d+ standard errors away.*fit with tol=\de-02") as caught:
+        errors = weight_standard_errors(loose, X, asked)
+    assert (np.abs(loose._weights - exact._weights).max() / errors.max()) < (2 * loose.optimality_gap_) ** 0.5
+    tol = float(str(caught[0].message).split("tol=")[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weight_standard_errors(fitted("chain", tol=tol), X, asked)
+        weight_standard_errors(fitted("chain", sigma_reg=np.inf, tol=0.1, max_order=0), X, [])  # there is no bound
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

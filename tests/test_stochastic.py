@@ -1,8 +1,10 @@
 """Stochastic training: minibatches and what they touch, proximal steps, SGD and AdaGrad, and the estimators."""
 
 import pickle
+import re
 import time
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -410,20 +412,16 @@ def test_whole_epochs_of_sgd_on_segments_are_their_steps(kind, batch_size):
     rng = np.random.default_rng(batch_size)
     lengths, longest, patterns = rng.integers(0, 12, 40), (5, 3, 1), [(0, 1), (1, 0), (0, 1, 0), (2, 0)]
     blocks = (token_block(BAG, [0, 1]),) if kind == "tokens" else BLOCKS
-    case = random_segment_case(rng, lengths, blocks, ((0, 1),), longest=longest, scale=0.5, patterns=patterns)
-    options = {}
+    options = {"longest": longest, "scale": 0.5, "patterns": patterns}
     if kind == "shortest":
-        options["shortest"] = np.array([2, 1, 1])
-        long_enough = [
-            [(u, v, 2 if v - u == 1 else y) for u, v, y in segmentation] for segmentation in case.segmentations
-        ]
-        case = case._replace(segmentations=long_enough)
+        options["shortest"] = (3, 2, 1)
+    case = random_segment_case(rng, lengths, blocks, ((0, 1),), **options)
     batch = to_segment_batch(case)
-    layout, truth = to_segment_layout(case, batch, **options), to_segments(case.segmentations, batch.offsets)
+    layout, truth = to_segment_layout(case, batch), to_segments(case.segmentations, batch.offsets)
     weight = np.where(rng.random(40) < 0.2, 0.0, rng.uniform(0.5, 2, 40))
     mask = mask_around(truth, 3, rng) if batch_size == 5 else None
     problem, w = Problem(SEGMENTS, layout, batch, truth, sequence_weight=weight, support=mask), to_weights(case, layout)
-    is_bias = np.arange(len(w)) >= layout.n_pairs
+    is_bias = np.arange(len(w)) >= layout.first_bias
     precision = np.where(is_bias, rng.choice([0.2, 3.0], len(w)), 1.0)
     objective = NegativeLogLikelihood().bind(problem)
     assert_whole_epochs_are_their_steps(objective, w, precision, batch_size, average=batch_size > 1)
@@ -536,10 +534,38 @@ def test_the_end_is_never_worse_than_the_start(solver):
 def test_it_says_when_it_ends_far_from_the_minimum(solver):
     objective = rows()
     objective.signed = objective.signed @ sparse.diags_array(np.where(np.arange(25) % 2, 1e4, 1.0))
-    report = solver(tol=1e-2, random_state=0).solve(objective, L2(0.5), np.zeros(25))
+    best = LBFGS(tol=1e-8, max_iter=5000).solve(objective, L2(0.5), np.zeros(25)).history[-1]
+    report = solver(tol=3e-2, random_state=0).solve(objective, L2(0.5), np.zeros(25))
+    assert report.n_iter < 100
     assert not report.converged
-    assert report.gap > 10 * report.history[-1]
-    assert report.message == "the function no longer falls, but its gradient is large"
+    assert re.fullmatch(r"the function hardly falls any more, but can fall by \d+\.\d% or more", report.message)
+    assert 1.05 * best < report.history[-1] <= best + report.gap
+
+
+@pytest.mark.parametrize("kind", ["plain", "sample weights", "l1", "segments", "weak penalty"])
+def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
+    """Three sequences of three tokens, each with features of a scale of its own."""
+    n_far = 0
+    for seed in 0, 1, 11, 46, 53, 70:
+        rng = np.random.default_rng(seed)
+        X = [rng.normal(size=(3, 2)).round(2) * rng.choice([1e3, 1e-3, 1.0]) for _ in range(3)]
+        y = [rng.choice(list("abc"), 3).tolist() for _ in range(3)]
+        weight = rng.choice([1e-6, 1.0, 100.0], 3) if kind == "sample weights" else None
+        make = HighOrderSemiCRF if kind == "segments" else HighOrderCRF
+        crf = make(l1_reg=0.3 * (kind == "l1"), sigma_reg=10.0 if kind == "weak penalty" else 1.0, random_state=0)
+        best = clone(crf).set_params(tol=1e-7, max_iter=5000).fit(X, y, sample_weight=weight).objective_history_[-1]
+        for solver in ["adagrad"] if kind == "l1" else ["sgd", "adagrad"]:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                end = clone(crf).set_params(solver=solver).fit(X, y, sample_weight=weight)
+            value = end.objective_history_[-1]
+            assert value <= best + end.optimality_gap_
+            if value > 1.06 * best:
+                assert [warning.category for warning in caught] == [ConvergenceWarning]
+                n_far += 1
+            elif value < 1.03 * best and end.n_iter_ < crf.max_iter:
+                assert not caught
+    assert n_far > 3
 
 
 @pytest.mark.parametrize("solver", [SGD, AdaGrad])
@@ -677,8 +703,8 @@ def test_own_penalties_need_no_more_than_is_named():
         def precisions(self, n_weights):
             return np.full(n_weights, 0.5)
 
-        def gap(self, gradient_norm):
-            return gradient_norm**2
+        def gap(self, gradient):
+            return float(gradient @ gradient)
 
     solver = SGD(max_iter=3, random_state=0)
     check_needs(solver, rows(), Gaussian())
@@ -710,8 +736,6 @@ def words():
 
 
 def quietly(crf, X, y):
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return crf.fit(X, y)
@@ -745,7 +769,7 @@ def test_same_seed_same_estimator(crf, solver, words):
 def test_exact_zeros_leave_the_model(crf, words):
     crf = clone(crf).set_params(l1_reg=0.5, sigma_reg=10.0)
     best = clone(crf).fit(*words)
-    crf = quietly(crf.set_params(solver="adagrad", max_iter=60, random_state=0), *words)
+    crf = quietly(crf.set_params(solver="adagrad", max_iter=80, random_state=0), *words)
     assert (crf.coef_.data != 0).all()
     assert crf.objective_history_[-1] == pytest.approx(best.objective_history_[-1], rel=0.02)
     n_all = quietly(clone(crf).set_params(l1_reg=0.0, max_iter=1), *words).coef_.nnz

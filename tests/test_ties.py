@@ -38,7 +38,7 @@ def kinds(layout, batch):
         values = tuple(table[:, attribute]) if attribute < table.shape[1] else attribute
         columns = tuple(layout.pairs.columns[starts[rank] : starts[rank + 1]].tolist())
         found += [(values, columns, number) for number in range(len(columns))]
-    return found + list(range(len(layout.bias_pattern)))
+    return found + list(range(layout.n_weights - layout.n_pairs))
 
 
 def check(layout, batch, problem):
@@ -222,7 +222,8 @@ def test_penalties_of_variables():
         tied = penalty.tied(place, root)
         assert type(tied) is type(penalty)
         assert tied.value(u) == pytest.approx(penalty.value(w), rel=1e-12)
-        assert tied.gap(2.0) == penalty.gap(2.0)
+        gradient = np.array([3.0, -1.0, 2.0])
+        assert tied.gap(gradient) == pytest.approx(penalty.gap((gradient / root)[place]), rel=1e-12)
 
 
 def test_penalties_that_pull_weights_apart_are_not_tied():

@@ -56,7 +56,7 @@ def values_for(mapping, layout, names):
     lengths = layout.patterns.lengths
     pairs = zip(layout.pair_feature, layout.pair_pattern, strict=True)
     return [value_for(mapping, names[f], lengths[z] - 1) for f, z in pairs] + [
-        value_for(mapping, None, lengths[z] - 1) for z in layout.bias_pattern
+        value_for(mapping, None, lengths[z] - 1) for z in [*layout.token_labels, *layout.bias_pattern]
     ]
 
 
@@ -285,7 +285,7 @@ def draw_groups(data, layout):
         return np.array(data.draw(st.lists(st.integers(0, 2), min_size=layout.n_weights, max_size=layout.n_weights)))
     rng = np.random.default_rng(data.draw(st.integers(0, 9)))
     pairs = rng.integers(3, size=(layout.n_features, 9))[layout.pair_feature, layout.order_of_weight[: layout.n_pairs]]
-    return np.concatenate([pairs, rng.integers(3, size=len(layout.bias_pattern))])
+    return np.concatenate([pairs, rng.integers(3, size=layout.n_weights - layout.n_pairs)])
 
 
 def test_one_column_twice_with_the_groups_the_other_way_round():

@@ -13,9 +13,9 @@ more array, of shape (N, d), beside the sparse rows. Which numbers are kept wher
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,15 @@ from scipy import sparse
 from .arrays import PIECE, ascends, freeze, freeze_indices, joined_ranges, offsets_of, pieces
 from .texts import escaped
 
-__all__ = ["DenseColumns", "SequenceBatch", "TokenColumn", "TokenFeatures", "dense_dtype", "is_mostly_nonzero"]
+__all__ = [
+    "DenseColumns",
+    "SequenceBatch",
+    "Sequences",
+    "TokenColumn",
+    "TokenFeatures",
+    "dense_dtype",
+    "is_mostly_nonzero",
+]
 
 _DENSE_SHARE = 0.5  # of values that are not 0; a number takes 0.3 of the memory and time dense that it takes sparse
 
@@ -258,9 +266,10 @@ class SequenceBatch:
         Parameters
         ----------
         folder : str or path
-            Where to save; its parent must exist. The files are written beside it, and renamed when they are complete.
+            Where to save; its parent must exist.
         overwrite : bool, default=False
-            Whether a saved batch in this place is replaced.
+            Whether a saved batch in this place is replaced, or what a process has left that was killed while it saved
+            one.
 
         Raises
         ------
@@ -272,6 +281,14 @@ class SequenceBatch:
         TypeError
             If a name of a feature or a value of a raw column is no str, or the name of such a column neither str nor
             int.
+
+        Notes
+        -----
+        All new files are complete before they take the place of the earlier ones, in one step. Other processes may load
+        meanwhile: they get the earlier batch or the new one. Of processes that save at the same time, the last one
+        wins. One that is killed leaves the earlier batch or the new one, and the next one that saves here removes its
+        other files. It knows from locks that nobody is writing them: on file systems without locks they stay, and where
+        machines do not see the locks of each other, only one machine may save here at a time.
 
         Examples
         --------
@@ -333,7 +350,8 @@ class SequenceBatch:
         folder : str or path
         mmap_mode : "r" or None, default="r"
             "r" leaves the arrays in memory-mapped files, of which the system keeps in memory what it has room for; the
-            files must not be changed as long as the batch is in use. None reads them into memory.
+            files must not be changed as long as the batch is in use, but :meth:`save` may replace them. None reads them
+            into memory.
 
         Returns
         -------
@@ -346,6 +364,8 @@ class SequenceBatch:
         ValueError
             If files are missing, truncated, of other types or sizes than the folder says, or if indices are out of
             range; or if another version of the package has saved it in a form that this one does not know.
+        RuntimeError
+            If the batch is overwritten again and again while it is read, so that no attempt comes to its end.
         """
         from .folders import read_folder
 
@@ -435,6 +455,14 @@ class SequenceBatch:
         if self.dense is not None:
             table[:, self.dense.attributes] = self.dense.values
         return table
+
+    def __array__(self, dtype=None, copy=None):
+        """Refuse what numpy, and scikit-learn's tools for tables, would make of a batch."""
+        raise TypeError(
+            "a SequenceBatch cannot be converted to an array, because its sequences differ in length: chain "
+            "transformers instead of using FeatureUnion, wrap transformers of tables in Tokenwise, or use toarray(), "
+            "the table of all tokens; sklearn_hocrf.model_selection lists replacements for scikit-learn's other tools"
+        )
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -564,3 +592,6 @@ def _within(indices, n_attributes) -> np.ndarray:
     if len(indices) and not 0 <= indices.min() <= indices.max() < n_attributes:
         raise ValueError(f"indices of a SequenceBatch must lie in [0, {n_attributes})")
     return indices
+
+
+Sequences: TypeAlias = Sequence[Any] | SequenceBatch  # for type checkers: answers about them are lists

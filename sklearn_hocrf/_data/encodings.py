@@ -331,10 +331,8 @@ def tag_roles(tags: TagTable, encoding, n_labels) -> np.ndarray:
     return roles
 
 
-def possible_tags(encoding, longest, outside, shortest=None) -> TagTable:
+def possible_tags(encoding, longest, outside) -> TagTable:
     """Return the tags that occur in segments of at most ``longest[y]`` tokens of label y, by label.
-
-    ``shortest`` has the lowest lengths in the same way; None stands for 1.
 
     Examples
     --------
@@ -343,15 +341,13 @@ def possible_tags(encoding, longest, outside, shortest=None) -> TagTable:
     >>> tags.prefix, tags.label
     (array([4, 0, 3, 4, 0, 1, 3, 4, 2], dtype=int8), array([0, 1, 1, 1, 2, 2, 2, 2, 3], dtype=int32))
     """
-    # lowest and highest length of the segments in which a tag occurs
-    lengths = {B: (1, np.inf), I: (2, np.inf)}
-    if marks_ends(encoding):
-        lengths = {B: (2, np.inf), I: (3, np.inf), E: (2, np.inf), S: (1, 1)}
+    # lowest length of the segments in which a tag occurs
+    lengths = {B: 2, I: 3, E: 2, S: 1} if marks_ends(encoding) else {B: 1, I: 2}
     pairs = [
         (prefix, label)
-        for label, (least, most) in enumerate(zip(shortest or [1] * len(longest), longest, strict=True))
-        for prefix, (low, high) in ({O: (1, 1)} if label == outside else lengths).items()
-        if low <= most and least <= high
+        for label, most in enumerate(longest)
+        for prefix, least in ({O: 1} if label == outside else lengths).items()
+        if least <= most
     ]
     prefix, label = np.array(pairs).reshape(-1, 2).T
     return TagTable(prefix.astype(np.int8), label.astype(np.int32))

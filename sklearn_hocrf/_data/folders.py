@@ -1,7 +1,12 @@
 """Batches as folders of .npy files, which can be read as memory maps.
 
-    folder/batch.json     format, sizes, and of each array its type, shape, and part: {"arrays": {"indices": ...}, ...}
-    folder/indices.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two arrays (see ``texts``)
+    folder/batch.json                 format, generation, sizes, and of each array its type and shape
+    folder/arrays.GENERATION/*.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two (see ``texts``)
+
+A generation is a random number, new each time that the folder is written. The header is written last, and replaced as a
+whole, so whoever reads or dies at any moment finds an earlier or a new generation, never some files of each: those of
+another have other paths. Arrays that the header does not name are removed by the next writer, unless they are of one
+that still runs (see ``_files``).
 
 Nothing in a folder is executed or unpickled. What a folder says is compared with the sizes of its files, and all
 numbers that kernels index with are looked at once, before a batch is returned.
@@ -11,15 +16,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from .._files import NUMBER, claimed, replace, unclaimed
 from .arrays import PIECE
 from .batch import DenseColumns, SequenceBatch, TokenColumn
 from .checks import short
@@ -27,8 +34,9 @@ from .texts import pack_texts, unpack_texts
 
 __all__ = ["read_folder", "write_folder"]
 
-FORMAT, FORMAT_VERSION = "sklearn_hocrf.SequenceBatch", 1
-HEADER = "batch.json"
+FORMAT, FORMAT_VERSION = "sklearn_hocrf.SequenceBatch", 2
+HEADER, ARRAYS = "batch.json", "arrays"
+_MOST_READS = 20  # of a batch that is replaced while it is read
 _MOST_HEADER = 1 << 24  # bytes; a larger file is no header
 _TYPES = {name: np.dtype(name).newbyteorder("<") for name in ("int32", "int64", "float32", "float64", "uint8")}
 
@@ -145,8 +153,8 @@ class _Writer:
             raise ValueError(f"batch {number} has dense columns of float64, but those of batch 0 are of float32")
         return batch
 
-    def finish(self) -> None:
-        """Complete the files, and write the header last."""
+    def finish(self) -> Path:
+        """Complete the files, write the header last, and return where it is."""
         if self._first is None:
             raise ValueError("there is no batch to save")
         fields = [column.finish(self._n_tokens) for column in self._columns]
@@ -158,16 +166,19 @@ class _Writer:
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
+            "generation": self._folder.suffix[1:],
             "n_sequences": self._n_sequences,
             "n_tokens": self._n_tokens,
             "n_attributes": self._first.n_attributes,
             "columns": fields,
             "arrays": arrays,
         }
-        with open(self._folder / HEADER, "w", encoding="ascii") as file:
+        path = self._folder / HEADER
+        with open(path, "w", encoding="ascii") as file:
             json.dump(header, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
+        return path
 
     def discard(self) -> None:
         for array in self._arrays.values():
@@ -253,48 +264,67 @@ def _refuse_blocks(batch):
 def write_folder(folder, batches: Iterable[SequenceBatch], overwrite: bool) -> None:
     """Write batches, one after the other, as one batch; see :meth:`SequenceBatch.save_all`."""
     folder = Path(folder)
-    if os.path.lexists(folder):
+    is_new = _make_folder(folder, overwrite)
+    try:
+        with claimed(folder / ARRAYS) as arrays:
+            arrays.mkdir()
+            _write(arrays, batches)
+    finally:
+        _remove_arrays(folder)
+        if is_new:
+            with suppress(OSError):  # a batch is in it
+                folder.rmdir()
+
+
+def _make_folder(folder, overwrite) -> bool:
+    """Make a folder, and return whether it is new; raise if it must not be written."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
         if not overwrite:
-            raise FileExistsError(f"{folder} exists already; overwrite=True replaces a saved batch")
+            raise FileExistsError(f"{folder} exists already; overwrite=True replaces a saved batch") from None
         _refuse_strangers(folder)
-        folder = folder.resolve()  # of a link, where it points is replaced
-    scratch = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:12]}")
-    scratch.mkdir()
-    writer = _Writer(scratch)
+        return False
+    return True
+
+
+def _refuse_strangers(folder):
+    """Raise unless a folder has a saved batch, or what was left of one, and nothing else: that is deleted."""
+    is_ours = re.compile(rf"{HEADER}|{ARRAYS}\.{NUMBER}(\.lock)?|\..*", re.DOTALL).fullmatch
+    strange = sorted(name for name in os.listdir(folder) if not is_ours(name)) if folder.is_dir() else [""]
+    if strange or os.path.lexists(folder / HEADER):
+        header = read_header(folder)
+        arrays, known = _arrays(folder, header.generation), {f"{name}.npy" for name in header.arrays}
+        with suppress(FileNotFoundError):  # another writer has just replaced it
+            strange += sorted(f"{arrays.name}/{name}" for name in os.listdir(arrays) if name not in known)
+    if strange:
+        raise FileExistsError(f"{folder} is not replaced: it holds {short(strange[0])} beside the saved batch")
+
+
+def _write(arrays, batches):
+    """Write batches into a new folder of arrays, and make its generation that of the folder around it."""
+    writer = _Writer(arrays)
     try:
         for number, batch in enumerate(batches):
             if not isinstance(batch, SequenceBatch):
                 raise TypeError(f"batch {number} is a {type(batch).__name__}, where a SequenceBatch belongs")
             writer.append(batch, number)
-        writer.finish()
-        _rename(scratch, folder)
-    except BaseException:
+        replace(writer.finish(), arrays.parent / HEADER)
+    finally:
         writer.discard()
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
 
 
-def _refuse_strangers(folder):
-    """Raise unless a folder is a saved batch and nothing else: what is replaced is deleted."""
-    known = {HEADER, *(f"{name}.npy" for name in read_header(folder).arrays)}
-    strange = sorted(name for name in os.listdir(folder) if name not in known and not name.startswith("."))
-    if strange:
-        raise FileExistsError(f"{folder} is not replaced: it holds {short(strange[0])} beside the saved batch")
+def _remove_arrays(folder):
+    """Remove arrays that are of no use to anyone."""
+    left = unclaimed(folder / ARRAYS)  # before the header is read: one of them may just have come into use
+    used = _arrays(folder, read_header(folder).generation) if os.path.lexists(folder / HEADER) else None
+    for arrays in left:
+        if arrays != used:
+            shutil.rmtree(arrays, ignore_errors=True)  # Windows keeps those that somebody reads: until the next time
 
 
-def _rename(scratch, folder):
-    """Put a complete folder in its place; an earlier one is there until then."""
-    if not os.path.lexists(folder):
-        os.rename(scratch, folder)
-        return
-    earlier = folder.with_name(f"{scratch.name}.earlier")
-    os.rename(folder, earlier)
-    try:
-        os.rename(scratch, folder)
-    except BaseException:
-        os.rename(earlier, folder)
-        raise
-    shutil.rmtree(earlier)
+def _arrays(folder, generation) -> Path:
+    return folder / f"{ARRAYS}.{generation}"
 
 
 # ---- reading
@@ -303,6 +333,7 @@ def _rename(scratch, folder):
 class _Header(NamedTuple):
     """What ``batch.json`` says."""
 
+    generation: str
     n_sequences: int
     n_tokens: int
     n_attributes: int
@@ -329,7 +360,9 @@ def read_header(folder: Path) -> _Header:
             f"{FORMAT_VERSION}"
         )
     values: list[Any] = [header.get(name) for name in _Header._fields]
-    sizes, (columns, arrays) = values[:3], values[3:]
+    generation, sizes, (columns, arrays) = values[0], values[1:4], values[4:]
+    if not isinstance(generation, str) or not re.fullmatch(NUMBER, generation):
+        raise ValueError(f"{path} has the generation {short(generation)}, where 32 hexadecimal digits belong")
     is_good = all(type(size) is int and 0 <= size < 2**62 for size in sizes)
     if not is_good or not isinstance(columns, list) or not isinstance(arrays, dict):
         raise ValueError(f"{path} lacks sizes, columns or arrays, or has some of a wrong type")
@@ -341,9 +374,20 @@ def read_folder(folder, mmap_mode) -> SequenceBatch:
     if mmap_mode not in ("r", None):
         raise ValueError(f"mmap_mode must be 'r' or None, got {mmap_mode!r}")
     folder = Path(folder)
-    header = read_header(folder)
+    for _ in range(_MOST_READS):
+        header = read_header(folder)
+        try:
+            return _read_batch(folder, header, mmap_mode)
+        except (ValueError, OSError):
+            if read_header(folder).generation == header.generation:
+                raise
+    raise RuntimeError(f"{folder} was overwritten whenever it was read, {_MOST_READS} times: load it again later")
+
+
+def _read_batch(folder, header, mmap_mode) -> SequenceBatch:
+    """Return the batch of a header."""
     reader = _Reader(folder, header, mmap_mode)
-    n_sequences, n_tokens, n_attributes = header[:3]
+    n_sequences, n_tokens, n_attributes = header[1:4]
     indices = reader.array("indices", "int32")
     offsets, indptr = reader.array("offsets", "int64", n_sequences + 1), reader.array("indptr", "int64", n_tokens + 1)
     values = reader.array("values", "float64", len(indices)) if "values" in header.arrays else None
@@ -364,10 +408,11 @@ class _Reader:
 
     def __init__(self, folder: Path, header: _Header, mmap_mode) -> None:
         self._folder, self._header, self._mmap_mode = folder, header, mmap_mode
+        self._arrays = _arrays(folder, header.generation)
 
     def array(self, name, dtype, *shape) -> np.ndarray:
         """Return an array, or raise unless it has the type (None: of floating point numbers) and shape."""
-        path = self._folder / f"{name}.npy"
+        path = self._arrays / f"{name}.npy"
         said = self._header.arrays.get(name)
         if not isinstance(said, dict) or not path.is_file():
             raise ValueError(f"{self._folder} is incomplete: the array {name!r} is missing")

@@ -34,6 +34,7 @@ __all__ = [
     "RowBlock",
     "Segments",
     "TokenBlock",
+    "are_short",
     "blocks_of",
     "channel_tokens",
     "segment_counts",
@@ -104,6 +105,21 @@ class Segments(NamedTuple):
         counts, lengths = np.diff(self.offsets)[sequences], np.diff(token_offsets)[sequences]
         moved = np.repeat(offsets_of(lengths)[:-1] - token_offsets[sequences], counts)
         return Segments(offsets_of(counts), self.start[chosen] + moved, self.stop[chosen] + moved, self.codes[chosen])
+
+
+def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
+    """Return which segments have fewer tokens than their labels ask for; those at the ends of sequences never do.
+
+    Parameters
+    ----------
+    segments : Segments
+    shortest : ndarray of shape (L,)
+        Lowest length, by label.
+    token_offsets : ndarray of shape (n_sequences + 1,)
+        Token range of each sequence.
+    """
+    at_end = np.isin(segments.start, token_offsets) | np.isin(segments.stop, token_offsets)
+    return (segments.lengths < shortest[segments.codes]) & ~at_end
 
 
 def sorted_segments(batch: SequenceBatch, parts) -> tuple[Segments, np.ndarray]:

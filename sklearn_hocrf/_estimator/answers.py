@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
 from .._data.arrays import joined_ranges
+from .._data.batch import Sequences
 from .._settings import check, is_integer
 from .._validation import read_sequences, warn_user
+from .._validation._sklearn import available_if
 
 __all__ = ["AnswersMixin", "Candidate"]
 
@@ -50,7 +51,7 @@ class AnswersMixin:
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
         >>> crf = HighOrderCRF(max_order=2).fit(X, y)
         >>> [round(best.log_probability - second.log_probability, 2) for best, second in crf.predict_nbest(X, 2)]
-        [1.36, 1.0]
+        [1.36, 0.99]
 
         Parameters
         ----------
@@ -171,6 +172,12 @@ class AnswersMixin:
         samples = [fitted._as_predicted(model.labelling(batch, *pair), batch) for pair in drawn]
         return [list(labellings) for labellings in zip(*samples, strict=True)]
 
+    @overload
+    def entropy(self, X: Any, *, of: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
+    @overload
+    def entropy(self, X: Sequences, *, of: Literal["token"], known: Any = None) -> list[np.ndarray]: ...
+    @overload
+    def entropy(self, X: Any, *, of: str, known: Any = None) -> Any: ...
     @available_if(lambda self: self._has_probabilities())
     def entropy(self, X: Any, *, of: str = "sequence", known: Any = None) -> Any:
         """Return the entropy of the labels: how uncertain the model is, in nats.

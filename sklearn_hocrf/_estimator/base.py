@@ -55,6 +55,7 @@ from .partial_fit import PartialFitMixin
 from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
 from .patterns import ObservedPatterns, pattern_codes, pattern_labels, select_patterns
 from .predictions import PredictionsMixin, border_mask
+from .progress import lines_of
 from .pruning import check_no_holes, prune
 
 __all__ = ["BaseSequenceLabeler"]
@@ -149,12 +150,13 @@ class BaseSequenceLabeler(
         all their parameters. An object ignores ``max_iter``, ``tol`` and ``verbose``.
     max_iter : int, default=500
         Maximum number of iterations; for "sgd", "adagrad" and "perceptron", of epochs.
-    tol : float, default=1e-4
-        Tolerance of the solver. Training stops when the norm of the gradient (with ``l1_reg``, of the shortest
-        subgradient) is at most ``tol * max(1, norm of the weights)``. "bcfw" stops when the duality gap, an upper bound
-        on the distance from the optimum, is at most ``100 * tol`` of the objective, 1 % by default. "sgd" and "adagrad"
-        stop after five consecutive epochs that each fail to lower the objective by a fraction ``tol``, "perceptron"
-        after an epoch without mistakes.
+    tol : float, default=3e-3
+        Tolerance of the solver, see the table in :mod:`sklearn_hocrf.training`. Training stops when the bound on the
+        distance from the optimum is at most ``tol**2`` of the objective, 0.001 % by default; where weights have no
+        penalty, so that there is no bound, when the norm of the gradient is at most ``tol * max(1, norm of the
+        weights)``. "bcfw" stops when the duality gap is at most ``3 * tol`` of the objective, "sgd" and "adagrad" after
+        five consecutive epochs that each fail to lower the objective by a fraction ``10 * tol**2``, "perceptron" after
+        an epoch without mistakes.
     missing_label : object, default=None
         What stands for a label that is not known, in y and in the ``known`` of predictions, beside None: -100 in data
         of Hugging Face's libraries, "-" in spaCy's.
@@ -165,9 +167,11 @@ class BaseSequenceLabeler(
         Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
         Results do not depend on it.
     verbose : int or bool, default=0
-        Whether to write a line to stderr after each iteration: the objective, the norm of the gradient, and the bound
-        on the distance from the optimum. A line says when the objective has fallen by less than 0.1 % in ten
-        iterations, from where on predictions hardly change.
+        Whether to write to stderr how far training is, at most once a second and at the end: the objective, the norm
+        of the gradient, the bound on the distance from the optimum, and the time since the beginning. "about 20 s left"
+        continues the trend of the gradient, which from a third of the iterations on is mostly right to a factor of two;
+        where there is none, "at most" stands for ``max_iter``. A line says when the objective has fallen by less than
+        0.1 % in ten iterations, from where on predictions hardly change.
     decoding : {"viterbi", "token", "segment"}, TokenDecoding or SegmentDecoding, default="viterbi"
         What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the one of the most right tokens to
         be expected, "segment" the segments that are more probable than not. The latter two stand for
@@ -390,6 +394,7 @@ class BaseSequenceLabeler(
         learned = self._report_learned(data, problem, penalty, stages[-1], found and found.history)
         self._keep(tasks.best(learned))
         tasks.end()
+        lines_of(training.solver).end(stages[-1])
         warn_not_found(type(self).__name__, training.solver, found)
         warn_not_converged(type(self).__name__, training.solver, stages)
         return self
@@ -447,11 +452,12 @@ class BaseSequenceLabeler(
         Where y has holes, the first stages train on what is known for certain.
         """
         learned = partial(self._report_learned, data, problem, penalty)
-        stages = []
+        stages, lines = [], lines_of(training.solver)
         if data.runs is not None and not is_warm:
+            lines.part = STARTING
             of_runs = self._pose_problem(problem.layout, data.runs)
             stages = training.run(of_runs, penalty, start, is_warm, tasks.watch(learned, STARTING))
-            start = stages[-1].w
+            start, lines.part = stages[-1].w, ""
         return stages + training.run(problem, penalty, start, is_warm, tasks.watch(learned))
 
     def _search_patterns(self, training, data, is_warm, tasks) -> FoundPatterns | None:
@@ -461,8 +467,11 @@ class BaseSequenceLabeler(
             return None
         prior = training.prior if isinstance(training.prior, PatternPrior) else PatternPrior(training.prior, search)
 
+        def penalty_of(layout):
+            return prior.penalty(layout, data.features.names, data.targets.labels)
+
         def minimise(solver, problem, start):
-            penalty = prior.penalty(problem.layout, data.features.names, data.targets.labels)
+            penalty = penalty_of(problem.layout)
             watch = tasks.watch(partial(self._report_learned, data, problem, penalty), SEARCH)
             return training._replace(solver=solver).run(problem, penalty, start, is_warm=True, watch=watch)[-1]
 
@@ -472,6 +481,7 @@ class BaseSequenceLabeler(
             search,
             problem,
             training.objective,
+            penalty_of,
             minimise,
             training.solver,
             data.sequence_weight,
@@ -517,7 +527,8 @@ class BaseSequenceLabeler(
         """Return the weights from which training starts."""
         if found is not None:
             last, weights = found.layout, found.weights
-            return layout.weights(last.pattern_coef(weights), last.coef(weights), last.part_coef(weights))
+            coef = last.coef(weights), last.part_coef(weights), last.token_coef(weights)
+            return layout.weights(last.pattern_coef(weights), *coef)
         return self._last_weights(layout, data) if is_warm else np.zeros(layout.n_weights)
 
     def _pose_problem(self, layout, data, counts=None) -> Problem:
@@ -609,7 +620,8 @@ class BaseSequenceLabeler(
         columns = _matching(*_feature_keys(data.features, self._features))
         parts = _matching(data.parts.names.tolist(), self.label_parts_.tolist())
         coef = rows @ self.coef_ @ columns.T, parts @ self.part_coef_ @ columns.T
-        return layout.weights(rows @ self.pattern_coef_, *coef)
+        token_coef = rows[: len(data.targets.labels), : len(self._labels)] @ self._layout.token_coef(self._weights)
+        return layout.weights(rows @ self.pattern_coef_, *coef, token_coef)
 
     def _report_learned(self, data, problem, penalty, report, search=None) -> Fitted:
         """Return the record of the model that a solver reports."""

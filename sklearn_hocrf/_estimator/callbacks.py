@@ -21,6 +21,7 @@ from .._validation import read_sequences, read_training_sequences
 from .._validation._callbacks import CallbacksMixin, without_tasks
 from .fitted import Fitted
 from .fitting import Watch, with_callback
+from .progress import STARTING
 
 __all__ = [
     "FIT",
@@ -38,7 +39,6 @@ __all__ = [
 FIT = "fit"
 ITERATION = "iteration"
 TRAINING = "training"  # of the weights of the model
-STARTING = "training of the weights to start from"
 SEARCH = "round of the search for label patterns"
 STEP = "step"  # of a search for parameters
 REFIT = "refit with best parameters"

@@ -7,8 +7,6 @@ optional attribute, ``capability`` returns the default of the base class.
 from __future__ import annotations
 
 import copy
-import sys
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
@@ -43,6 +41,7 @@ from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched,
 from .._validation import warn_user
 from .label_parts import refuse_label_parts
 from .pattern_search import FoundPatterns, PatternPrior, check_search, has_l1, pattern_search
+from .progress import STARTING, ProgressLines, lines_of
 from .pruning import check_pruning
 
 __all__ = [
@@ -157,7 +156,7 @@ def _prefixes(keys) -> list[str]:
 def _not_covered(parameter, weight, layout, names, labels) -> str:
     """Return what to say of a weight that no key covers."""
     is_pair, order = weight < layout.n_pairs, int(layout.order_of_weight[weight])
-    row = layout.pair_pattern[weight] if is_pair else layout.bias_pattern[weight - layout.n_pairs]
+    row = layout.row_of_weight[weight]
     what = "a part of labels"
     if row < len(layout.patterns.lengths):
         codes = layout.patterns.labels[row, -order - 1 :]
@@ -212,7 +211,8 @@ def _choose_solver(parameters, objective, prior, name) -> Any:
     settings = {"tol": parameters["tol"], "max_iter": parameters["max_iter"]}
     if "random_state" in signature(solver_class).parameters:
         settings["random_state"] = parameters["random_state"]
-    return solver_class(**settings, callback=_ProgressLines(name) if parameters["verbose"] else None)
+    callback = ProgressLines(name, parameters["max_iter"]) if parameters["verbose"] else None
+    return solver_class(**settings, callback=callback)
 
 
 def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
@@ -253,11 +253,13 @@ class Training(NamedTuple):
         has the weights of an earlier fit (``is_warm``). With ``watch``, this runs the stages.
         """
         stages: list[SolverReport] = []
-        objectives = self.objectives(is_warm)
+        objectives, lines = self.objectives(is_warm), lines_of(self.solver)
+        part = lines.part
         with one_blas_thread():
             for objective in objectives:
                 train = partial(_minimise, objective, penalty, problem, start)
                 is_last = objective is objectives[-1]
+                lines.part = part if is_last else STARTING
                 stages.append(train(self.solver) if watch is None else watch(train, self.solver, is_last))
                 start = stages[-1].w
         return stages
@@ -418,31 +420,6 @@ def _lacks_optimum(objective, penalty, problem, w) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------- reporting
-
-
-class _ProgressLines:
-    """Writes a line to stderr after each iteration, and says once when predictions hardly change any more."""
-
-    window, share = 10, 1e-3  # iterations in which the objective changes by less than this share of it
-
-    def __init__(self, name: str) -> None:
-        self._name, self._values, self._is_said = name, deque[float](maxlen=self.window + 1), False
-
-    def __call__(self, progress: Progress) -> None:
-        parts = [f"iteration {progress.n_iter}", f"objective {progress.value:.6f}"]
-        if np.isfinite(progress.gradient_norm):
-            parts.append(f"gradient norm {progress.gradient_norm:.3g}")
-        if np.isfinite(progress.gap):
-            parts.append(f"at most {progress.gap:.3g} above the optimum")
-        if progress.n_iter <= 1:  # another stage of training
-            self._values.clear()
-            self._is_said = False
-        self._values.append(progress.value)
-        if not self._is_said and len(self._values) > self.window:
-            self._is_said = abs(self._values[0] - self._values[-1]) < self.share * abs(self._values[-1])
-            if self._is_said:
-                parts.append(f"within 0.1 % of that {self.window} iterations ago: scores hardly change now")
-        sys.stderr.write(f"{self._name}: {', '.join(parts)}\n")
 
 
 def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> None:

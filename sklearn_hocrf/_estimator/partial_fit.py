@@ -6,14 +6,16 @@ segments, highest lengths are fixed by the first call. Pairs of features and pat
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
-from sklearn.utils.metaestimators import available_if
+from numpy.typing import ArrayLike
 
 from .._data.checks import short
 from .._objectives import Objective
 from .._settings import capability
 from .._validation import read_more_sequences, read_training_sequences
-from .._validation._sklearn import fit_context
+from .._validation._sklearn import available_if, fit_context
 from .constraints import Rules
 from .fitting import OBJECTIVES, SOLVERS, warn_not_converged
 from .parameters import check_patterns
@@ -43,7 +45,14 @@ class PartialFitMixin:
 
     @available_if(_can_stream)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, patterns=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        patterns: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Train on the next sequences of a stream, with one pass over them.
 
         This method is available if the solver is stochastic: "sgd", "adagrad" or an instance of one. The state of the

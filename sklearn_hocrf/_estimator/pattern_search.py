@@ -19,14 +19,15 @@ from sklearn.base import BaseEstimator
 
 from .._data.checks import short
 from .._objectives import NegativeLogLikelihood, Problem
-from .._penalties import ElasticNet
+from .._penalties import L2, ElasticNet
 from .._settings import capability, check, is_integer
-from .._solvers import OWLQN, Solver, SolverReport
+from .._solvers import OWLQN, Solver, SolverReport, reached_tolerance
 from .._structure.extensions import Extensions, LabelledSequences, left_extensions
 from .._structure.layout import WeightLayout
 from .._structure.patterns import given_patterns, is_frequent
 from .._structure.weighted_arcs import CompiledPatterns
 from .patterns import warn_of_size
+from .progress import lines_of
 
 __all__ = [
     "HISTORY",
@@ -52,7 +53,9 @@ HISTORY = np.dtype(
         ("n_passes", np.float64),
     ]
 )
-_LOOSE = 1e-2, 1e-3  # tolerances of training in the first rounds
+_LOOSE = 1e-1, 1e-2, 1e-3  # tolerances of training in the first rounds
+_SHORT = 40  # most iterations to a tolerance above these: patterns that are still out would change the weights anyway
+_PART = 0.1  # of what has come in, in units of the tolerance, to which training then goes, if that is looser
 _SHARE = 0.5**0.5  # of the tolerance for the patterns that are in, and for those that are out: squares add up
 _SOLVER_SETTINGS = {"max_iter": 500, "callback": None}  # that the search shares, and their defaults
 _GROWTH, _ALWAYS = 1.0, 100  # most patterns that come in at a time: a multiple of those there are, or so many
@@ -117,7 +120,7 @@ class PatternSearch(BaseEstimator):
     >>> ["".join(pattern) for pattern in crf.patterns_]
     ['a', 'b', 'aaa', 'aba', 'bab', 'bbb']
     >>> crf.pattern_search_history_[["n_in", "n_out", "n_patterns"]].tolist()
-    [(0, 0, 0), (4, 0, 4), (0, 0, 4), (0, 0, 4)]
+    [(0, 0, 0), (4, 0, 4), (0, 0, 4), (0, 0, 4), (0, 0, 4)]
     """
 
     def __init__(self, l1_reg: float | Sequence[float] = 1.0, *, relax: bool = True, max_rounds: int = 100) -> None:
@@ -195,7 +198,7 @@ class PatternPrior(NamedTuple):
     def penalty(self, layout: WeightLayout, *named: Any) -> ElasticNet:
         """Return the penalty on the weights of a layout; further arguments are for the Gaussian prior."""
         strength = np.zeros(layout.n_weights)
-        strength[layout.n_pairs :] = self.search.strengths(layout.order_of_weight[layout.n_pairs :])
+        strength[layout.first_bias :] = self.search.strengths(layout.order_of_weight[layout.first_bias :])
         return ElasticNet(self.prior.penalty(layout, *named).precisions(layout.n_weights), strength)
 
     def warn_of_unused_prefixes(self, names: Any) -> None:
@@ -209,6 +212,7 @@ class SearchTask(NamedTuple):
     search: PatternSearch
     problem: Problem  # under a layout of single labels
     objective: Any
+    penalty: Callable[[WeightLayout], ElasticNet]
     minimise: Callable[[Any, Problem, np.ndarray], SolverReport]  # (solver, problem, start)
     solver: Any  # that of the estimator, for its settings
     sequence_weight: np.ndarray | None  # for counts that are compared with ``min_pattern_count``; None: all 1
@@ -234,15 +238,17 @@ class _Counts(NamedTuple):
     expected: np.ndarray  # (Z,)
     observed: np.ndarray  # (Z,)
     excess: np.ndarray  # (Z,)   by which the two differ by more than the strength; 0 for patterns that are in
+    precision: np.ndarray  # (Z,)   of the Gaussian prior
 
     @property
     def patterns(self):
         return self.compiled.patterns
 
-    def violations(self) -> list[tuple[float, tuple]]:
-        """Return excess and pattern where the optimality condition is broken."""
+    def violations(self) -> list[tuple[float, tuple, float]]:
+        """Return excess, pattern and precision where the optimality condition is broken."""
         patterns = self.patterns.tuples()
-        return [(float(self.excess[row]), patterns[row]) for row in np.flatnonzero(self.excess)]
+        rows = np.flatnonzero(self.excess).tolist()
+        return [(float(self.excess[row]), patterns[row], float(self.precision[row])) for row in rows]
 
 
 def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple, float]) -> FoundPatterns:
@@ -260,11 +266,11 @@ def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple
     -------
     FoundPatterns
     """
-    search, tight = _ActiveSet(task, weights, active), _SHARE * getattr(task.solver, "tol", 1e-4)
+    search, tight = _ActiveSet(task, weights, active), _SHARE * getattr(task.solver, "tol", 3e-3)
     for tol in (*(loose for loose in _LOOSE if loose > tight), tight):
         is_optimal = False
         while not is_optimal and search.n_rounds < task.search.max_rounds:
-            search.train(tol)
+            search.train(search.enough(tol))
             if search.report.stopped:
                 search.record([], False)
                 return search.found(False, search.tol > tight)
@@ -273,12 +279,13 @@ def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple
             if is_sweep:
                 violations = search.look_everywhere()
             search.record(violations, is_sweep)
-            is_optimal = not search.matter(violations, tol)
-            can_go_on = search.report.converged or (tol > tight and search.report.n_iter > 0)
+            lacks_some = search.matter(violations, tol)
+            is_optimal = search.tol <= tol and not lacks_some
+            can_go_on = search.report.converged or (search.tol > tight and search.report.n_iter > 0)
             if not can_go_on:
                 break
             if not is_optimal:
-                search.take_in(violations)
+                search.take_in(violations if lacks_some else [])
     return search.found(is_optimal and search.report.converged, search.tol > tight)
 
 
@@ -288,7 +295,7 @@ class _ActiveSet:
     def __init__(self, task, weights, active):
         self._task, layout = task, task.problem.layout
         self._labels = [(label,) for label in range(layout.patterns.n_labels)]
-        self._pairs = weights[: layout.n_pairs]
+        self._features = weights[: layout.first_bias]  # and those of the tokens of segments
         weight = np.ones(len(task.problem.batch)) if task.sequence_weight is None else task.sequence_weight
         self._sequences = LabelledSequences(
             *task.problem.label_sequences, weight, task.problem.sequence_weight, task.min_pattern_count
@@ -296,29 +303,36 @@ class _ActiveSet:
         active = {z: w for z, w in active.items() if len(z) <= task.max_order + 1}
         own = dict(zip(self._labels, layout.pattern_coef(weights).tolist(), strict=True))
         self._own = {**own, **self._frequent(active)}  # weights of patterns
+        self._lines = lines_of(task.solver)
         self._n_in, self._n_passes, self._history = len(self._own) - len(own), 0.0, []
-        self._has_warned = False
+        self._has_warned, self._came_in = False, 0.0
 
     def _frequent(self, active):
         """Return those of some patterns that occur often enough."""
         problem, table = self._task.problem, given_patterns(active, len(self._labels))
         layout = problem.layout.with_biases(table, np.arange(len(table.lengths)))
         counts = layout.empirical_counts(problem.batch, problem.truth, self._sequences.sequence_weight)
-        kept = is_frequent(counts[layout.n_pairs :], self._task.min_pattern_count)
+        kept = is_frequent(counts[layout.first_bias :], self._task.min_pattern_count)
         return {z: active[z] for z, is_kept in zip(table.tuples(), kept, strict=True) if is_kept and z in active}
 
     @property
     def n_rounds(self):
         return len(self._history)
 
+    def enough(self, tol) -> float:
+        """Return to what tolerance to train: looser than ``tol`` after much has come in, but such that it moves."""
+        return max(_PART * self._came_in, min(tol, 0.5 * self._came_in)) if self._came_in else tol
+
     def train(self, tol):
         """Train the weights of the patterns that are in, which go out where they become 0."""
-        self.tol = tol
+        self.tol, self._lines.part = tol, f"round {self.n_rounds + 1} of the search for label patterns"
         layout, start = self._model()
         settings = {name: getattr(self._task.solver, name, default) for name, default in _SOLVER_SETTINGS.items()}
+        if tol > _LOOSE[-1]:
+            settings["max_iter"] = min(settings["max_iter"], _SHORT)
         self.report = self._task.minimise(OWLQN(tol, **settings), self._task.problem.under(layout), start)
         self._n_passes += self.report.n_passes
-        self._pairs = self.report.w[: layout.n_pairs]
+        self._features = self.report.w[: layout.first_bias]
         own = dict(zip(layout.patterns.tuples(), layout.pattern_coef(self.report.w).tolist(), strict=True))
         self._own = {z: w for z, w in own.items() if w or len(z) == 1}
         self._n_out = len(own) - len(self._own)
@@ -343,23 +357,37 @@ class _ActiveSet:
 
     def matter(self, violations, tol) -> bool:
         """Tell whether violations are more than what ``tol`` allows for."""
-        size = np.hypot(np.linalg.norm(self._pairs), np.linalg.norm(list(self._own.values())))
-        return np.linalg.norm([excess for excess, _ in violations]) > tol * max(1.0, size)
+        return self._share(violations) > tol
+
+    def _share(self, violations) -> float:
+        """Return how large violations are, in units of the tolerance."""
+        excess, penalty = np.array([one[0] for one in violations]), L2([one[2] for one in violations])
+        return reached_tolerance(penalty, self.report.w, self.report.history[-1], excess)
 
     def take_in(self, violations):
         """Take in the worst violations."""
         most = max(int(_GROWTH * len(self._own)), _ALWAYS)
         worst = sorted(violations, key=lambda violation: (-violation[0], violation[1]))[:most]
-        self._own.update((pattern, 0.0) for _, pattern in worst)
+        self._came_in = self._share(worst)
+        self._own.update((pattern, 0.0) for _, pattern, _ in worst)
         self._n_in = len(worst)
 
     def record(self, violations, is_sweep):
-        largest = max((excess for excess, _ in violations), default=0.0)
+        largest = max((excess for excess, _, _ in violations), default=0.0)
         n_patterns, objective = len(self._own) - len(self._labels), self.report.history[-1]
         self._history.append((self._n_in, self._n_out, n_patterns, objective, largest, is_sweep, self._n_passes))
+        changes = f"{self._n_in} came in, {self._n_out} went out"
+        left = (
+            "no other one to come in"
+            if not violations
+            else (f"{len(violations)} to come in, counts of which differ by up to {largest:.3g} more than l1_reg")
+        )
+        said = [f"{n_patterns} patterns, of which {changes}", f"objective {objective:.6f}", self._lines.seconds()]
+        self._lines.write(", ".join([*said, f"to a tolerance of {self.tol:.2g}", left]), is_last=True)
         self._n_in, self._n_passes = 0, 0.0
 
     def found(self, is_optimal, is_loose) -> FoundPatterns:
+        self._lines.part = ""
         self._own = {z: w for z, w in self._own.items() if w or len(z) == 1}
         history = np.array(self._history, dtype=HISTORY)
         return FoundPatterns(*self._model(), history, self.report, is_optimal, is_loose)
@@ -369,7 +397,7 @@ class _ActiveSet:
         base, table = self._task.problem.layout, given_patterns(self._own, len(self._labels))
         has_intercept = len(base.bias_pattern) > 0
         layout, patterns = base.with_biases(table, np.flatnonzero((table.lengths > 1) | has_intercept)), table.tuples()
-        return layout, np.concatenate([self._pairs, [self._own[patterns[row]] for row in layout.bias_pattern]])
+        return layout, np.concatenate([self._features, [self._own[patterns[row]] for row in layout.bias_pattern]])
 
     def _highest(self, patterns):
         return int(min(self._task.max_order, patterns.lengths.max()))
@@ -383,12 +411,13 @@ class _ActiveSet:
         layout = base.with_biases(table, np.arange(len(table.lengths)))
         problem, patterns = self._task.problem.under(layout), table.tuples()
         own = [self._own.get(pattern, 0.0) for pattern in patterns]
-        _, gradient = objective.bind(problem).value_gradient(np.concatenate([self._pairs, own]))
+        _, gradient = objective.bind(problem).value_gradient(np.concatenate([self._features, own]))
         self._n_passes += 1
-        observed, difference = problem.empirical_counts()[base.n_pairs :], gradient[base.n_pairs :]
+        observed, difference = problem.empirical_counts()[base.first_bias :], gradient[base.first_bias :]
         is_in = np.array([pattern in self._own for pattern in patterns])
         excess = np.maximum(np.abs(difference) - self._task.search.strengths(table.lengths - 1), 0.0)
-        return _Counts(layout.compiled, observed + difference, observed, np.where(is_in, 0.0, excess))
+        precision = self._task.penalty(layout).precisions(layout.n_weights)[base.first_bias :]
+        return _Counts(layout.compiled, observed + difference, observed, np.where(is_in, 0.0, excess), precision)
 
     def _extensions(self, counts, order) -> Extensions:
         """Return the extensions, of an order, of patterns whose counts allow that they or theirs violate anything."""

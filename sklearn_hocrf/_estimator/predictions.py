@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
+from .._data.batch import Sequences
 from .._data.labels import decode_labels
 from .._data.masks import Mask, both
 from .._objectives import Objective
 from .._settings import capability
 from .._validation import check_sequence_weight, read_sequences
+from .._validation._sklearn import available_if
 from .decoding import check_decoding, choose_decoding
 from .fitting import choose_objective
 from .known import naming_the_impossible
@@ -75,6 +76,10 @@ class PredictionsMixin:
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
+    @overload
+    def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
+    @overload
+    def predict(self, X: Any, *, known: Any = None) -> Any: ...
     def predict(self, X: Any, *, known: Any = None) -> Any:
         """Return the most probable label sequence of each sequence.
 
@@ -123,6 +128,10 @@ class PredictionsMixin:
         as_lists = fitted._fitted.targets.as_lists
         return decode_labels(codes, fitted.classes_, batch.offsets, as_lists=as_lists)
 
+    @overload
+    def predict_marginals(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
+    @overload
+    def predict_marginals(self, X: Any, *, known: Any = None) -> Any: ...
     @available_if(_has_probabilities)
     def predict_marginals(self, X: Any, *, known: Any = None) -> Any:
         """Return the probability of each class at each token, given the whole sequence.
@@ -159,13 +168,17 @@ class PredictionsMixin:
         >>> crf.classes_
         array(['B-PER', 'I-PER', 'O'], dtype='<U5')
         >>> crf.predict_marginals(X)[1].round(2)
-        array([[0.36, 0.  , 0.64],
-               [0.64, 0.15, 0.21]])
+        array([[0.38, 0.  , 0.62],
+               [0.64, 0.16, 0.2 ]])
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
         return fitted._reshape(fitted._class_marginals(batch, fitted._mask(batch, form, known)), batch, form)
 
+    @overload
+    def predict_proba(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
+    @overload
+    def predict_proba(self, X: Any, *, known: Any = None) -> Any: ...
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any, *, known: Any = None) -> Any:
         """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators expect.
@@ -188,6 +201,10 @@ class PredictionsMixin:
         """
         return self.predict_marginals(X, known=known)
 
+    @overload
+    def pattern_marginals(self, X: Sequences, patterns: Iterable[tuple], *, known: Any = None) -> list[np.ndarray]: ...
+    @overload
+    def pattern_marginals(self, X: Any, patterns: Iterable[tuple], *, known: Any = None) -> Any: ...
     @available_if(_has_probabilities)
     def pattern_marginals(self, X: Any, patterns: Iterable[tuple], *, known: Any = None) -> Any:
         """Return the probability that an occurrence of a label pattern ends at a token.
@@ -226,8 +243,8 @@ class PredictionsMixin:
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
         >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
         >>> crf.pattern_marginals(X, [("PER",), ("O", "PER")])[1].round(2)
-        array([[0.21, 0.  ],
-               [0.79, 0.51]])
+        array([[0.22, 0.  ],
+               [0.8 , 0.5 ]])
         """
         fitted = self._as_fitted()
         codes = pattern_codes(list(patterns), fitted._labels)
@@ -360,7 +377,7 @@ class PredictionsMixin:
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
         >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
         >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
-        array([-2.15,  -inf])
+        array([-2.09,  -inf])
         """
         fitted = self._as_fitted()
         if unknown not in ("raise", "impossible"):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from .._data.arrays import offsets_of
 from .._data.encodings import PREFIXES, segment_lists, segments_of_labels, segments_of_tags
 from .._settings import check, is_number
 from .._validation import read_sequences
+from .._validation._sklearn import available_if
 from .decoding import best_cover, best_writing
 from .tags import SegmentTags, each_its_own, read_segment_tags, segment_tables
 
@@ -71,7 +71,7 @@ class TagSegmentsMixin:
         ...     print(start, stop, label, round(probability, 2))
         0 1 PER 0.29
         0 2 PER 0.38
-        1 2 PER 0.22
+        1 2 PER 0.23
         3 4 PER 0.6
         """
         check_threshold(threshold)
@@ -82,6 +82,16 @@ class TagSegmentsMixin:
         segments, probability = fitted._ask("segment_marginals", batch, threshold, tags.tags, mask=mask)
         return segment_tables(batch, segments, probability, tags.names)
 
+    @overload
+    def predict_segments(
+        self, X: Any, *, encoding: str = "bio", known: Any = None, with_probability: Literal[False] = False
+    ) -> list[list[tuple[int, int, Any]]]: ...
+    @overload
+    def predict_segments(
+        self, X: Any, *, encoding: str = "bio", known: Any = None, with_probability: Literal[True]
+    ) -> list[np.ndarray]: ...
+    @overload
+    def predict_segments(self, X: Any, *, encoding: str = "bio", known: Any = None, with_probability: bool) -> list: ...
     def predict_segments(
         self, X: Any, *, encoding: str = "bio", known: Any = None, with_probability: bool = False
     ) -> list:

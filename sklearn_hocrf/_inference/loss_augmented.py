@@ -352,7 +352,7 @@ class SegmentMaxOracle(WholeMaxOracle):
             *margins.layout.dense_cells,
             self._arc_scores,
             length_scores,
-            freeze(plan.too_short, np.int64),
+            plan.shortest,
             delayed,
         )
         found = segment_perceptron.Found(decoding.codes, decoding.lengths, found_arcs)

@@ -79,10 +79,10 @@ class Minibatches(metaclass=ABCMeta):
             self._agreeing, self._less = hidden.plan.without_dense_table(), -sequence_weight
         self._truth_arcs = self._arcs_of(truth)
         self._no_table = np.zeros((0, self.layout.dense_table().shape[1]))
-        n_pairs = self.layout.n_pairs
-        self._biases = np.arange(n_pairs, self.layout.n_weights)
+        n_pairs, first_bias = self.layout.n_pairs, self.layout.first_bias
+        self._biases = np.arange(first_bias, self.layout.n_weights)
         self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
-        self._gradient, self._log_z = np.zeros(n_pairs), np.zeros(plan.n_sequences)
+        self._gradient, self._log_z = np.zeros(first_bias), np.zeros(plan.n_sequences)
         features = self._plan.token_features
         self._entries_of_tokens = features.place, _stops(batch, features), features.indptr[plan.offsets]
 
@@ -165,10 +165,10 @@ class Minibatches(metaclass=ABCMeta):
         """
         layout, number = self.layout, course.group_of_weight
         groups = np.zeros(layout.n_weights, np.int64) if number is None else number
-        pair_groups = groups[: layout.n_pairs]
+        pair_groups = groups[: layout.first_bias]
         if self._hidden is not None or not self._can_descend() or (pair_groups != pair_groups[:1]).any():
             return 0
-        pair_group, bias_groups = int(pair_groups[0]) if layout.n_pairs else 0, groups[layout.n_pairs :]
+        pair_group, bias_groups = int(pair_groups[0]) if len(pair_groups) else 0, groups[layout.n_pairs :]
         rule = descent.Rule(*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged)
         tables = [self._table_of(array) for array in (course.w, course.sums, np.ones(layout.n_weights))]
         moving = descent.Descending(course.w, course.sums, *tables, course.factor, course.area, course.counts)
@@ -304,7 +304,7 @@ class SegmentMinibatches(Minibatches):
         arcs, weighted_arcs = self._moving_arcs()
         weight, length_scores = freeze(self.sequence_weight, np.float64), np.zeros((plan.n_cells, 2))
         truth = segment_descent.Truth(weight, *self._truth_arcs[:2], *self._truth_pairs)
-        possible = segment_descent.Possible(*self._allowed(), freeze(plan.too_short, np.int64))
+        possible = segment_descent.Possible(*self._allowed(), plan.shortest)
         view = segment_descent.View(*(freeze(array, np.float64) for array in (moving.w, moving.dense, length_scores)))
         fixed = truth, possible, weighted_arcs, structure, arcs, rule, moving, length_scores, view
 
@@ -318,7 +318,7 @@ class SegmentMinibatches(Minibatches):
         return take_steps
 
     def pairs(self, sequences):
-        return np.concatenate([super().pairs(sequences), self._plan.length_pairs])
+        return np.concatenate([super().pairs(sequences), self._plan.length_weights])
 
     def _subtract_truth(self, model, sequences):
         return minibatches.subtract_entries(
@@ -327,7 +327,7 @@ class SegmentMinibatches(Minibatches):
 
 
 def _pairs_of_segments(layout, batch, segments: Segments, arcs) -> _Entries:
-    """Return the pairs that given segments count, by sequence."""
+    """Return the pairs that given segments count, and the weights of their tokens, by sequence."""
     features = segment_features(batch, segments.start, segments.stop).tocoo()
     keys = layout.pair_feature.astype(np.int64) * layout.n_rows + layout.pair_pattern
     by_key = np.argsort(keys, kind="stable")
@@ -339,10 +339,11 @@ def _pairs_of_segments(layout, batch, segments: Segments, arcs) -> _Entries:
         weighted = keys[by_key[place]] == key
         entry = entry[weighted]
         parts.append((features.row[entry], by_key[place[weighted]], features.data[entry]))
-    segment, pair, value = (
-        np.concatenate([part[i] for part in parts]) if parts else np.empty(0, np.int64) for i in range(3)
-    )
-    shape = len(segments.codes), layout.n_pairs
+    of_tokens = np.flatnonzero(np.isin(segments.codes, layout.token_labels))
+    weights = layout.n_pairs + np.searchsorted(layout.token_labels, segments.codes[of_tokens])
+    parts.append((of_tokens, weights, segments.lengths[of_tokens]))
+    segment, pair, value = map(np.concatenate, zip(*parts, strict=True))
+    shape = len(segments.codes), layout.first_bias
     matrix = sparse.csr_array((value.astype(np.float64), (segment, pair)), shape=shape)
     starts = freeze(matrix.indptr[segments.offsets], np.int64)
     return _Entries(starts, matrix.indices.astype(np.int32), matrix.data)

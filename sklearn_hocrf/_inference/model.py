@@ -73,7 +73,7 @@ class Model(metaclass=ABCMeta):
             raise ValueError(
                 f"there are {layout.n_weights} weights, but the given ones have shape {self.weights.shape}"
             )
-        self.pair_weights = self.weights[: layout.n_pairs]
+        self.pair_weights = self.weights[: layout.first_bias]  # and those of the tokens of segments
         self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
         self.weighted_arcs = weighted_arcs(layout, self.weights)
         arcs = self.weighted_arcs
@@ -111,7 +111,7 @@ class Model(metaclass=ABCMeta):
             Numbers of some sequences of the batch.
         sequence_weight : ndarray of shape (n_sequences,)
             Weights of all sequences.
-        gradient : ndarray of shape (n_pairs,)
+        gradient : ndarray of shape (first_bias,)
             In and out. The features of lengths are left out: the counts of lengths make theirs.
         log_z : ndarray of shape (n_sequences,)
             Out, for the given sequences.

@@ -382,12 +382,12 @@ class ExpectedCounts(Receiver):
     Parameters
     ----------
     model : Model
-    gradient : ndarray of shape (n_pairs,) or None
+    gradient : ndarray of shape (first_bias,) or None
         To which the counts of pairs are added; zeros by default.
     """
 
     def __init__(self, model: Any, gradient: np.ndarray | None = None) -> None:
-        self.gradient = np.zeros(model.layout.n_pairs) if gradient is None else gradient
+        self.gradient = np.zeros(model.layout.first_bias) if gradient is None else gradient
         self.dense = np.zeros(model.dense_table.shape)
 
     def receive(self, backward, tile, weight):

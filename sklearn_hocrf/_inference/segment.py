@@ -52,12 +52,12 @@ class SegmentPlan(Plan):
         self.candidates = layout.candidate_features(batch)
         self.segment_index = layout.segment_index(int(batch.lengths.max(initial=0)))
         self.scored_parts = layout.scored_parts(self.segment_index) if layout.parts.n_parts else None
-        self.too_short = layout.too_short(self.segment_index)
+        self.shortest = freeze(np.empty(0) if layout.shortest is None else layout.shortest, np.int64)
         matrix = layout.length_matrix(self.segment_index)
-        self.length_pairs = np.unique(matrix.indices)
-        self.length_matrix = matrix[:, self.length_pairs]
+        self.length_weights = np.unique(matrix.indices)
+        self.length_matrix = matrix[:, self.length_weights]
         self.n_spans, self.n_cells = len(self.segment_index.span_arc), self.segment_index.n_cells
-        self.n_counted_lengths = self.n_cells if layout.length_blocks else 0
+        self.n_counted_lengths = self.n_cells if len(self.length_weights) else 0
         n_states = layout.automaton.n_states
         self.row_size = 3 * n_states + 2 * self.n_spans + layout.pairs.n_columns + self.n_varying + self.n_cells
         self._deal_out(4 * self.row_size)
@@ -116,7 +116,7 @@ class SegmentPlan(Plan):
 
     def add_length_counts(self, lengths, gradient):
         if len(lengths):
-            gradient[self.length_pairs] += self.length_matrix.T @ lengths
+            gradient[self.length_weights] += self.length_matrix.T @ lengths
 
 
 class _SegmentBasePass(BasePass):
@@ -130,12 +130,11 @@ class _SegmentBasePass(BasePass):
     def read_weights(self):
         # scores of lengths and their derivatives, as ``segment_scores.assemble`` takes them
         weights, derivatives = self.pair_weights
-        weights = weights[self.plan.length_pairs]
-        derivatives = np.zeros(len(weights)) if self.n_parts == 1 else derivatives[self.plan.length_pairs]
+        weights = weights[self.plan.length_weights]
+        derivatives = np.zeros(len(weights)) if self.n_parts == 1 else derivatives[self.plan.length_weights]
         scores = self.plan.length_matrix @ np.stack([weights, derivatives], axis=1)
-        scores[self.plan.too_short] = -np.inf, 0.0
         self.length_scores = freeze(scores, np.float64)
-        self.is_masked = self.plan.mask is not None or bool(np.isneginf(scores[:, 0]).any())
+        self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
 
     def cells(self, tile):
         """Return the table of candidate segments: of their scores, then of their probabilities."""
@@ -150,6 +149,7 @@ class _SegmentBasePass(BasePass):
             label_parts.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
         if self.plan.mask is not None:
             masks.forbid_segments(self.index, tile, *self.plan.mask, cells)
+        masks.forbid_short(self.index, tile, self.plan.shortest, cells)
         return scores, cells
 
     def _alpha(self, tile):

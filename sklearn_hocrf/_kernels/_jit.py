@@ -3,14 +3,18 @@
 A cache saves time and nothing else. Numba's own raises where no folder is writable, where the disk is full and where a
 file of it is damaged; here the kernel is compiled again instead, and one warning says how to set a folder. Numba's
 reads folders only that can be written; here those are read as well that cannot, such as the ones in an image of a
-container, which somebody else has filled.
+container, which somebody else has filled. And whoever watches a terminal or a notebook is told that kernels are being
+compiled, as that takes seconds.
 
 The options stay with the kernels, as numba keys the disk cache of a kernel on the kernel's own file: options changed
 here would leave users with the code of the old ones.
 """
 
 import functools
+import math
 import os
+import sys
+import time
 import warnings
 from contextlib import suppress
 
@@ -72,9 +76,13 @@ class _NoCache(NullCache):
         self._function, self._reason = function, reason
 
     def load_overload(self, sig, target_context):
-        return _load_from_readable(self._function, None, sig, target_context)
+        kernel = _load_from_readable(self._function, None, sig, target_context)
+        if kernel is None:
+            waiting.begin("about 10 s")
+        return kernel
 
     def save_overload(self, sig, data):
+        waiting.end()
         _warn(self._reason)
 
 
@@ -89,9 +97,12 @@ class _Cache(FunctionCache):
             kernel = None
         if kernel is None:
             kernel = _load_from_readable(self._py_func, self.cache_path, sig, target_context)
+        if kernel is None:
+            waiting.begin("once, about 10 s")
         return kernel
 
     def save_overload(self, sig, data):
+        waiting.end()
         try:
             super().save_overload(sig, data)
         except Exception as error:
@@ -107,6 +118,34 @@ class _Cache(FunctionCache):
         """
         with suppress(OSError):
             os.unlink(os.path.join(self.cache_path, f"{self._impl.filename_base}.nbi"))
+
+
+class _Waiting:
+    """Tells whoever watches stderr of the first of several kernels that are compiled: numba's compiler lock is held."""
+
+    pause = 5.0  # seconds without compilation after which somebody is told again
+
+    def __init__(self):
+        self.is_told, self._last = True, -math.inf  # somebody else may tell of it
+
+    def begin(self, how_long):
+        now = time.monotonic()
+        is_first, self._last = now >= self._last + self.pause, now
+        if self.is_told and is_first and _is_watched(sys.stderr):
+            sys.stderr.write(f"sklearn_hocrf: compiling kernels, {how_long}\n")
+            sys.stderr.flush()
+
+    def end(self):
+        self._last = time.monotonic()
+
+
+waiting = _Waiting()
+
+
+def _is_watched(stream):
+    """Tell whether a stream is a terminal, or leads to a notebook."""
+    is_terminal = getattr(stream, "isatty", lambda: False)()
+    return is_terminal or type(stream).__module__.startswith("ipykernel.")
 
 
 _warned = False

@@ -38,7 +38,7 @@ class SegmentStructure(NamedTuple):
     varying_suffix: np.ndarray
     varying_column: np.ndarray
     length_starts: np.ndarray  # (E + 1,) int64   rows of the matrix of the features of lengths
-    length_pairs: np.ndarray  # int64
+    length_weights: np.ndarray  # int64
     length_values: np.ndarray  # float64
     arc_label: np.ndarray  # (A,) int32
     arc_suffix: np.ndarray  # (A,) int32
@@ -269,7 +269,7 @@ def _note_segment(structure, last, d, sign, active, difference, n_noted):
         cell = index.first_cell[scored] + d - 1
         for item in range(structure.length_starts[cell], structure.length_starts[cell + 1]):
             value = sign * structure.length_values[item]
-            n_noted = _note(structure.length_pairs[item], value, totals, noted, indices, n_noted)
+            n_noted = _note(structure.length_weights[item], value, totals, noted, indices, n_noted)
     for candidate in range(candidates.token_starts[last], candidates.token_starts[last + 1]):
         if candidates.length[candidate] != d:
             continue

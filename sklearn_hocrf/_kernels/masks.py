@@ -52,6 +52,24 @@ def forbid_segments(index, tile, allowed, begins, cells):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def forbid_short(index, tile, shortest, cells):
+    """Rule out segments that are too short, but for those with which a sequence begins or ends.
+
+    shortest : (L,) int64   lowest lengths, or (0,)        cells : (R * E, W or 2 W)   in and out
+    """
+    n_lanes, n_cells = tile.length.shape[1], index.first_cell[-1]
+    for block in range(len(tile.length)):
+        for lane in range(n_lanes):
+            for position in range(tile.length[block, lane] - 1):  # of the last token, before that of the sequence
+                row = (tile.rows[block] + position) * n_cells - 1
+                for label in range(len(shortest)):
+                    first, most = row + index.first_cell[label], min(shortest[label] - 1, index.longest[label])
+                    for d in range(1, min(most, position) + 1):  # they begin after the sequence does
+                        cells[first + d, lane::n_lanes] = 0.0
+                        cells[first + d, lane] = -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_label_gains(tile, n_columns, gains, scores):
     """Add a table to the scores of labels: ``gains`` (N, L), ``scores`` (R * C, W) in and out."""
     for block in range(len(tile.length)):

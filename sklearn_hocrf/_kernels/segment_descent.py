@@ -14,15 +14,15 @@ import numpy as np
 from ._jit import njit
 from .chain import FOLDED, LANES, LocalTile
 from .descent import SMALLEST_FACTOR, end_step, move_biases, weigh_arcs
-from .masks import forbid_segments
+from .masks import forbid_segments, forbid_short
 from .segment import SegmentScratch, SegmentTables, backward, forward
 from .segment_scores import assemble, collect, score_candidates
 from .token_scores import move_rows, score_rows
 
-MASKS_SOURCE = "f78594250ad34025"
+MASKS_SOURCE = "50184ffe96a62c84"
 TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
 CHAIN_SOURCE = "1f5ebe41f5744eb4"
-DESCENT_SOURCE = "025a627d9935f003"
+DESCENT_SOURCE = "2766cc1481b1e065"
 SEGMENT_SOURCE = "1ca4063f58a53b84"
 SEGMENT_SCORES_SOURCE = "d7b9d2e92f7cdc13"
 
@@ -53,7 +53,7 @@ class Possible(NamedTuple):
 
     allowed: np.ndarray  # (N, L) bool, or (0, L) where all labels are possible
     borders: np.ndarray  # (N,) int8   where segments may begin, if ``allowed`` is not empty
-    too_short: np.ndarray  # int64   cells of segments that may not be
+    shortest: np.ndarray  # (L,) int64   lowest lengths of segments, or (0,)
 
 
 class View(NamedTuple):
@@ -128,15 +128,13 @@ def _tables_of(tile, tables, weighted_arcs, index, n_columns):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score_lengths(structure, too_short, w, scores):
+def _score_lengths(structure, w, scores):
     """Write the scores of lengths: ``scores`` (E, 2), the first column."""
     for cell in range(len(scores)):
         total = 0.0
         for item in range(structure.length_starts[cell], structure.length_starts[cell + 1]):
-            total += structure.length_values[item] * w[structure.length_pairs[item]]
+            total += structure.length_values[item] * w[structure.length_weights[item]]
         scores[cell, 0] = total
-    for cell in too_short:
-        scores[cell, 0] = -np.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -152,6 +150,7 @@ def _score(tile, structure, possible, factor, view, tables):
                 table[row, lane] *= factor
     if len(possible.allowed):
         forbid_segments(index, tile, possible.allowed, possible.borders, tables.cells)
+    forbid_short(index, tile, possible.shortest, tables.cells)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -208,8 +207,8 @@ def _move_lengths(structure, length_counts, scale, area, moving):
         count = length_counts[cell].sum()
         for item in range(structure.length_starts[cell], structure.length_starts[cell + 1]):
             change = scale * structure.length_values[item] * count
-            moving.w[structure.length_pairs[item]] += change
-            moving.sums[structure.length_pairs[item]] -= area * change
+            moving.w[structure.length_weights[item]] += change
+            moving.sums[structure.length_weights[item]] -= area * change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -238,9 +237,9 @@ def descend(batches, truth, possible, weighted_arcs, structure, arcs, rule, movi
     """
     index, pairs, n_pairs, group = structure.index, structure.pairs, len(structure.pairs.columns), rule.pair_group
     all_tables, scratch = _allot(batches, weighted_arcs, index, pairs.n_columns)
-    masked = len(possible.allowed) > 0 or len(possible.too_short) > 0
+    masked = len(possible.allowed) > 0 or len(possible.shortest) > 0
     counts = np.empty(len(arcs.scores))
-    length_counts = np.empty((len(length_scores) if len(structure.length_pairs) else 0, LANES))
+    length_counts = np.empty((len(length_scores) if len(structure.length_weights) else 0, LANES))
     for batch in range(len(batches.starts) - 1):
         sequences = batches.sequences[batches.starts[batch] : batches.starts[batch + 1]]
         tile, weight = _tile_of(batches, batch)
@@ -250,7 +249,7 @@ def descend(batches, truth, possible, weighted_arcs, structure, arcs, rule, movi
             return batch
         if tile.rows[-1] > 0:
             tables = _tables_of(tile, all_tables, weighted_arcs, index, pairs.n_columns)
-            _score_lengths(structure, possible.too_short, moving.w, length_scores)
+            _score_lengths(structure, moving.w, length_scores)
             _score(tile, structure, possible, factor, view, tables)
             counts[:] = 0.0
             if not _pass(weighted_arcs, structure, tile, masked, weight, tables, scratch, counts, length_counts):

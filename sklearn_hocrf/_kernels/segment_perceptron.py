@@ -15,14 +15,14 @@ import numpy as np
 from ._jit import njit
 from .chain import LocalTile, label_arcs
 from .loss_augmented import SequenceSegments, add_segment_costs, compare_segments, move, score_arcs
-from .masks import forbid_segments
+from .masks import forbid_segments, forbid_short
 from .segment import backward_max, walk
 from .segment_scores import assemble, score_candidates
 from .token_scores import score_rows, varying_scores
 
-MASKS_SOURCE = "f78594250ad34025"
+MASKS_SOURCE = "50184ffe96a62c84"
 TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
-LOSS_AUGMENTED_SOURCE = "38cc3a0de6e96a89"
+LOSS_AUGMENTED_SOURCE = "d805903583a8a86a"
 CHAIN_SOURCE = "1f5ebe41f5744eb4"
 SEGMENT_SOURCE = "1ca4063f58a53b84"
 SEGMENT_SCORES_SOURCE = "d7b9d2e92f7cdc13"
@@ -58,7 +58,7 @@ class Moving(NamedTuple):
     cell_column: np.ndarray
     arc_scores: np.ndarray  # (A,)
     length_scores: np.ndarray  # (E, 2)   of lengths; the other column stays 0
-    too_short: np.ndarray  # int64   cells of segments that may not be
+    shortest: np.ndarray  # (L,) int64   lowest lengths of segments, or (0,)
     delayed: np.ndarray  # (K,)   sum of each step times its number
 
 
@@ -92,14 +92,12 @@ def _read_weights(order, structure, moving):
     for cell in range(len(moving.length_scores)):
         total = 0.0
         for item in range(structure.length_starts[cell], structure.length_starts[cell + 1]):
-            total += structure.length_values[item] * moving.w[structure.length_pairs[item]]
+            total += structure.length_values[item] * moving.w[structure.length_weights[item]]
         moving.length_scores[cell, 0] = total
-    for cell in moving.too_short:
-        moving.length_scores[cell, 0] = -np.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _decode(tile, data, weighted_arcs, structure, view, tables, found):
+def _decode(tile, data, weighted_arcs, structure, shortest, view, tables, found):
     """Write the best segmentation of the sequence of a tile, and return its score."""
     index, pairs, length = structure.index, structure.pairs, tile.rows[-1]
     scores, cells = tables.scores[: length * pairs.n_columns], tables.cells[: length * index.first_cell[-1]]
@@ -109,6 +107,7 @@ def _decode(tile, data, weighted_arcs, structure, view, tables, found):
     score_candidates(structure.candidates, pairs, view.w, view.w, index, tile, cells)
     if len(data.allowed):
         forbid_segments(index, tile, data.allowed, data.borders, cells)
+    forbid_short(index, tile, shortest, cells)
     if data.cost > 0.0:
         add_segment_costs(index, tile, data.codes, data.begins, data.cost, cells)
     varying_scores(weighted_arcs, pairs.n_columns, scores, varying_log)
@@ -170,7 +169,7 @@ def correct(sequences, data, weighted_arcs, structure, order, weights, tables, f
             )
             if moved:
                 _read_weights(order, structure, moving)
-            best = _decode(tile, data, weighted_arcs, structure, view, tables, found)
+            best = _decode(tile, data, weighted_arcs, structure, moving.shortest, view, tables, found)
             if not np.isfinite(best):
                 return n_mistakes, sequence, best
             first = tiles.first_token[sequence, 0]

@@ -7,7 +7,7 @@ work that they exist.
 
 from ._blas import one_blas_thread
 from ._box import SearchEnd, minimize_in_box
-from ._common import STOPPED, Progress, Solver, SolverReport, check_needs, check_report
+from ._common import STOPPED, Progress, Solver, SolverReport, check_needs, check_report, reached_tolerance
 from ._frank_wolfe import FrankWolfe
 from ._lbfgs import LBFGS
 from ._newton import NewtonCG
@@ -31,6 +31,7 @@ __all__ = [
     "SolverReport",
     "check_needs",
     "check_report",
+    "reached_tolerance",
     "minimize_in_box",
     "one_blas_thread",
     "shortest_subgradient",

@@ -21,6 +21,8 @@ __all__ = [
     "check_needs",
     "check_report",
     "gap_above_minimum",
+    "goal_of_norm",
+    "reached_tolerance",
 ]
 
 
@@ -39,6 +41,7 @@ class Progress(NamedTuple):
     gradient_norm: float  # Euclidean; of the shortest subgradient where there is no gradient; nan for solvers without
     gap: float  # upper bound on value - minimum
     report: Callable[[], SolverReport] | None = None  # what training would return now; to be called in the callback
+    goal: float = np.nan  # where training ends: of the gradient norm, or of the gap for solvers without; nan: elsewhere
 
 
 class SolverReport(NamedTuple):
@@ -85,7 +88,7 @@ class Solver(Settings):
     max_iter: float = np.inf
 
     def __init__(
-        self, tol: float = 1e-4, max_iter: int = 500, callback: Callable[[Progress], Any] | None = None
+        self, tol: float = 3e-3, max_iter: int = 500, callback: Callable[[Progress], Any] | None = None
     ) -> None:
         check(is_number(tol) and 0 <= tol < np.inf, "tol", "a finite number >= 0", tol)
         check(is_integer(max_iter) and max_iter >= 0, "max_iter", "an integer >= 0", max_iter)
@@ -102,7 +105,7 @@ class RandomSolver(Solver):
 
     def __init__(
         self,
-        tol: float = 1e-4,
+        tol: float = 3e-3,
         max_iter: int = 500,
         callback: Callable[[Progress], Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -211,6 +214,24 @@ def check_finite(value, gradient=()):
         )
 
 
-def gap_above_minimum(objective: Any, penalty: Any, gradient_norm) -> float:
+def gap_above_minimum(objective: Any, penalty: Any, gradient: np.ndarray) -> float:
     """Return an upper bound on an objective plus a penalty, minus its minimum; inf if the objective is not convex."""
-    return penalty.gap(gradient_norm) if capability(objective, Criterion, "is_convex") else np.inf
+    return penalty.gap(gradient) if capability(objective, Criterion, "is_convex") else np.inf
+
+
+def goal_of_norm(norm: float, reached: float, tol: float) -> float:
+    """Return the norm of the gradient at which training ends, from that where it has ``reached`` a tolerance."""
+    return norm * tol / reached if reached else norm
+
+
+def reached_tolerance(penalty: Any, w: np.ndarray, value: float, gradient: np.ndarray) -> float:
+    """Return the ``tol`` at which training ends for a gradient, or shortest subgradient, of an objective and a penalty.
+
+    If the objective is convex, the distance from the minimum is at most ``tol**2`` of the value. The norm of the
+    gradient says so only together with the precisions of the penalty: weak ones leave a long way to go where it is
+    small. It has to do where there is no bound.
+    """
+    gap = penalty.gap(gradient)
+    if np.isfinite(gap):
+        return 0.0 if gap == 0 else float(np.sqrt(gap / abs(value)) if value else np.inf)
+    return float(np.linalg.norm(gradient) / max(1.0, float(np.linalg.norm(w))))

@@ -20,8 +20,9 @@ class LBFGS(QuasiNewton):
 
     Parameters
     ----------
-    tol : float, default=1e-4
-        Stop when ``norm(gradient) <= tol * max(1, norm(w))``.
+    tol : float, default=3e-3
+        Stop when the bound on the distance from the minimum is at most ``tol**2`` of the function; where there is none,
+        as without a penalty on all weights, when ``norm(gradient) <= tol * max(1, norm(w))``.
     max_iter : int, default=500
         Maximum number of iterations.
     callback : callable or None, default=None

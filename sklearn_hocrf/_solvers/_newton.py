@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from ._common import STOPPED, Progress, Solver, SolverReport, add_values, gap_above_minimum
+from ._common import (
+    STOPPED,
+    Progress,
+    Solver,
+    SolverReport,
+    add_values,
+    gap_above_minimum,
+    goal_of_norm,
+    reached_tolerance,
+)
 
 __all__ = ["NewtonCG"]
 
@@ -20,8 +29,8 @@ class NewtonCG(Solver):
 
     Parameters
     ----------
-    tol : float, default=1e-4
-        Stop when ``norm(gradient) <= tol * max(1, norm(w))``.
+    tol : float, default=3e-3
+        As in :class:`LBFGS`.
     max_iter : int, default=500
         Maximum number of iterations, each of many passes.
     callback : callable or None, default=None
@@ -60,11 +69,11 @@ class NewtonCG(Solver):
         function = _PenalisedObjective(objective, penalty)
         value, gradient = function.value_gradient(w)
         history, message = [value], "no iteration is allowed"
-        converged, stopped, failures = self._is_small(gradient, w), False, []
+        converged, stopped, failures = reached_tolerance(penalty, w, value, gradient) <= self.tol, False, []
 
         def report(message=STOPPED):
             norm = float(np.linalg.norm(gradient))
-            gap, n_iter = gap_above_minimum(objective, penalty, norm), len(history) - 1
+            gap, n_iter = gap_above_minimum(objective, penalty, gradient), len(history) - 1
             return SolverReport(w, n_iter, np.array(history), norm, gap, converged, message, function.n_passes)
 
         def after_iteration(intermediate_result):
@@ -74,12 +83,13 @@ class NewtonCG(Solver):
             w = intermediate_result.x.copy()
             value, gradient = function.value_gradient(w)
             history.append(value)
-            converged = self._is_small(gradient, w)
+            reached = reached_tolerance(penalty, w, value, gradient)
+            converged = reached <= self.tol
             if self.callback is not None:
                 norm = float(np.linalg.norm(gradient))
-                gap = gap_above_minimum(objective, penalty, norm)
+                gap, goal = gap_above_minimum(objective, penalty, gradient), goal_of_norm(norm, reached, self.tol)
                 try:
-                    stopped = self._is_stopped(Progress(len(history) - 1, value, norm, gap, report))
+                    stopped = self._is_stopped(Progress(len(history) - 1, value, norm, gap, report, goal))
                 except StopIteration as error:  # which scipy would take for the signal below
                     failures.append(error)
                     raise
@@ -109,9 +119,6 @@ class NewtonCG(Solver):
         if stopped and not converged:
             return report()._replace(stopped=True)
         return report("converged" if converged else message)
-
-    def _is_small(self, gradient, w):
-        return bool(np.linalg.norm(gradient) <= self.tol * max(1.0, np.linalg.norm(w)))
 
 
 class _PenalisedObjective:

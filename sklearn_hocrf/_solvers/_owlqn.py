@@ -18,8 +18,8 @@ class OWLQN(QuasiNewton):
 
     Parameters
     ----------
-    tol : float, default=1e-4
-        Stop when ``norm(g) <= tol * max(1, norm(w))`` for the shortest subgradient g.
+    tol : float, default=3e-3
+        As in :class:`LBFGS`, with the shortest subgradient.
     max_iter : int, default=500
         Maximum number of iterations.
     callback : callable or None, default=None

@@ -23,7 +23,7 @@ class AveragedPerceptron(RandomSolver):
 
     Parameters
     ----------
-    tol : float, default=1e-4
+    tol : float, default=3e-3
         Not used.
     max_iter : int, default=500
         Maximum number of epochs. Training stops after an epoch if the mean of the weights makes no mistakes. After an

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum
+from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum, goal_of_norm, reached_tolerance
 
 __all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
 
@@ -32,7 +32,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     Parameters
     ----------
     tol : float
-        Stop when ``norm(g) <= tol * max(1, norm(w))`` for the gradient, or shortest subgradient, g.
+        As in :class:`LBFGS`.
     max_iter : int
         Maximum number of iterations.
     callback : callable or None
@@ -56,6 +56,10 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     @abstractmethod
     def _search(self, attempt, point, curvature, penalty) -> Point | None:
         """Return a better point, or None; ``attempt`` makes a point of weights, or None where numbers overflow."""
+
+    def _reached(self, penalty, point) -> float:
+        """Return the tolerance for which a point is near enough to the minimum."""
+        return reached_tolerance(penalty, point.w, point.value, point.steepest)
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray, curvature: LBFGSMemory | None = None) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
@@ -91,18 +95,19 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
                 return None
 
         def report(converged=False, message=STOPPED):
-            gap = gap_above_minimum(objective, penalty, norm)
+            gap = gap_above_minimum(objective, penalty, point.steepest)
             return SolverReport(point.w, len(history) - 1, np.array(history), norm, gap, converged, message, n_passes)
 
         curvature = self.memory(len(w0)) if curvature is None else curvature
         point = evaluate(np.array(w0, dtype=np.float64))
         history, message, stopped = [point.value], "no iteration is allowed", False
         while True:
-            norm = float(np.linalg.norm(point.steepest))
+            norm, reached = float(np.linalg.norm(point.steepest)), self._reached(penalty, point)
             if len(history) > 1 and self.callback is not None:
-                gap = gap_above_minimum(objective, penalty, norm)
-                stopped = self._is_stopped(Progress(len(history) - 1, point.value, norm, gap, report))
-            converged = bool(norm <= self.tol * max(1.0, float(np.linalg.norm(point.w))))
+                gap = gap_above_minimum(objective, penalty, point.steepest)
+                goal = goal_of_norm(norm, reached, self.tol)
+                stopped = self._is_stopped(Progress(len(history) - 1, point.value, norm, gap, report, goal))
+            converged = reached <= self.tol
             if converged or stopped:
                 message = "converged" if converged else STOPPED
             if converged or stopped or len(history) > self.max_iter:

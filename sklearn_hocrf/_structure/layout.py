@@ -57,7 +57,8 @@ __all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "bui
 class WeightLayout:
     """Which patterns and (feature, pattern) pairs have a weight, and where.
 
-    The weight vector is ``[pairs by feature rank | biases by pattern]``.
+    The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. The weights of the tokens
+    are those that a segment counts once for each of its tokens, whatever their features are.
 
     All that kernels index with is made here, from parameters that are checked. A copy, or what comes from a file, is
     made in the same way (``__reduce__``), so it can point nowhere else.
@@ -78,6 +79,8 @@ class WeightLayout:
         Runs of two or more label codes that have probability 0.
     parts : LabelParts or None
         The S parts of labels; None stands for none.
+    token_labels : ndarray of int
+        Labels whose segments have a weight for each token, ascending; none in a chain.
     channels : tuple of Channel
         The channels that features go by. A token of a chain is its own first token: BEGIN is the only channel.
     compiled : CompiledPatterns or None
@@ -102,10 +105,14 @@ class WeightLayout:
     column_pattern, column_channel : ndarray of shape (C,), int32
         Pattern, or part, and channel of each score column; the first L are the single labels in channel 0.
     n_features, n_weights : int
+    first_bias : int
+        Number of the first weight that is a bias.
     n_rows : int
         Z + S.
+    row_of_weight : ndarray of shape (n_weights,), int32
+        Pattern, or part, that each weight belongs to.
     order_of_weight : ndarray of shape (n_weights,), int32
-        Order of the pattern each weight belongs to; 0 for parts.
+        Its order; 0 for parts.
     """
 
     def __init__(
@@ -118,6 +125,7 @@ class WeightLayout:
         extra_columns=(),
         forbidden=(),
         parts: LabelParts | None = None,
+        token_labels=(),
         *,
         channels: tuple[Channel, ...] = (BEGIN,),
         compiled: CompiledPatterns | None = None,
@@ -133,8 +141,10 @@ class WeightLayout:
         pair_feature = freeze_indices(pair_feature, self.n_features, "features of pairs")
         pair_pattern = freeze_indices(pair_pattern, self.n_rows, "patterns of pairs")
         self.bias_pattern = freeze_indices(bias_pattern, n_patterns, "patterns that have a weight of their own")
+        self.token_labels = freeze_indices(token_labels, n_labels, "labels whose tokens have a weight")
         self.extra_columns = freeze_indices(extra_columns, len(channels) * self.n_rows, "score columns", np.int64)
-        if len(pair_feature) != len(pair_pattern) or (np.diff(self.bias_pattern) <= 0).any():
+        ascend = all((np.diff(rows) > 0).all() for rows in (self.token_labels, self.bias_pattern))
+        if len(pair_feature) != len(pair_pattern) or not ascend:
             raise ValueError("pairs need a feature and a pattern each, and patterns with a weight must ascend")
         pair_column = self._set_columns(pair_feature, pair_pattern)
         self._set_pairs(pair_feature, pair_column)
@@ -166,9 +176,10 @@ class WeightLayout:
         self.dense_cells = freeze(pair_rank[in_table], np.int64), freeze(pair_column[in_table], np.int64)
 
     def _set_orders(self):
-        pattern_of_weight = np.concatenate([self.pair_pattern, self.bias_pattern])
-        self.order_of_weight = freeze(self.row_orders[pattern_of_weight], np.int32)
+        self.row_of_weight = freeze(np.concatenate([self.pair_pattern, self.token_labels, self.bias_pattern]), np.int32)
+        self.order_of_weight = freeze(self.row_orders[self.row_of_weight], np.int32)
         self.n_weights = len(self.order_of_weight)
+        self.first_bias = self.n_weights - len(self.bias_pattern)
 
     def _set_arcs(self):
         """Find the columns that move the scores of arcs: those of patterns at the first token, position by position."""
@@ -218,6 +229,7 @@ class WeightLayout:
             "extra_columns": self.extra_columns,
             "forbidden": self.forbidden,
             "parts": self.parts if self.parts.n_parts else None,
+            "token_labels": self.token_labels,
         }
 
     def replaced(self, **changes) -> Self:
@@ -279,7 +291,13 @@ class WeightLayout:
     def pattern_coef(self, weights) -> np.ndarray:
         """Return the patterns' own weights, 0 for those that have none; shape (Z,)."""
         coef = np.zeros(len(self.patterns.lengths))
-        coef[self.bias_pattern] = weights[self.n_pairs :]
+        coef[self.bias_pattern] = weights[self.first_bias :]
+        return coef
+
+    def token_coef(self, weights) -> np.ndarray:
+        """Return the weight of each token of a segment, 0 for labels that have none; shape (L,)."""
+        coef = np.zeros(self.patterns.n_labels)
+        coef[self.token_labels] = weights[self.n_pairs : self.first_bias]
         return coef
 
     def coef(self, weights) -> sparse.csr_array:
@@ -296,14 +314,15 @@ class WeightLayout:
         cells = self.pair_pattern, self.pair_feature
         return sparse.coo_array((weights[: self.n_pairs], cells), shape=shape).tocsr()
 
-    def weights(self, pattern_coef, coef, part_coef=None) -> np.ndarray:
+    def weights(self, pattern_coef, coef, part_coef=None, token_coef=None) -> np.ndarray:
         """Return the weight vector of given coefficients, without pairs and patterns that have no weight."""
         rows = sparse.csr_array(coef)
         if self.parts.n_parts and part_coef is not None:
             rows = sparse.csr_array(sparse.vstack([rows, part_coef]))
         rows.resize(self.n_rows, self.n_features)
         pairs = values_at(rows, self.pair_pattern, self.pair_feature)
-        return np.concatenate([pairs, np.asarray(pattern_coef)[self.bias_pattern]])
+        token_coef = np.zeros(self.patterns.n_labels) if token_coef is None else token_coef
+        return np.concatenate([pairs, token_coef[self.token_labels], np.asarray(pattern_coef)[self.bias_pattern]])
 
     def rows(self, batch, dense=True) -> TokenFeatures:
         """Return the sparse rows of a batch for kernels; features without any pair are left out.
@@ -397,8 +416,9 @@ class WeightLayout:
 
         Patterns of two or more labels that have no weight left are dropped.
         """
-        pairs, biases = np.flatnonzero(weights[: self.n_pairs]), np.flatnonzero(weights[self.n_pairs :])
+        pairs, biases = np.flatnonzero(weights[: self.n_pairs]), np.flatnonzero(weights[self.first_bias :])
         pair_pattern, bias_pattern = self.pair_pattern[pairs], self.bias_pattern[biases]
+        token_coef = self.token_coef(weights)
         kept = np.arange(self.n_rows) >= len(self.patterns.lengths)  # parts, and single labels
         kept[: self.patterns.n_labels] = True
         kept[pair_pattern] = True
@@ -410,9 +430,10 @@ class WeightLayout:
             pair_feature=self.pair_feature[pairs],
             pair_pattern=number[pair_pattern],
             bias_pattern=number[bias_pattern],
+            token_labels=np.flatnonzero(token_coef),
             extra_columns=(),
         )
-        coef = self.coef(weights)[kept], self.part_coef(weights)
+        coef = self.coef(weights)[kept], self.part_coef(weights), token_coef
         return layout, layout.weights(self.pattern_coef(weights)[kept], *coef)
 
     def joined(self, other) -> tuple[Self, np.ndarray | None]:
@@ -439,7 +460,7 @@ class WeightLayout:
         every = keys(layout)
         by_key = np.argsort(every, kind="stable")
         pairs = by_key[np.searchsorted(every, old, sorter=by_key)]
-        return layout, np.concatenate([pairs, layout.n_pairs + np.arange(len(self.bias_pattern))])
+        return layout, np.concatenate([pairs, np.arange(layout.n_pairs, layout.n_weights)])
 
     def with_pairs(self, pair_feature, pair_pattern, features=None) -> Self:
         """Return a layout of the same patterns with other pairs, and perhaps other features.
@@ -535,6 +556,7 @@ class LayoutBuilder:
     rule : PairRule
         Which pairs of a feature and a pattern have weights.
     fit_intercept : bool
+        Whether the single labels have weights of their own.
     """
 
     def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept) -> None:
@@ -564,7 +586,8 @@ class LayoutBuilder:
     def _arguments(self, counts):
         """Return patterns, features, pairs and biases, as layouts take them."""
         pairs = choose_pairs(self.rule, self.compiled, self.parts, counts.pairs)
-        return self.patterns, counts.features, *pairs, np.flatnonzero((self.patterns.lengths > 1) | self.fit_intercept)
+        has_weight = (self.patterns.lengths > 1) | (self.fit_intercept in (True, "segment"))
+        return self.patterns, counts.features, *pairs, np.flatnonzero(has_weight)
 
     def _options(self):
         return {"forbidden": self.forbidden, "parts": self.parts, "compiled": self.compiled}

@@ -30,6 +30,7 @@ from .._data.segments import (
     RowBlock,
     Segments,
     TokenBlock,
+    are_short,
     blocks_of,
     channel_tokens,
     segment_counts,
@@ -109,7 +110,7 @@ class SegmentRules(NamedTuple):
     length_blocks: tuple  # of (int, LengthBlock): first feature and block of the features of lengths
     longest: np.ndarray  # (L,) int64   highest length of a segment, by label
     repeats: bool  # whether neighbouring segments may have one label
-    shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1 for all
+    shortest: np.ndarray | None = None  # (L,) int64   the lowest, but at ends of sequences; None: 1 for all
 
     def checked(self) -> SegmentRules:
         """Return the rules with read-only arrays, or raise a ValueError."""
@@ -208,16 +209,8 @@ class SegmentLayout(WeightLayout):
         numbers[self.column_pattern[columns] - n_patterns] = index.column_scored[columns]
         return link_parts(self.parts, numbers)
 
-    def too_short(self, index: SegmentIndex) -> np.ndarray:
-        """Return the cells of labels whose segments are too short to be."""
-        if self.shortest is None:
-            return np.empty(0, np.int64)
-        n_labels = self.automaton.n_labels
-        counts = np.minimum(self.shortest - 1, index.longest[:n_labels])
-        return joined_ranges(index.first_cell[:n_labels], index.first_cell[:n_labels] + counts)
-
     def length_matrix(self, index: SegmentIndex) -> sparse.csr_array:
-        """Return the matrix of shape (E, n_pairs) that makes length scores of the pairs' weights."""
+        """Return the matrix of shape (E, first_bias) that makes length scores of weights: of lengths and of tokens."""
         rows, columns, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
         for first, block in self.length_blocks:
             feature = self.pair_feature - first
@@ -228,8 +221,13 @@ class SegmentLayout(WeightLayout):
             rows.append(np.repeat(index.first_cell[scored], counts) + d)
             columns.append(np.repeat(pairs, counts))
             values.append(block.table(int(counts.max(initial=1)))[d, np.repeat(feature[pairs], counts)])
+        counts = index.longest[self.token_labels]
+        cells = joined_ranges(index.first_cell[self.token_labels], index.first_cell[self.token_labels] + counts)
+        rows.append(cells)
+        columns.append(np.repeat(np.arange(self.n_pairs, self.first_bias), counts))
+        values.append(1.0 + cells - np.repeat(index.first_cell[self.token_labels], counts))
         cells = np.concatenate(rows), np.concatenate(columns)
-        matrix = sparse.csr_array((np.concatenate(values), cells), shape=(index.n_cells, self.n_pairs))
+        matrix = sparse.csr_array((np.concatenate(values), cells), shape=(index.n_cells, self.first_bias))
         matrix.eliminate_zeros()
         return matrix
 
@@ -326,7 +324,8 @@ class SegmentLayout(WeightLayout):
             occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))
             product.label_counts(occurrences, weight, counts)
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
-        return np.concatenate([counts, self.sum_over_suffixes(used)])
+        tokens = np.bincount(segments.codes, weights=weight * segments.lengths, minlength=self.patterns.n_labels)
+        return np.concatenate([counts, tokens[self.token_labels], self.sum_over_suffixes(used)])
 
     def _pair_counts(self, matrix, arcs, weight) -> np.ndarray:
         """Return how often each pair occurs in segments with such features, arcs and weights; shape (n_pairs,)."""
@@ -350,7 +349,7 @@ class SegmentLayout(WeightLayout):
     def segment_scores(self, batch, segments: Segments, weights, weighted_arcs) -> np.ndarray:
         """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
-        scores = weighted_arcs.arc_score[arcs]
+        scores = weighted_arcs.arc_score[arcs] + self.token_coef(weights)[segments.codes] * segments.lengths
         coef, sparse_batch = sparse.csr_array(self.row_coef(weights).T), batch.without_dense()
         for first, last in batch.ranges_of_sequences():
             chosen = slice(segments.offsets[first], segments.offsets[last])
@@ -364,7 +363,7 @@ class SegmentLayout(WeightLayout):
             occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))
             scores += product.label_scores(occurrences, weights, len(arcs))
         too_long = segments.lengths > self.longest[segments.codes]
-        too_short = False if self.shortest is None else segments.lengths < self.shortest[segments.codes]
+        too_short = False if self.shortest is None else are_short(segments, self.shortest, batch.offsets)
         return np.where(too_long | too_short, -np.inf, scores)
 
 
@@ -382,8 +381,10 @@ class SegmentLayoutBuilder(LayoutBuilder):
     Parameters
     ----------
     limits : SegmentLimits
-    frame, rule, fit_intercept
+    frame, rule
         As in :class:`LayoutBuilder`; without equal neighbours among the patterns unless ``limits.repeats``.
+    fit_intercept : bool, "segment" or "token"
+        Whether each segment counts a weight of its label, whether each of its tokens does, or (True) both.
     """
 
     def __init__(self, limits: SegmentLimits, frame: LayoutFrame, rule: PairRule, fit_intercept) -> None:
@@ -406,7 +407,14 @@ class SegmentLayoutBuilder(LayoutBuilder):
     def build(self, counts: FeatureCounts) -> SegmentLayout:
         """Return the layout that the counts of all training data call for."""
         rules = SegmentRules(counts.channels, counts.length_blocks, *self.limits)
-        return SegmentLayout(rules, *self._arguments(counts), **self._options())
+        return SegmentLayout(rules, *self._arguments(counts), **self._options(), token_labels=self._token_labels())
+
+    def _token_labels(self):
+        """Return the labels whose tokens have a weight; none of which the segments' weights say the same."""
+        n_labels, longest = self.patterns.n_labels, self.limits.longest
+        if self.fit_intercept not in (True, "token") or n_labels == 1:  # the tokens of all labels are always as many
+            return ()
+        return np.flatnonzero((longest > 1) | (self.fit_intercept == "token"))
 
 
 def build_segment_layout(
@@ -441,9 +449,11 @@ def build_segment_layout(
     repeats : bool
         Whether neighbouring segments may have one label.
     shortest : ndarray of shape (L,) or None
-        Lowest length of a segment, by label; None stands for 1.
-    feature_orders, min_feature_count, fit_intercept, unsupported, sequence_weight, forbidden, parts, like
+        Lowest length of a segment that neither begins nor ends a sequence, by label; None stands for 1.
+    feature_orders, min_feature_count, unsupported, sequence_weight, forbidden, parts, like
         As in :func:`~sklearn_hocrf._structure.layout.build_layout`.
+    fit_intercept : bool, "segment" or "token"
+        As in :class:`SegmentLayoutBuilder`.
 
     Returns
     -------

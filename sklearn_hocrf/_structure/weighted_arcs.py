@@ -239,7 +239,7 @@ def arc_order(layout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     automaton = layout.automaton
     forbidden, weight = np.zeros(automaton.n_arcs, bool), np.full(automaton.n_arcs, -1)
     forbidden[layout.compiled.forbidden_arcs] = True
-    weight[automaton.pattern_arc[layout.bias_pattern]] = np.arange(layout.n_pairs, layout.n_weights)
+    weight[automaton.pattern_arc[layout.bias_pattern]] = np.arange(layout.first_bias, layout.n_weights)
     by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
     return by_length, freeze(forbidden, np.bool_), automaton.arc_suffix, freeze(weight, np.int64)
 
@@ -307,7 +307,7 @@ def _varying_arcs(automaton, column_of_arc):
 def _bias_of_arc(layout, weights):
     """Return the bias of each arc's own pattern."""
     scores = np.zeros(layout.automaton.n_arcs)
-    scores[layout.automaton.pattern_arc[layout.bias_pattern]] = weights[layout.n_pairs :]
+    scores[layout.automaton.pattern_arc[layout.bias_pattern]] = weights[layout.first_bias :]
     return scores
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any
+from typing import Any, Self
 
 import sklearn
 
@@ -21,7 +21,7 @@ _OF_TASKS = ("_callback_fit_ctx", "_parent_callback_ctx", "_skl_callbacks_to_tea
 class CallbacksMixin(CallbackSupportMixin):
     """``set_callbacks`` of the estimators."""
 
-    def set_callbacks(self, *callbacks: Any) -> Any:
+    def set_callbacks(self, *callbacks: Any) -> Self:
         """Set the callbacks of :meth:`fit`; without any, remove them.
 
         Needs scikit-learn 1.9 or later. :mod:`sklearn_hocrf.callback` says what there is. The progress bar of

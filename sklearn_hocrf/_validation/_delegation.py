@@ -6,7 +6,7 @@ No part of ``_validation``'s namespace: importing the estimators takes no time f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
+
+from .._data.batch import Sequences
 
 __all__ = ["MethodsOfModel", "method_of_model", "model_and_input", "model_inside"]
 
@@ -141,6 +143,10 @@ class MethodsOfModel:
 
         return refuse
 
+    @overload
+    def predict(self, X: Sequences, **options: Any) -> list[Any]: ...
+    @overload
+    def predict(self, X: Any, **options: Any) -> Any: ...
     def predict(self, X: Any, **options: Any) -> Any:
         """Return predictions for X, as the estimator inside does.
 

@@ -274,7 +274,7 @@ def _known(mask, index, offsets, is_impossible) -> Known:
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encoding, longest, shortest=None) -> Known:
+def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encoding, longest) -> Known:
     """Return what is known of segmentations.
 
     Parameters
@@ -284,8 +284,6 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encodin
     encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     longest : ndarray of shape (L,)
         Highest length of a segment, by label.
-    shortest : ndarray of shape (L,), or None
-        Lowest length of a segment, by label; None stands for 1.
     """
     if encoding == "segments":
         numbers, said = listed_segments(y, lengths, name, reader.missing, what)
@@ -295,7 +293,7 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encodin
         said = what_is_said(labels, offsets_of(lengths), reader.missing, what)
         if encoding == "runs":
             return known_of_runs(said, reader)
-        return known_of_tags(said, reader, encoding, longest, shortest)
+        return known_of_tags(said, reader, encoding, longest)
     except (TypeError, ValueError):
         if form != "table":
             refuse_segments(y, lengths, name, encoding, what)
@@ -463,12 +461,11 @@ def _agreeing(shapes, flags) -> set:
     return {shape for shape in shapes if shape[0] in wanted[0] and shape[1] in wanted[1]}
 
 
-def known_of_tags(said: Said, reader: Reader, encoding, longest, shortest=None) -> Known:
+def known_of_tags(said: Said, reader: Reader, encoding, longest) -> Known:
     """Return what tags say of segmentations; see :func:`read_known_segments`."""
     names = reader.labels.tolist()
     tags = [_tags_of(said, i, encoding) for i in range(len(said.things))]
-    limits = zip(names, np.ones(len(names)) if shortest is None else shortest, longest, strict=True)
-    possible = {label: _shapes_of(label, least, most) for label, least, most in limits}
+    possible = {label: _shapes_of(label, most) for label, most in zip(names, longest, strict=True)}
     for i, of_thing in enumerate(tags):
         if of_thing is not None:
             tags[i] = [tag for tag in of_thing if reader.code(tag[1], said, i) >= 0]
@@ -520,10 +517,10 @@ def name_in_tag(said: Said, encoding):
     return lambda tag, i: _split(tag, said, i, encoding)[1]
 
 
-def _shapes_of(label, shortest, longest) -> frozenset:
-    """Return the shapes of the tokens of segments of so many tokens."""
+def _shapes_of(label, longest) -> frozenset:
+    """Return the shapes of the tokens of segments of up to so many tokens; at ends of sequences, one is enough."""
     longest = 1 if label == OUTSIDE else longest
-    shapes = {(True, True)} if shortest == 1 else set()
+    shapes = {(True, True)}
     if longest > 1:
         shapes |= {(True, False), (False, True)}
     return frozenset(shapes | {(False, False)} if longest > 2 else shapes)

@@ -25,7 +25,7 @@ from .._data.encodings import (
 )
 from .._data.labels import SEEN, check_hashable, encode_labels, position_name, sorted_labels
 from .._data.masks import Mask
-from .._data.segments import NO_LIMIT, Segments
+from .._data.segments import NO_LIMIT, Segments, are_short
 from ._known import (
     Holes,
     Reader,
@@ -179,7 +179,7 @@ def read_segment_targets(
     max_segment_length : int, inf, dict or None
         Maximum length of a segment, for all labels or by label; None stands for the longest training segment.
     min_segment_length : int, dict or None
-        Minimum length of a segment, for all labels or by label; None stands for 1.
+        Minimum length of a segment that neither begins nor ends a sequence, as for the maximum; None stands for 1.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None stands for the labels of y.
     holes : Holes or None
@@ -449,7 +449,7 @@ def _refuse_longer(segments, longest, labels, offsets, hint=""):
 
 def _refuse_shorter(segments, shortest, labels, offsets):
     """Raise if a training segment is shorter than its label allows."""
-    is_short = segments.lengths < shortest[segments.codes]
+    is_short = are_short(segments, shortest, offsets)
     _refuse_lengths(segments, is_short, "min_segment_length asks for", shortest, labels, offsets)
 
 

@@ -1,8 +1,15 @@
-"""All that the package takes from scikit-learn which scikit-learn does not promise to keep: one file to mend."""
+"""All that the package takes from scikit-learn which scikit-learn does not promise to keep: one file to mend.
 
-from sklearn.base import _fit_context as fit_context
+And its decorators, with types, which it does not have: what is decorated keeps its own.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _get_feature_names as get_feature_names
@@ -12,9 +19,22 @@ __all__ = [
     "Interval",
     "Options",
     "StrOptions",
+    "available_if",
     "check_method_params",
     "check_sample_weight",
     "fit_context",
     "get_feature_names",
     "safe_indexing",
 ]
+
+_Method = TypeVar("_Method", bound=Callable)
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
+    """Return the decorator of methods that fit."""
+    return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+
+
+def available_if(check: Callable[[Any], Any]) -> Callable[[_Method], _Method]:
+    """Return the decorator of methods that only some estimators have."""
+    return _available_if(check)

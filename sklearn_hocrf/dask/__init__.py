@@ -79,7 +79,8 @@ Deployment
 Searches on a cluster
 ---------------------
 Searches over data that one machine holds need none of the above: joblib spreads the fits of local estimators over the
-workers. Each fit takes one thread there, whatever the size of the cluster.
+workers. Each fit takes one thread there, whatever the size of the cluster. X and y are lists: scikit-learn's searches
+cannot index bags, and fail with "Input should have at least 1 dimension". Search in a sample, then fit on the bags.
 
 >>> from joblib import parallel_config
 >>> from sklearn.model_selection import GridSearchCV

@@ -21,6 +21,7 @@ from .._estimator.fitting import Training, choose_objective, choose_training, wa
 from .._estimator.label_parts import compile_label_parts
 from .._estimator.pattern_search import PatternSearch, pattern_search
 from .._estimator.patterns import ObservedPatterns
+from .._estimator.progress import lines_of
 from .._estimator.pruning import Pruning
 from .._objectives import Objective
 from .._persistence import VersionMixin
@@ -101,6 +102,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         fitted = self._local()
         fitted._keep(learned)
         self._trained = fitted
+        lines_of(training.solver).end(report[-1])
         warn_not_converged(type(self).__name__, training.solver, report)
         return self
 
@@ -326,7 +328,7 @@ class DaskHighOrderCRF(DaskSequenceLabeler):
         penalty: Any = None,
         solver: Any = "auto",
         max_iter: int = 500,
-        tol: float = 1e-4,
+        tol: float = 3e-3,
         missing_label: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -404,7 +406,7 @@ class DaskHighOrderSemiCRF(DaskSequenceLabeler):
         min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
         min_feature_count: float = 1,
-        fit_intercept: bool = True,
+        fit_intercept: bool | str = True,
         unsupported: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
         constraints: Constraints | Callable[[Any, Any], bool] | None = None,
@@ -413,7 +415,7 @@ class DaskHighOrderSemiCRF(DaskSequenceLabeler):
         penalty: Any = None,
         solver: Any = "auto",
         max_iter: int = 500,
-        tol: float = 1e-4,
+        tol: float = 3e-3,
         missing_label: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,

@@ -7,12 +7,14 @@ and not on which worker did what.
 
 from __future__ import annotations
 
+import asyncio
+import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import dask
@@ -22,6 +24,7 @@ from distributed.comm import CommClosedError
 __all__ = ["Kept", "Partitions", "naming"]
 
 _PATIENCE = 2.0  # seconds that a client may need to notice that the scheduler has gone
+_MOST_REQUESTS = 3  # for one result
 _ANY_SIZE = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}  # vectors of weights are meant to be sent
 
 
@@ -35,6 +38,17 @@ class Kept:
 
     def __init__(self, value: Any) -> None:
         self.value, self.future = value, None
+
+
+class _Refusal(NamedTuple):
+    """What stands for the result of bad data: what a task raises would be in the logs of the worker, with traceback."""
+
+    error: Exception
+    traceback: str
+
+    @classmethod
+    def of(cls, error: Exception) -> _Refusal:
+        return cls(error, traceback.format_exc())
 
 
 class Partitions:
@@ -155,23 +169,27 @@ class Partitions:
                 add(merge, *pair, dask_key_name=f"sum-{name}-{depth}-{i}") if len(pair) == 2 else pair[0]
                 for i, pair in enumerate(pairs)
             ]
-        return self._result(self._compute(level[0]) if len(level) < len(self._futures) else level[0])
+        result = self._result(self._compute(level[0]) if len(level) < len(self._futures) else level[0])
+        if isinstance(result, _Refusal):
+            raise result.error from RuntimeError(f"on a worker:\n{result.traceback}")
+        return result
 
     def _result(self, future):
         """Return the result of a future; what was asked for when the scheduler went would never come.
 
-        A result that is there may still take its time to come: it is then asked for again, with more patience.
+        The question has no time limit and is never cancelled: a client asks for what several threads want in one
+        request, and to cancel it would end it for all of them, and may leave the client unable to ask again.
         """
-        patience = _PATIENCE
-        while True:
+        for _ in range(_MOST_REQUESTS):
             self._check_connection()
-            try:
-                return future.result(timeout=patience)
-            except TimeoutError:
-                if future.status == "error":  # that of the work
-                    raise
-                if future.done():
-                    patience *= 2
+            question = self._client.gather(future, asynchronous=True)
+            answer = asyncio.run_coroutine_threadsafe(question, self._client.loop.asyncio_loop)
+            while not wait([answer], timeout=_PATIENCE).done:
+                self._check_connection()
+            if not answer.cancelled():  # with the request of another thread, which was interrupted
+                return answer.result()
+        self._check_connection(patience=_PATIENCE)
+        raise RuntimeError("the client cannot get results any more, since a request was interrupted: make a new client")
 
     def _shared(self, values) -> list:
         """Return values as futures: one copy each, whatever the number of partitions.
@@ -221,11 +239,17 @@ def _new_name(function):
 
 
 def _run(function, number, n_shared, *values):
-    """Return the result for one partition; errors name it."""
+    """Return the result for one partition; errors name it, and those of bad data are returned."""
+    for value in values[n_shared:]:
+        if isinstance(value, _Refusal):
+            return value
     if all(value is None for value in values[n_shared:]):
         return None
-    with naming(number):
-        return function(*values)
+    try:
+        with naming(number):
+            return function(*values)
+    except (ValueError, TypeError) as error:
+        return _Refusal.of(error)
 
 
 @contextmanager
@@ -240,5 +264,11 @@ def naming(number: int) -> Iterator[None]:
 
 
 def _merge(merge, one, other):
-    """Return the sum of two results, of which either may be that of an empty partition."""
-    return other if one is None else one if other is None else merge(one, other)
+    """Return the sum of two results, of which either may be that of an empty partition, or a refusal."""
+    for result in (one, other):
+        if isinstance(result, _Refusal):
+            return result
+    try:
+        return other if one is None else one if other is None else merge(one, other)
+    except (ValueError, TypeError) as error:
+        return _Refusal.of(error)

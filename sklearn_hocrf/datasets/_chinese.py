@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from os import PathLike
+from typing import Literal, Unpack, overload
 
 from sklearn.utils import Bunch
 
 from .._validation._messages import short
 from ._files import read_columns
-from ._lines import MAX_LINE
+from ._lines import MAX_LINE, FileOptions
 
 ID, FORM, UPOS, N_COLUMNS = 0, 1, 3, 10
 NO_LABEL = "_"  # the label that readers of tags give to "B" and "I" without a label
 
 
+class _Options(FileOptions, total=False):
+    encoding: str
+    upos: bool
+    max_word_length: int | None
+
+
+@overload
+def load_ud_chinese(
+    path: str | PathLike, *, return_X_y: Literal[True], **options: Unpack[_Options]
+) -> tuple[list[list[str]], list[list]]: ...
+@overload
+def load_ud_chinese(
+    path: str | PathLike, *, return_X_y: Literal[False] = False, **options: Unpack[_Options]
+) -> Bunch: ...
 def load_ud_chinese(
     path: str | PathLike,
     *,

@@ -6,18 +6,26 @@ import json
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 from sklearn.utils import Bunch
 
 from .._data.encodings import read_segment
 from .._validation._messages import short
-from ._lines import MAX_LINE, read_lines
+from ._lines import MAX_LINE, FileOptions, read_lines
 
 KEYS = "label", "labels", "entities"  # of the spans: of exports, of imports, and of projects with relations
 Span = tuple[int, int, str]
 
 
+@overload
+def load_doccano(
+    path: str | PathLike[str], *, return_X_y: Literal[True], **options: Unpack[FileOptions]
+) -> tuple[list[str], list[list[Span]]]: ...
+@overload
+def load_doccano(
+    path: str | PathLike[str], *, return_X_y: Literal[False] = False, **options: Unpack[FileOptions]
+) -> Bunch: ...
 def load_doccano(
     path: str | PathLike[str], *, max_bytes: int | None = None, max_line: int = MAX_LINE, return_X_y: bool = False
 ) -> Bunch | tuple[list[str], list[list[Span]]]:

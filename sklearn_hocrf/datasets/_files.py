@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from .._validation._messages import short
-from ._lines import MAX_LINE, read_lines
+from ._lines import MAX_LINE, FileOptions, read_lines
 
 BLANKS = re.compile("[ \t]+")  # not str.split(): U+00A0 and U+3000 are parts of tokens
 N_ROWS, N_COLUMNS = 16, 8  # of a letter image
@@ -69,6 +69,29 @@ def split_fields(line: str, separator: str | None) -> list[str]:
     return BLANKS.split(line.strip(" \t")) if separator is None else line.split(separator)
 
 
+class _ConllOptions(FileOptions, total=False):
+    target: str | None
+    separator: str | None
+    comment: str | None
+    encoding: str
+
+
+@overload
+def load_conll(
+    path: str | PathLike,
+    columns: Sequence[str | None] | None = None,
+    *,
+    return_X_y: Literal[True],
+    **options: Unpack[_ConllOptions],
+) -> tuple[list[list[dict[str, str]]], list[list[str]]]: ...
+@overload
+def load_conll(
+    path: str | PathLike,
+    columns: Sequence[str | None] | None = None,
+    *,
+    return_X_y: Literal[False] = False,
+    **options: Unpack[_ConllOptions],
+) -> Bunch: ...
 def load_conll(
     path: str | PathLike,
     columns: Sequence[str | None] | None = None,
@@ -164,6 +187,14 @@ def read_words(path: str | PathLike, **parameters: Any) -> tuple[list[list[str]]
     return words, [[label for _, label in tokens] for tokens in sequences]
 
 
+@overload
+def load_cora_references(
+    path: str | PathLike, *, return_X_y: Literal[True], **options: Unpack[FileOptions]
+) -> tuple[list[list[str]], list[list[str]]]: ...
+@overload
+def load_cora_references(
+    path: str | PathLike, *, return_X_y: Literal[False] = False, **options: Unpack[FileOptions]
+) -> Bunch: ...
 def load_cora_references(
     path: str | PathLike, *, max_bytes: int | None = None, max_line: int = MAX_LINE, return_X_y: bool = False
 ) -> Bunch | tuple[list[list[str]], list[list[str]]]:
@@ -211,6 +242,22 @@ def load_cora_references(
     return (X, y) if return_X_y else Bunch(data=X, target=y)
 
 
+@overload
+def load_ocr_letters(
+    path: str | PathLike,
+    *,
+    folds: int | Iterable[int] | None = None,
+    return_X_y: Literal[True],
+    **options: Unpack[FileOptions],
+) -> tuple[list[np.ndarray], list[list[str]]]: ...
+@overload
+def load_ocr_letters(
+    path: str | PathLike,
+    *,
+    folds: int | Iterable[int] | None = None,
+    return_X_y: Literal[False] = False,
+    **options: Unpack[FileOptions],
+) -> Bunch: ...
 def load_ocr_letters(
     path: str | PathLike,
     *,

@@ -135,7 +135,7 @@ def sequences_from_frame(
 
     Examples
     --------
-    >>> import pandas as pd
+    >>> import pandas as pd  # pip install pandas
     >>> from sklearn_hocrf.datasets import sequences_from_frame
     >>> frame = pd.DataFrame({"s": [7, 7, 9], "w": ["Ann", "left", "Bob"], "tag": ["N", "V", None]})
     >>> bunch = sequences_from_frame(frame, "s", "w", "tag")
@@ -191,7 +191,7 @@ def frame_from_predictions(bunch: Bunch, y_pred: Sequence[Any], *, probability: 
 
     Examples
     --------
-    >>> import pandas as pd
+    >>> import pandas as pd  # pip install pandas
     >>> from sklearn_hocrf.datasets import frame_from_predictions, sequences_from_frame
     >>> frame = pd.DataFrame({"s": [7, 9, 7], "t": [1, 1, 0], "w": ["left", "Bob", "Ann"]})
     >>> bunch = sequences_from_frame(frame, "s", "w", sort="t")

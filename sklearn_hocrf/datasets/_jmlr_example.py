@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import numpy as np
 from sklearn.utils import Bunch
 
@@ -38,6 +40,12 @@ EVERYWHERE = (
 )
 
 
+@overload
+def load_jmlr_example(
+    *, everywhere: bool = False, return_X_y: Literal[True]
+) -> tuple[list[list[list[str]]], list[list[str]]]: ...
+@overload
+def load_jmlr_example(*, everywhere: bool = False, return_X_y: Literal[False] = False) -> Bunch: ...
 def load_jmlr_example(
     *, everywhere: bool = False, return_X_y: bool = False
 ) -> Bunch | tuple[list[list[list[str]]], list[list[str]]]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from io import BufferedReader
 from os import PathLike
 from pathlib import Path
+from typing import TypedDict
 
 from .._validation._messages import short
 
@@ -21,6 +22,13 @@ MAX_RATIO = 128  # of text to gzip: over ten times that of any public data set (
 SMALL = 2**20  # bytes of text that a gzip file may hold whatever its ratio
 CHUNK = 2**16
 LINE_END = re.compile("\r{0,2}\n|\r")  # "\r\r\n" is what a doubled conversion leaves
+
+
+class FileOptions(TypedDict, total=False):
+    """What all readers of files take, for type checkers."""
+
+    max_bytes: int | None
+    max_line: int
 
 
 class _Refused(ValueError):

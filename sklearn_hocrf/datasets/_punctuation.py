@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from os import PathLike
+from typing import Literal, Unpack, overload
 
 from sklearn.utils import Bunch
 
 from .._validation._messages import short
 from ._files import read_words
-from ._lines import MAX_LINE
+from ._lines import MAX_LINE, FileOptions
 
 OUTSIDE = "O"
 MARKS = {",", ".", "?", "!"}
 
 
+@overload
+def load_punctuation(
+    path: str | PathLike, *, encode: bool = False, return_X_y: Literal[True], **options: Unpack[FileOptions]
+) -> tuple[list[list[str]], list[list[str]]]: ...
+@overload
+def load_punctuation(
+    path: str | PathLike, *, encode: bool = False, return_X_y: Literal[False] = False, **options: Unpack[FileOptions]
+) -> Bunch: ...
 def load_punctuation(
     path: str | PathLike,
     *,

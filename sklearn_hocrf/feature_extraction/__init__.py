@@ -42,7 +42,7 @@ Raw tokens
 Strings, numbers, tuples or dicts of columns go through :class:`SequenceFeatureExtractor`. A template is a tuple of
 (field, offset) pairs, as in CRFsuite's examples; several pairs make a conjunction. Token functions add fields. They are
 named functions of the package or your own callables, which are called once for each distinct value. Without arguments,
-the extractor chooses default templates and functions.
+the extractor chooses default templates and functions; `affixes=10` adds longer prefixes and suffixes to them.
 
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 >>> def ends_in_vowel(word):

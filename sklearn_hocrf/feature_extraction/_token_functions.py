@@ -16,7 +16,7 @@ import numpy as np
 
 from .._validation import warn_user
 
-__all__ = ["as_function", "is_token_function", "named_functions", "token_function", "warn_if_local"]
+__all__ = ["affix_names", "as_function", "is_token_function", "named_functions", "token_function", "warn_if_local"]
 
 
 def _prefix(text, length):
@@ -73,6 +73,11 @@ AFFIXES = {"prefix": _prefix, "suffix": _suffix}
 
 
 _AFFIX = re.compile(r"(prefix|suffix)([1-9][0-9]*)")
+
+
+def affix_names(longest: int) -> list[str]:
+    """Return the names of the functions that give the first and last 1 to so many characters."""
+    return [f"{kind}{length}" for kind in AFFIXES for length in range(1, longest + 1)]
 
 
 def is_token_function(name) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
@@ -51,7 +52,9 @@ class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignor
     -----
     The features of a `SequenceBatch` are replaced; its raw token columns are kept. The transformer gets the features as
     a dense array if at least half of the training entries are stored, otherwise as a sparse matrix. What it returns is
-    kept dense if it is an array at least half of which is not 0, in float32 if it is of that type.
+    kept dense if it is an array at least half of which is not 0, in float32 if it is of that type. Sequences that are
+    data frames of pandas or polars are stacked to one frame, whose columns a `ColumnTransformer` takes by name. One
+    column of texts is given to a `CountVectorizer` in this way, too.
 
     Examples
     --------
@@ -64,6 +67,16 @@ class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignor
     SequenceBatch(2 sequences, 3 tokens, 2 features)
     >>> batch.toarray().round(2).tolist()
     [[-1.22, -0.71], [0.0, -0.71], [1.22, 1.41]]
+
+    Texts beside numbers:
+
+    >>> from sklearn.compose import make_column_transformer
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> X = [[["old", 1.0], ["cold", 2.0]], [["gold", 3.0]]]
+    >>> pairs = CountVectorizer(analyzer="char", ngram_range=(2, 2))
+    >>> columns = Tokenwise(make_column_transformer((pairs, 0), (StandardScaler(), [1]))).fit(X)
+    >>> columns.get_feature_names_out().tolist()
+    ['countvectorizer__co', 'countvectorizer__go', 'countvectorizer__ld', 'countvectorizer__ol', 'standardscaler__x1']
     """
 
     _parameter_constraints = {"transformer": [HasMethods(["fit", "transform"])]}
@@ -77,7 +90,7 @@ class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignor
         Parameters
         ----------
         X : list of sequences, array of shape (n_sequences, T, n_columns), or SequenceBatch
-            A sequence is an array or a sparse matrix of shape (T, n_columns), or a list of rows.
+            A sequence is an array or a sparse matrix of shape (T, n_columns), a data frame, or a list of rows.
         y : list of sequences of labels, or None, default=None
             If given, stacked like the tokens and passed to the transformer's ``fit``.
 
@@ -208,11 +221,12 @@ def _call(method, offsets, table, *labels):
     try:
         return method(table, *labels)
     except ValueError as error:
-        values = table.toarray() if sparse.issparse(table) else table
+        values = table.toarray() if sparse.issparse(table) else np.asarray(table)
         if values.dtype.kind != "f" or np.isfinite(values).all():
             raise
         t, j = np.argwhere(~np.isfinite(values))[0].tolist()
-        raise ValueError(f"{position_name(offsets, t)}: column {j} holds {values[t, j]}; {error}") from error
+        first_line = str(error).partition("\n")[0]
+        raise ValueError(f"{position_name(offsets, t)}: column {j} holds {values[t, j]}; {first_line}") from error
 
 
 def _stack(X):
@@ -229,6 +243,9 @@ def _stack(X):
         raise TypeError(f"X must be a list of sequences, got {type(X).__name__}")
     if sparse.issparse(X) or getattr(X, "ndim", None) == 2:
         raise ValueError("X has two dimensions, which is one sequence; wrap it: [X]")
+    X = list(X)
+    if X and all(_library(sequence) in ("pandas", "polars") for sequence in X):
+        return _stack_frames(X), offsets_of([len(frame) for frame in X])
     tables = [_as_table(sequence, n) for n, sequence in enumerate(X)]
     offsets = offsets_of([table.shape[0] for table in tables])
     filled = [(n, table) for n, table in enumerate(tables) if table.shape[0]]
@@ -241,6 +258,25 @@ def _stack(X):
         return np.empty((0, 0)), offsets
     rows = [table for _, table in filled]
     return sparse.vstack(rows, format="csr") if any(map(sparse.issparse, rows)) else np.concatenate(rows), offsets
+
+
+def _library(sequence):
+    """Return the name of the library that a data frame is of, None for other sequences."""
+    return type(sequence).__module__.partition(".")[0] if hasattr(sequence, "columns") else None
+
+
+def _stack_frames(frames):
+    """Return data frames as one; those without rows may have other columns."""
+    first, filled = next((n for n, frame in enumerate(frames) if len(frame)), 0), [f for f in frames if len(f)]
+    library, names = _library(frames[first]), list(frames[first].columns)
+    for n, frame in enumerate(frames):
+        if len(frame) and (_library(frame) != library or list(frame.columns) != names):
+            raise ValueError(
+                f"sequence {n} is a frame of {_library(frame)} with the columns {short(list(frame.columns))}, but "
+                f"sequence {first} is one of {library} with the columns {short(names)}"
+            )
+    options = {"how": "vertical_relaxed"} if library == "polars" else {}  # takes integers beside floats
+    return sys.modules[library].concat(filled or frames[:1], **options)
 
 
 def _as_table(sequence, n):
@@ -267,6 +303,12 @@ def _as_table(sequence, n):
                 raise ValueError(f"sequence {n}, position {t}: {short(value)} is beyond floating point numbers")
     if table.size == 0 and table.ndim == 1:
         return table.reshape(0, 0)
+    if table.ndim == 1 and isinstance(table[0], str):
+        raise ValueError(
+            f"sequence {n} is a list of texts, but Tokenwise takes rows of columns: make each token a row, such as "
+            f"[{short(str(table[0]), 20)}], and give its column to a transformer of texts by "
+            "ColumnTransformer([('texts', CountVectorizer(), 0)])"
+        )
     if table.ndim != 2:
         raise ValueError(f"sequence {n} has shape {table.shape}; it must be (T, n_columns)")
     return table

@@ -18,7 +18,7 @@ from .._structure.weighted_arcs import label_arcs
 from .._validation import read_sequences
 from .._validation._delegation import model_and_input
 from .._validation._sklearn import safe_indexing
-from ._names import feature_names, row_names
+from ._names import EACH_TOKEN, feature_names, row_names
 from ._paths import Contest, Units, read_position
 from ._reasons import explanation_html
 
@@ -40,7 +40,7 @@ class Contribution(NamedTuple):
         The label pattern that ends with the token, in one of the labellings; a tuple of the part, of a weight that
         labels share (``label_parts``).
     feature : str, int or None
-        The feature; None for the weight of the pattern itself.
+        The feature; None for the weight of the pattern itself, "(each token)" for that of each token of a segment.
     value : float
         By how much the weight counts more in the first labelling.
     weight : float
@@ -190,10 +190,10 @@ def explain(
     >>> explain(crf, X, 1, 1, against="ADJ")
     man: NOUN rather than ADJ: log-odds 0.95
     position  pattern   feature   value  weight  contribution
-           1  NOUN      man       1.000   0.784         0.784
-           1  DET ADJ            -1.000   0.493        -0.493
+           1  NOUN      man       1.000   0.786         0.786
+           1  DET ADJ            -1.000   0.491        -0.491
            1  DET NOUN            1.000   0.337         0.337
-           1  ADJ                -1.000  -0.211         0.211
+           1  ADJ                -1.000  -0.209         0.209
            1  NOUN                1.000   0.105         0.105
     >>> explanation = explain(crf, X, 1, 1)
     >>> explanation.against, round(explanation.log_odds_marginal, 2)
@@ -245,7 +245,7 @@ def _marginal(contest: Contest, other: Any, position: int | None) -> float:
 
 
 class _Counts(NamedTuple):
-    """How often weights count in a labelling.   Parallel arrays; the feature after the last is none."""
+    """How often weights count in a labelling.   Parallel arrays; after the last feature come none, and each token."""
 
     block: np.ndarray
     pattern: np.ndarray
@@ -261,7 +261,7 @@ def _table(contest: Contest, other: Any) -> Table:
     best, competing = (_counts(contest, one, borders) for one in units)
     competing = competing._replace(value=-competing.value)
     block, pattern, feature, value = map(np.concatenate, zip(best, competing, strict=True))
-    n_features = layout.n_features + 1
+    n_features = layout.n_features + 2
     keys, number = np.unique((block * layout.n_rows + pattern) * n_features + feature, return_inverse=True)
     size = np.bincount(number, np.abs(value), len(keys))
     value = np.bincount(number, value, len(keys))
@@ -284,7 +284,9 @@ def _counts(contest: Contest, units: Units, borders: np.ndarray) -> _Counts:
     has_bias = np.zeros(layout.n_rows, bool)
     has_bias[layout.bias_pattern] = True
     pairs = sparse.csr_array(layout.row_coef(np.ones(layout.n_weights)))
-    found = []
+    tokens = np.flatnonzero(np.isin(units.codes, layout.token_labels))
+    each_token = np.full(len(tokens), layout.n_features + 1)
+    found = [(block[tokens], units.codes[tokens], each_token, (units.stop - units.start)[tokens])]
     for order in range(int(layout.patterns.lengths.max())):
         at_units = endings(layout.compiled, layout.parts, arcs, order)
         unit, pattern = at_units.pairs()
@@ -305,14 +307,16 @@ def _unit_features(contest: Contest, batch: SequenceBatch, units: Units) -> spar
 
 
 def _weights_of(layout: Any, weights: np.ndarray, pattern: np.ndarray, feature: np.ndarray) -> np.ndarray:
-    is_own = feature == layout.n_features
+    has_feature, is_token = feature < layout.n_features, feature > layout.n_features
     values = np.concatenate([layout.pattern_coef(weights), np.zeros(layout.parts.n_parts)])[pattern]
-    values[~is_own] = values_at(sparse.csr_array(layout.row_coef(weights)), pattern[~is_own], feature[~is_own])
+    coef = sparse.csr_array(layout.row_coef(weights))
+    values[has_feature] = values_at(coef, pattern[has_feature], feature[has_feature])
+    values[is_token] = layout.token_coef(weights)[pattern[is_token]]
     return values
 
 
 def _rows(fitted: Any, places: list, pattern: np.ndarray, feature: np.ndarray, value: Any, weight: Any) -> Table:
-    names, contribution, patterns = [*feature_names(fitted), None], value * weight, row_names(fitted)
+    names, contribution, patterns = [*feature_names(fitted), None, EACH_TOKEN], value * weight, row_names(fitted)
     row_type = Contribution if len(places) == 1 else SegmentContribution
     order = np.argsort(-np.abs(contribution), kind="stable")
     order = order[contribution[order] != 0]

@@ -14,13 +14,14 @@ from .._display import HtmlPage, bar, color_map, html_table, listed, pyplot, tex
 from .._validation._delegation import method_of_model, model_inside
 from .._validation._sklearn import safe_indexing
 from ._paths import read_position
-from ._texts import read_rows
+from ._texts import read_rows, segment_labels
 
 __all__ = ["MarginalsDisplay"]
 
 _MOST_TICKS = 40  # tokens of a plot that are written below it
 _LINE = 90  # characters of a line of tokens
-_SEEN = 0.02  # lowest probability that HTML shows
+_SEEN = 0.02  # lowest probability that HTML and legends show
+_LEGEND_ROWS = 12
 
 
 class MarginalsDisplay(HtmlPage):
@@ -35,7 +36,7 @@ class MarginalsDisplay(HtmlPage):
         The texts of the tokens.
     probabilities : ndarray of shape (n_tokens, n_classes), or None
     classes : list of labels
-        The classes; with ``segments``, the labels of segments.
+        The classes; with ``segments``, all labels that segments may have.
     segments : list of (start, stop, label, probability) or None, default=None
         Segments, which may overlap, in place of the probabilities of tokens.
 
@@ -44,7 +45,7 @@ class MarginalsDisplay(HtmlPage):
     max_tokens : int
         How many tokens HTML shows at most, 200 unless it is set.
     colors : dict
-        The colour of each label as "#RRGGBB", which can be set. The nine most probable ones differ.
+        The colour of each class as "#RRGGBB", which can be set, in the order of ``classes``. "O" is grey.
     ax_, figure_ : matplotlib Axes and Figure
         After :meth:`plot`.
 
@@ -67,10 +68,7 @@ class MarginalsDisplay(HtmlPage):
         self, tokens: list[str], probabilities: np.ndarray | None, classes: list, segments: list[tuple] | None = None
     ) -> None:
         self.tokens, self.probabilities, self.classes, self.segments = tokens, probabilities, classes, segments
-        mass = np.zeros(len(classes)) if probabilities is None else probabilities.sum(axis=0)
-        self.colors = color_map(
-            classes[i] for i in np.argsort(-mass, kind="stable")
-        )  # colours of their own for the main
+        self.colors = color_map(classes)
 
     @classmethod
     def from_estimator(
@@ -124,8 +122,9 @@ class MarginalsDisplay(HtmlPage):
             options["known"] = safe_indexing(known, [number])
         tokens = tokens_of(one, number, field)
         if of == "segments":
-            marginals = method_of_model(estimator, "segment_marginals")(one, threshold, **options)[0]
-            return cls.from_predictions(tokens, marginals)
+            marginals = method_of_model(estimator, "segment_marginals")(one, threshold, **options)[0].tolist()
+            labels = segment_labels(model_inside(estimator), options.get("encoding", "auto"))
+            return cls(tokens, None, labels, read_rows(marginals, len(tokens), 0, "marginals"))
         marginals = method_of_model(estimator, "predict_marginals")(one, **options)[0]
         return cls.from_predictions(tokens, marginals, model_inside(estimator).classes_.tolist())
 
@@ -284,10 +283,12 @@ class MarginalsDisplay(HtmlPage):
         assert self.probabilities is not None
         edges, low = np.arange(len(self.tokens) + 1), np.zeros(len(self.tokens))
         for label, column in zip(self.classes, self.probabilities.T, strict=True):
-            ax.stairs(low + column, edges, baseline=low, fill=True, color=self.colors[label], label=visible(label))
+            name = visible(label) if column.max() >= _SEEN else None  # which the legend leaves out
+            ax.stairs(low + column, edges, baseline=low, fill=True, color=self.colors[label], label=name)
             low = low + column
         ax.set(ylim=(0, 1), ylabel="probability")
-        if self.classes:
-            legend = ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+        if names := ax.get_legend_handles_labels()[1]:
+            columns = 1 + (len(names) - 1) // _LEGEND_ROWS
+            legend = ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", ncols=columns)
             for text in legend.get_texts():
                 text.set_parse_math(False)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["feature_names", "row_names", "template_of", "templates_of"]
+__all__ = ["EACH_TOKEN", "feature_names", "row_names", "template_of", "templates_of"]
+
+EACH_TOKEN = "(each token)"  # stands for a feature where tables list the weight of each token of a segment
 
 _HEAD = re.compile(r"((?:[^=\\]|\\.)*)=", re.DOTALL)  # up to the first "=" that no backslash escapes
 _HASHED = re.compile(r"hash\[\d+\]$")

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Self
 
 from .._data.encodings import OUTSIDE
 from .._data.texts import escaped, visible
 from .._display import EDGES, HtmlPage, chip, color_map, listed, pyplot, texts_of
 from .._validation._delegation import method_of_model, model_inside
-from ._texts import check_encoding, checked_segments, gaps_of, guessed_encoding, read_any_segments
+from ._texts import (
+    check_encoding,
+    checked_segments,
+    gaps_of,
+    guessed_encoding,
+    labels_in,
+    read_any_segments,
+    segment_labels,
+)
 from ._typesetting import CAPTION, COLUMNS, Box, Piece, Typesetter
 
 __all__ = ["SegmentsDisplay"]
@@ -41,14 +50,16 @@ class SegmentsDisplay(HtmlPage):
         What is after each token; None stands for spaces.
     names : list of str or None, default=None
         What stands before the sequences in HTML; None stands for their numbers.
+    classes : iterable of labels or None, default=None
+        All labels of segments, which get their colours in this order; None stands for those that are shown, sorted.
 
     Attributes
     ----------
     max_sequences : int
         How many sequences are shown at most, 20 unless it is set.
     colors : dict
-        The colour of each label as "#RRGGBB", which can be set. The first nine are told apart with any kind of colour
-        vision; then they repeat.
+        The colour of each label as "#RRGGBB", which can be set. The first eight are told apart with any kind of colour
+        vision; tints of them follow, then they repeat.
     ax_, figure_ : matplotlib Axes and Figure
         After :meth:`plot`.
 
@@ -62,7 +73,7 @@ class SegmentsDisplay(HtmlPage):
     >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "O", "B-PER"]]
     >>> tagger = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio")).fit(X, y)
     >>> SegmentsDisplay.from_estimator(tagger, X, y)  # coloured text in a notebook
-    [Ann Lee | PER 0.79] met [Bob | PER 0.90]
+    [Ann Lee | PER 0.81] met [Bob | PER 0.90]
     We met [Ann | PER 0.92]
     """
 
@@ -75,12 +86,13 @@ class SegmentsDisplay(HtmlPage):
         true_segments: list[list[tuple]] | None = None,
         gaps: list[list[str]] | None = None,
         names: list[str] | None = None,
+        classes: Iterable | None = None,
     ) -> None:
         self.texts, self.gaps, self.names = texts, gaps, names
         self.segments = checked_segments(segments, texts, "segments")
         self.true_segments = None if true_segments is None else checked_segments(true_segments, texts, "true_segments")
-        labels = {segment[2] for of_one in [*self.segments, *(self.true_segments or [])] for segment in of_one}
-        self.colors = color_map(sorted(labels - {OUTSIDE}, key=str))
+        shown = {segment[2] for of_one in [*self.segments, *(self.true_segments or [])] for segment in of_one}
+        self.colors = color_map(chain(classes or (), sorted(shown, key=str)))
 
     @classmethod
     def from_estimator(
@@ -133,7 +145,7 @@ class SegmentsDisplay(HtmlPage):
         >>> X = [[{"w": "Ng"}, {"w": "Slow"}, {"w": "trees"}, {"w": "1999"}]]
         >>> crf = HighOrderSemiCRF().fit(X, [["author", "title", "title", "date"]])
         >>> SegmentsDisplay.from_estimator(crf, X, [["author", "author", "title", "date"]])
-        [Ng | ✗ author 0.49] [Slow trees | ✗ title 0.26] [1999 | date 0.49]
+        [Ng | ✗ author 0.47] [Slow trees | ✗ title 0.27] [1999 | date 0.47]
             not found: [Ng Slow | author] [trees | title]
         """
         check_encoding(encoding)
@@ -145,7 +157,8 @@ class SegmentsDisplay(HtmlPage):
         options |= {} if labels_segments else {"encoding": encoding}
         options |= {"with_probability": True} if hasattr(model, "segment_marginals") else {}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)
-        return cls.from_predictions(X, predicted, y_true, encoding=encoding, field=field, separator=separator)
+        texts = {"field": field, "separator": separator, "classes": segment_labels(model, encoding)}
+        return cls.from_predictions(X, predicted, y_true, encoding=encoding, **texts)
 
     @classmethod
     def from_predictions(
@@ -157,6 +170,7 @@ class SegmentsDisplay(HtmlPage):
         encoding: str = "auto",
         field: Any = None,
         separator: str = " ",
+        classes: Iterable | None = None,
     ) -> Self:
         """Return the display of given labels or segments.
 
@@ -171,6 +185,9 @@ class SegmentsDisplay(HtmlPage):
             The true labels or segments: errors are shown.
         encoding, field, separator : as in :meth:`from_estimator`
             Segments are taken as such, whatever the encoding is.
+        classes : iterable of labels or None, default=None
+            All labels that there are, tags or labels of segments, in any order: with them, colours are the same in all
+            displays and those of :meth:`from_estimator`. None stands for the labels that are shown.
 
         Returns
         -------
@@ -195,7 +212,8 @@ class SegmentsDisplay(HtmlPage):
         texts = texts_of(X, field)
         segments = read_any_segments(y_pred, encoding, "y_pred", texts)
         true_segments = None if y_true is None else read_any_segments(y_true, encoding, "y_true", texts)
-        return cls(texts, segments, true_segments, [gaps_of(x, separator) for x in X])
+        labels = None if classes is None else labels_in(classes, encoding)
+        return cls(texts, segments, true_segments, [gaps_of(x, separator) for x in X], classes=labels)
 
     # --- what is shown ------------------------------------------------------------------------------------------------
 

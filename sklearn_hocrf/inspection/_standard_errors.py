@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, cg
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._objectives import NegativeLogLikelihood
 from .._penalties import Penalty
 from .._settings import capability
-from .._validation import check_sequence_weight, read_sequences
-from ._names import row_names
+from .._validation import check_sequence_weight, read_sequences, warn_user
+from ._names import EACH_TOKEN, row_names
 
 __all__ = ["log_odds_standard_errors", "weight_standard_errors"]
+
+_NEAR = 0.1  # distance from the optimum in standard errors that is worth a warning
 
 
 def weight_standard_errors(
@@ -47,7 +50,8 @@ def weight_standard_errors(
         them.
     weights : list of tuples (pattern, feature)
         The weights. A pattern is a tuple of labels, as in ``patterns_``. A feature is a name, as in
-        ``feature_names_in_``, a column of ``coef_``, or None for the weight of the pattern itself.
+        ``feature_names_in_``, a column of ``coef_``, None for the weight of the pattern itself, or "(each token)" for
+        that of each token of a segment.
     sample_weight : array-like of shape (n_sequences,), default=None
         As in ``fit``. For a model with ``class_weight``: the weights of the sequences in the objective.
     tol : float, default=1e-6
@@ -65,6 +69,11 @@ def weight_standard_errors(
         If the model was not trained in this way, if it lacks one of the weights, or if a setting is out of range.
     numpy.linalg.LinAlgError
         If conjugate gradients do not converge. They cannot if neither data nor prior determine a weight.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If ``optimality_gap_`` allows that weights are more than a tenth of a standard error away from the optimum.
 
     Examples
     --------
@@ -124,6 +133,11 @@ def log_odds_standard_errors(
     numpy.linalg.LinAlgError
         If conjugate gradients do not converge.
 
+    Warns
+    -----
+    ConvergenceWarning
+        As :func:`weight_standard_errors`.
+
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderCRF
@@ -133,7 +147,7 @@ def log_odds_standard_errors(
     >>> crf = HighOrderCRF().fit(X, y)
     >>> for label, log_odds, error in log_odds_standard_errors(crf, X, X, [(0, 0), (0, 1)]).tolist():
     ...     print(f"{label} {log_odds:.2f} +- {error:.2f}")
-    DET 0.48 +- 1.03
+    DET 0.49 +- 1.03
     ADJ -0.16 +- 1.20
     """
     estimator = _fitted(estimator)
@@ -187,6 +201,7 @@ class _Laplace:
                 "likelihood is not convex then, and X alone does not say what was known"
             )
         batch, form = read_sequences(estimator, X)
+        _warn_if_far(estimator)
         self.weight = check_sequence_weight(sample_weight, len(batch))
         self.model, self.n_jobs = estimator._build_model(), estimator.n_jobs
         self.plan = self.model.plan(batch, estimator._mask(batch, form))
@@ -208,6 +223,22 @@ class _Laplace:
     def _product(self, v: np.ndarray) -> np.ndarray:
         v = np.asarray(v, np.float64).ravel()
         return self.model.hessian_vector_product(self.plan, v, self.weight, self.n_jobs) + self.precision * v
+
+
+def _warn_if_far(estimator: Any) -> None:
+    """Warn of a fitted model whose weights may be away from the optimum by a good part of a standard error.
+
+    With A as above, a change v of the weights lowers the objective by v' A v / 2, and its largest change of a weight,
+    or of a linear function of them, over the standard error is the root of v' A v.
+    """
+    gap, value = estimator.optimality_gap_, float(estimator.objective_history_[-1])
+    if _NEAR**2 / 2 < gap < np.inf:
+        tol = 0.9 * _NEAR * (2 * value) ** -0.5
+        warn_user(
+            f"{type(estimator).__name__} may be {(2 * gap) ** 0.5:.2g} standard errors away from the optimum, which "
+            f"the Laplace approximation is about: fit with tol={tol:.0e}",
+            ConvergenceWarning,
+        )
 
 
 def _precision(estimator: Any, penalty: Any) -> np.ndarray:
@@ -256,8 +287,10 @@ def _weight_number(estimator: Any, features: _FeatureNumbers, weight: tuple) -> 
     if pattern not in rows:
         raise ValueError(f"the model has no pattern {pattern!r}; patterns are tuples of labels, see patterns_")
     row = rows.index(pattern)
-    if feature is None:
-        numbers = layout.n_pairs + np.flatnonzero(layout.bias_pattern == row)
+    if isinstance(feature, str) and feature == EACH_TOKEN and len(layout.token_labels):
+        numbers = layout.n_pairs + np.flatnonzero(layout.token_labels == row)
+    elif feature is None:
+        numbers = layout.first_bias + np.flatnonzero(layout.bias_pattern == row)
     else:
         numbers = np.flatnonzero((layout.pair_pattern == row) & (layout.pair_feature == features[feature]))
     if not len(numbers):

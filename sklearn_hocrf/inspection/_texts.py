@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,16 @@ from .._display import listed
 from ..metrics._reading import code_tokens, list_sequences
 from ..metrics._segments import read_given_segments, segments_of_sequences
 
-__all__ = ["check_encoding", "checked_segments", "gaps_of", "read_rows", "guessed_encoding", "read_any_segments"]
+__all__ = [
+    "check_encoding",
+    "checked_segments",
+    "gaps_of",
+    "guessed_encoding",
+    "labels_in",
+    "read_any_segments",
+    "read_rows",
+    "segment_labels",
+]
 
 
 def gaps_of(sequence: Any, separator: str) -> list[str]:
@@ -38,6 +47,21 @@ def guessed_encoding(labels: list) -> str:
         if parts and all(part is not None and "-" in label for label, part in parts.items()):
             return encoding
     return "runs"
+
+
+def segment_labels(model: Any, encoding: str) -> list:
+    """Return the labels of all segments that a fitted model may predict."""
+    if hasattr(model, "segment_labels_"):
+        return model.segment_labels_.tolist()
+    return labels_in(model.classes_.tolist(), encoding)
+
+
+def labels_in(classes: Iterable, encoding: str) -> list:
+    """Return the labels of segments in tags of an encoding, or in tags that look like one; other labels are such."""
+    classes = list(classes)
+    scheme = guessed_encoding(classes) if encoding == "auto" else encoding
+    parts = [split_tag(label, scheme) if scheme in PREFIXES else None for label in classes]
+    return sorted({label if part is None else part[1] for label, part in zip(classes, parts, strict=True)}, key=str)
 
 
 def read_any_segments(y: Any, encoding: str, name: str, texts: list[list[str]]) -> list[list[tuple]]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.checks import short
 from .._display import Table
 from .._validation._delegation import model_inside
-from ._names import feature_names, row_names, template_of
+from ._names import EACH_TOKEN, feature_names, row_names, template_of
 
 __all__ = ["Weight", "fitted_model", "weights"]
 
@@ -32,7 +32,8 @@ class Weight(NamedTuple):
     order : int
         That of the pattern, its number of labels minus 1; 0 for parts.
     feature : str, int or None
-        Name of the feature, or its number if it has none; None for the weight of the pattern itself.
+        Name of the feature, or its number if it has none; None for the weight of the pattern itself, and "(each token)"
+        for the weight of each token of a segment, ``token_intercept_``.
     template : str, int or None
         What the feature was made from, as its name tells: ``"w[0]"`` for ``"w[0]=the"``.
     weight : float
@@ -68,7 +69,7 @@ def weights(
     feature : str, compiled regular expression, int or bool, default=None
         Only weights of the feature of this name; if there is none, of all whose names begin so; of those in whose
         names the regular expression finds something; of the feature of this number. True: all weights of features.
-        False: all weights of patterns themselves. None: all.
+        False: all weights of patterns themselves, and of tokens. None: all.
     order : int, iterable of int or None, default=None
         Only weights of patterns of these orders: 0 for single labels, 1 for pairs of neighbours.
     top : int or None, default=20
@@ -113,17 +114,18 @@ def weights(
         raise ValueError(f"top must be a positive integer or None, got {top!r:.80}")
     fitted = fitted_model(estimator)
     layout, names = fitted._layout, feature_names(fitted)
-    pattern = np.concatenate([layout.pair_pattern, layout.bias_pattern])
-    number = np.concatenate([layout.pair_feature, np.full(len(layout.bias_pattern), len(names))])
-    values = fitted._weights
+    number = np.full(layout.n_weights, len(names) + 1)  # without a feature
+    number[: layout.first_bias] = len(names)
+    number[: layout.n_pairs] = layout.pair_feature
+    pattern, values = layout.row_of_weight, fitted._weights
     chosen = values != 0 if sign == "both" else (values > 0 if sign == "positive" else values < 0)
-    chosen &= _of_label(fitted, label)[pattern] & _of_feature(names, feature)[number]
+    chosen &= _of_label(fitted, label)[pattern] & _of_feature(names, feature, len(layout.token_labels) > 0)[number]
     chosen &= _of_order(layout.order_of_weight, order)
     chosen = np.flatnonzero(chosen)
     chosen = chosen[np.argsort(-np.abs(values[chosen]), kind="stable")][:top]
     vocabulary = fitted._features.vocabulary
     keys = () if vocabulary is None else vocabulary.complete
-    names.append(None)
+    names += [EACH_TOKEN, None]
     rows, patterns = [], row_names(fitted)
     for z, f, weight in zip(pattern[chosen].tolist(), number[chosen].tolist(), values[chosen].tolist(), strict=True):
         labels, name = patterns[z], names[f]
@@ -149,12 +151,13 @@ def _of_label(fitted: Any, label: Any) -> np.ndarray:
     return np.concatenate([chosen, np.isin(np.arange(layout.parts.n_parts), layout.parts.parts[first:stop])])
 
 
-def _of_feature(names: list, feature: Any) -> np.ndarray:
-    """Tell which features are chosen, and whether the weights of patterns themselves are, which come last."""
+def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
+    """Tell which features are chosen, and last whether the weights of tokens are, and those of patterns themselves."""
     if feature is None or isinstance(feature, bool):
-        chosen = np.full(len(names) + 1, feature is not False)
-        chosen[-1] = feature is not True
+        chosen = np.full(len(names) + 2, feature is not False)
+        chosen[-2:] = feature is not True
         return chosen
+    of_tokens = has_tokens and isinstance(feature, str) and feature == EACH_TOKEN
     if isinstance(feature, re.Pattern):
         found = [feature.search(str(name)) is not None for name in names]
     elif isinstance(feature, Integral):
@@ -165,9 +168,9 @@ def _of_feature(names: list, feature: Any) -> np.ndarray:
             found = [str(name).startswith(feature) for name in names]
     else:
         raise TypeError(f"feature must be a name, a regular expression, a number or a bool, got {short(feature)}")
-    if not any(found):
+    if not any(found) and not of_tokens:
         raise ValueError(f"feature={short(feature)} is none of the {len(names)} features, nor the beginning of a name")
-    return np.array([*found, False])
+    return np.array([*found, of_tokens, False])
 
 
 def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:

@@ -74,16 +74,18 @@ def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") 
 
     Examples
     --------
-    >>> import sklearn_crfsuite  # doctest: +SKIP
-    >>> theirs = sklearn_crfsuite.CRF(c2=0.5).fit(X, y)  # doctest: +SKIP
-    >>> crf = from_crfsuite(theirs)  # doctest: +SKIP
-    >>> crf.predict(X) == theirs.predict(X)  # doctest: +SKIP
+    >>> import sklearn_crfsuite  # pip install sklearn-crfsuite
+    >>> from sklearn_hocrf.interop import from_crfsuite
+    >>> X, y = [[{"word": "Ann"}, {"word": "left"}], [{"word": "left"}]], [["B-PER", "O"], ["O"]]
+    >>> theirs = sklearn_crfsuite.CRF(c2=0.5).fit(X, y)
+    >>> crf = from_crfsuite(theirs)
+    >>> crf.predict(X) == [list(labels) for labels in theirs.predict(X)]
     True
 
     The ten best labellings in which each field is there at most once:
 
     >>> once = lambda labels: all(labels.count(label) <= 1 for label in labels if label.startswith("B-"))
-    >>> candidates = crf.predict_nbest(X, 10, accept=once)  # doctest: +SKIP
+    >>> candidates = crf.predict_nbest(X, 10, accept=once)
     """
     if isinstance(model, (str, PathLike)):
         return _fitted(HighOrderCRF(fit_intercept=False), read_crfsuite_file(model, encoding), str(model))

@@ -42,6 +42,9 @@ Scores of predictions:
 (0.8, 0.8333333333333334)
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from sklearn.metrics import make_scorer
 
 from ._calibration import (
@@ -111,13 +114,23 @@ __all__ = [
     "token_recall_score",
 ]
 
-token_accuracy_scorer = make_scorer(token_accuracy_score)
-token_f1_scorer = make_scorer(token_f1_score)
-sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
-segment_f1_scorer = make_scorer(segment_f1_score)
-segment_precision_scorer = make_scorer(segment_precision_score)
-segment_recall_scorer = make_scorer(segment_recall_score)
-bio_f1_scorer = make_scorer(segment_f1_score, encoding="bio")
-bioes_f1_scorer = make_scorer(segment_f1_score, encoding="bioes")
-segments_f1_scorer = make_scorer(segment_f1_score, encoding="segments")
+
+def _scorer(name: str, score: Callable, **options: Any) -> Any:
+    """Return a scorer that has the name which scikit-learn's displays ask for, and a docstring."""
+    scorer = make_scorer(score, **options)
+    scorer.__name__ = name
+    parameters = "".join(f", {key}={value!r}" for key, value in options.items())
+    scorer.__doc__ = f"Scorer of ``{score.__name__}(y, estimator.predict(X){parameters})``."
+    return scorer
+
+
+token_accuracy_scorer = _scorer("token_accuracy", token_accuracy_score)
+token_f1_scorer = _scorer("token_f1", token_f1_score)
+sequence_accuracy_scorer = _scorer("sequence_accuracy", sequence_accuracy_score)
+segment_f1_scorer = _scorer("segment_f1", segment_f1_score)
+segment_precision_scorer = _scorer("segment_precision", segment_precision_score)
+segment_recall_scorer = _scorer("segment_recall", segment_recall_score)
+bio_f1_scorer = _scorer("bio_f1", segment_f1_score, encoding="bio")
+bioes_f1_scorer = _scorer("bioes_f1", segment_f1_score, encoding="bioes")
+segments_f1_scorer = _scorer("segments_f1", segment_f1_score, encoding="segments")
 log_likelihood_scorer = LogLikelihoodScorer()

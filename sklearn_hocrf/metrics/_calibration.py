@@ -89,7 +89,7 @@ def segment_outcomes(
     A picture:
 
     >>> from sklearn.calibration import CalibrationDisplay
-    >>> display = CalibrationDisplay.from_predictions(is_right, probability)  # doctest: +SKIP
+    >>> display = CalibrationDisplay.from_predictions(is_right, probability)  # pip install matplotlib
     """
     table, lengths = read_given_segments(y_true, encoding, strict, "y_true")
     predicted = _read_predicted(y_pred, lengths, table.n_sequences)

@@ -57,6 +57,8 @@ class LogLikelihoodScorer:
     -1.34
     """
 
+    __name__ = "log_likelihood"  # of its instances, for scikit-learn's displays
+
     def __init__(self, *, floor: float | None = None) -> None:
         if floor is not None and not (isinstance(floor, Real) and -np.inf < floor < 0):
             raise ValueError(f"floor must be None or a finite number below 0, got {floor!r:.80}")

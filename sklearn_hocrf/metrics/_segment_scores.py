@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,11 +11,26 @@ from numpy.typing import ArrayLike
 from .._docstrings import share_docstring
 from ._counts import count_segments
 from ._reading import LabelSequences
-from ._token_scores import PrecisionRecallF1, all_scores, one_score
+from ._token_scores import PrecisionRecallF1, ScoreOptions, all_scores, one_score
 
 __all__ = ["segment_f1_score", "segment_precision_recall_f1", "segment_precision_score", "segment_recall_score"]
 
 
+class SegmentScoreOptions(ScoreOptions, total=False):
+    """What scores of segments take, for type checkers."""
+
+    encoding: str
+    strict: bool
+
+
+@overload
+def segment_precision_recall_f1(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: None = None, **options: Unpack[SegmentScoreOptions]
+) -> PrecisionRecallF1[np.ndarray]: ...
+@overload
+def segment_precision_recall_f1(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: str, **options: Unpack[SegmentScoreOptions]
+) -> PrecisionRecallF1[float]: ...
 def segment_precision_recall_f1(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -82,6 +98,14 @@ def segment_precision_recall_f1(
     return all_scores(counts, average, zero_division, sample_weight, "segments")
 
 
+@overload
+def segment_precision_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "micro", **options: Unpack[SegmentScoreOptions]
+) -> float: ...
+@overload
+def segment_precision_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[SegmentScoreOptions]
+) -> np.ndarray: ...
 def segment_precision_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -138,6 +162,14 @@ def segment_precision_score(
     return one_score(counts, "precision", average, zero_division, sample_weight, "segments")
 
 
+@overload
+def segment_recall_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "micro", **options: Unpack[SegmentScoreOptions]
+) -> float: ...
+@overload
+def segment_recall_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[SegmentScoreOptions]
+) -> np.ndarray: ...
 @share_docstring(segment_precision_score)
 def segment_recall_score(
     y_true: LabelSequences,
@@ -181,6 +213,14 @@ def segment_recall_score(
     return one_score(counts, "recall", average, zero_division, sample_weight, "segments")
 
 
+@overload
+def segment_f1_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "micro", **options: Unpack[SegmentScoreOptions]
+) -> float: ...
+@overload
+def segment_f1_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[SegmentScoreOptions]
+) -> np.ndarray: ...
 @share_docstring(segment_precision_score)
 def segment_f1_score(
     y_true: LabelSequences,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,16 +34,28 @@ __all__ = [
 ]
 
 
-class PrecisionRecallF1(NamedTuple):
+Value = TypeVar("Value", float, np.ndarray)
+
+
+class ScoreOptions(TypedDict, total=False):
+    """What all scores take, for type checkers; ``average`` says what they return."""
+
+    labels: Iterable[Hashable] | None
+    ignore: Iterable[Hashable]
+    zero_division: str | float
+    sample_weight: ArrayLike | None
+
+
+class PrecisionRecallF1(NamedTuple, Generic[Value]):
     """Precision, recall and F1, of each label or averaged.   L labels.
 
     :func:`token_precision_recall_f1` and :func:`segment_precision_recall_f1` return it. See the examples there.
     """
 
-    precision: float | np.ndarray  # correct / predicted; (L,) float64 with ``average=None``
-    recall: float | np.ndarray  # correct / true
-    f1: float | np.ndarray  # 2 correct / (predicted + true)
-    support: int | float | np.ndarray  # number of true items, weighted if there are weights
+    precision: Value  # correct / predicted; (L,) float64 with ``average=None``
+    recall: Value  # correct / true
+    f1: Value  # 2 correct / (predicted + true)
+    support: Value  # number of true items, weighted if there are weights
     labels: list  # (L,)   the scored labels
 
 
@@ -162,6 +174,14 @@ def sequence_accuracy_score(
     return _accuracy(counts, sample_weight, "sequences")
 
 
+@overload
+def token_precision_recall_f1(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: None = None, **options: Unpack[ScoreOptions]
+) -> PrecisionRecallF1[np.ndarray]: ...
+@overload
+def token_precision_recall_f1(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: str, **options: Unpack[ScoreOptions]
+) -> PrecisionRecallF1[float]: ...
 def token_precision_recall_f1(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -216,6 +236,14 @@ def token_precision_recall_f1(
     return all_scores(counts, average, zero_division, sample_weight, "tokens")
 
 
+@overload
+def token_precision_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "macro", **options: Unpack[ScoreOptions]
+) -> float: ...
+@overload
+def token_precision_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[ScoreOptions]
+) -> np.ndarray: ...
 def token_precision_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -260,6 +288,14 @@ def token_precision_score(
     return one_score(counts, "precision", average, zero_division, sample_weight, "tokens")
 
 
+@overload
+def token_recall_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "macro", **options: Unpack[ScoreOptions]
+) -> float: ...
+@overload
+def token_recall_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[ScoreOptions]
+) -> np.ndarray: ...
 @share_docstring(token_precision_score)
 def token_recall_score(
     y_true: LabelSequences,
@@ -296,6 +332,14 @@ def token_recall_score(
     return one_score(counts, "recall", average, zero_division, sample_weight, "tokens")
 
 
+@overload
+def token_f1_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "macro", **options: Unpack[ScoreOptions]
+) -> float: ...
+@overload
+def token_f1_score(
+    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[ScoreOptions]
+) -> np.ndarray: ...
 @share_docstring(token_precision_score)
 def token_f1_score(
     y_true: LabelSequences,

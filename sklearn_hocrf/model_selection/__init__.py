@@ -58,6 +58,30 @@ Predictions by cross-validation
 :func:`cross_val_predict` predicts each sequence by a model that has not seen it, with any method; scikit-learn's own
 stacks predictions, which is impossible for sequences of different lengths.
 
+Replacements for scikit-learn's tools for tables
+------------------------------------------------
+scikit-learn's searches, ``cross_validate``, ``train_test_split`` and ``LearningCurveDisplay`` take sequences as they
+are. Tools that convert X or y to one array fail before they reach this package ("inhomogeneous shape", "legacy
+multi-label"), because sequences differ in length:
+
+==========================================  ============================================================================
+scikit-learn                                for sequences
+==========================================  ============================================================================
+``cross_val_predict``                       :func:`cross_val_predict` of this module
+``cv=StratifiedKFold()``, ``stratify=y``    ``KFold(5, shuffle=True)`` or ``GroupKFold()``; with one class per sequence,
+                                            ``cv=list(StratifiedKFold(5).split(X, classes))`` or ``stratify=classes``
+``scoring="bio_f1"`` or ``"f1_macro"``      the scorers of :mod:`~sklearn_hocrf.metrics` themselves, such as
+                                            ``scoring=metrics.bio_f1_scorer``
+``classification_report``                   :func:`~sklearn_hocrf.metrics.segment_classification_report`
+``permutation_importance``                  :func:`~sklearn_hocrf.inspection.template_importance`
+``CalibratedClassifierCV``                  :class:`~sklearn_hocrf.calibration.CalibratedSequenceLabeler`
+``FeatureUnion``                            a pipeline of extractors: each appends its features to those of the batch
+``StandardScaler``, ``ColumnTransformer``   the same inside :class:`~sklearn_hocrf.feature_extraction.Tokenwise`
+``BaggingClassifier``                       models fitted to ``sklearn.utils.resample(X, y)``, and the mean of their
+                                            ``predict_marginals``
+``GridSearchCV`` over bags of Dask          lists on the client, of all data or of a sample
+==========================================  ============================================================================
+
 References
 ----------
 C.-S. Foo, C. B. Do, A. Y. Ng: Efficient multiple hyperparameter learning for log-linear models. NIPS 2007.

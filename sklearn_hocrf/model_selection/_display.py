@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._display import pyplot
-from ._groups import column_name
+from .._display import LINES, MARKERS, pyplot
+from ._groups import column_name, group_name
 
 if TYPE_CHECKING:
     from ._penalty_search import PenaltySearchCV
@@ -38,7 +39,7 @@ class PenaltySearchDisplay:
 
     Examples
     --------
-    >>> import matplotlib
+    >>> import matplotlib  # pip install matplotlib
     >>> matplotlib.use("Agg")
     >>> from sklearn_hocrf import HighOrderCRF
     >>> from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
@@ -47,7 +48,7 @@ class PenaltySearchDisplay:
     >>> search = PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=3).fit(X, y)
     >>> display = PenaltySearchDisplay.from_search(search)
     >>> list(display.sigma)
-    ['features_0', 'patterns_0', 'patterns_1']
+    ['features, order 0', 'patterns, order 0', 'patterns, order 1']
     """
 
     def __init__(self, sigma: dict[str, np.ndarray], score: np.ndarray, best_index: int) -> None:
@@ -73,8 +74,7 @@ class PenaltySearchDisplay:
         keys = dict.fromkeys(
             key for params in results["params"] for name in params if name.endswith("sigma_reg") for key in params[name]
         )
-        names = [column_name(key) for key in keys]
-        sigma = {name: results[f"sigma_{name}"] for name in names}
+        sigma = {group_name(key): results[f"sigma_{column_name(key)}"] for key in keys}
         return cls(sigma, results["mean_test_score"], search.best_index_).plot(axes)
 
     def plot(self, axes: Any = None) -> Self:
@@ -90,13 +90,14 @@ class PenaltySearchDisplay:
         display : PenaltySearchDisplay
         """
         if axes is None:
-            _, axes = pyplot().subplots(2, 1, sharex=True, figsize=(6.4, 6.0), layout="constrained")
+            _, axes = pyplot().subplots(2, 1, sharex=True, figsize=(7.0, 5.0), layout="constrained")
         above, below = axes
         steps = np.arange(1, len(self.score) + 1)
-        for name, values in self.sigma.items():
-            above.plot(steps, values, marker=".", label=name)
+        styles = zip(itertools.cycle(LINES), itertools.cycle(MARKERS), itertools.cycle(("-", "--", "-.")), strict=False)
+        for (name, values), (color, marker, line) in zip(self.sigma.items(), styles, strict=False):
+            above.plot(steps, values, color=color, marker=marker, markersize=4, linestyle=line, label=name)
         above.set(yscale="log", ylabel="sigma_reg")
-        above.legend(fontsize="small")
+        above.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
         below.plot(steps, self.score, marker=".", color="black")
         for panel in above, below:
             panel.axvline(self.best_index + 1, color="gray", linestyle=":", zorder=0)

@@ -95,7 +95,7 @@ class Fold:
         log_sigma : ndarray of shape (G,)
             Logarithm of the standard deviation of each group of weights.
         tol : float
-            Tolerance of training, as the solvers have it; a finer one is taken where this one says too little.
+            Tolerance of training; a finer one is taken where this one says too little.
         residual : float
             Norm of the residual of the linear system, relative to its right side. It takes the greater part of the
             error of the gradient.
@@ -105,7 +105,7 @@ class Fold:
         self._curvature.shift(precision - self._precision)
         self._precision = precision
         for _ in range(MOST_TRAININGS):
-            solver = LBFGS(tol=tol, max_iter=self._max_iter)
+            solver = _ByNorm(tol=tol, max_iter=self._max_iter)
             report = solver.solve(self._training, L2(precision), self._u, self._curvature)
             self._u = report.w
             loss, slope = self._held_out.value_gradient(self._ties.widen(self._u))
@@ -138,6 +138,13 @@ class Fold:
 
 def _operator(size, times):
     return LinearOperator((size, size), matvec=times, dtype=np.float64)
+
+
+class _ByNorm(LBFGS):
+    """L-BFGS that goes by the gradient alone: how far the score is from its end, the fold estimates itself."""
+
+    def _reached(self, penalty, point) -> float:
+        return float(np.linalg.norm(point.gradient) / max(1.0, float(np.linalg.norm(point.w))))
 
 
 class _Counted:

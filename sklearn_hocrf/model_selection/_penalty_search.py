@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._estimator.base import BaseSequenceLabeler
@@ -27,6 +26,7 @@ from .._solvers import SearchEnd, minimize_in_box, one_blas_thread
 from .._validation import TrainingData, check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import Interval, fit_context
+from .._validation._splits import indexable_sequences, splits_of
 from ._fold import FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
 from ._splits import Split, make_fold, split_data, training_data
@@ -255,13 +255,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
         self._check_parameters()
-        X, y, groups = indexable(X, y, groups)
+        X, y, groups = indexable_sequences(X, y, groups)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         weight = check_sequence_weight(sample_weight, len(y))
-        splits = list(check_cv(self.cv, y).split(X, y, groups))
-        if not splits:
-            raise ValueError(f"cv={self.cv!r} has no splits (left): use a splitter or a list")
+        splits = splits_of(check_cv(self.cv, y), X, y, groups=groups)
         whole = training_data(self.estimator, X, y, weight)
         self._refuse_no_weights(whole)
         parts = [split_data(self.estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]

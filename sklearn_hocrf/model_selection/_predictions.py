@@ -8,13 +8,14 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
-from sklearn.utils import Bunch, indexable
+from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._data.checks import short
 from .._validation import warn_user
 from .._validation._sklearn import check_method_params, safe_indexing
+from .._validation._splits import indexable_sequences, splits_of
 
 __all__ = ["cross_val_predict"]
 
@@ -101,11 +102,11 @@ def cross_val_predict(
     >>> cross_val_predict(HighOrderCRF(), X, y, cv=2, method_params={"known": known})
     [['wet', 'wet'], ['wet'], ['dry', 'wet', 'dry'], ['wet', 'dry']]
     """
-    X, y = indexable(X, y)
+    X, y = indexable_sequences(X, y)
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
     cv = check_cv(cv, y, classifier=is_classifier(estimator))
     routed = _route(estimator, cv, groups, params or {})
-    splits = [(_numbers(train), _numbers(test)) for train, test in cv.split(X, y, **routed.splitter.split)]
+    splits = [(_numbers(train), _numbers(test)) for train, test in splits_of(cv, X, y, **routed.splitter.split)]
     tested = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(tested), np.arange(n_sequences)):
         raise ValueError("cross_val_predict only works for partitions")

@@ -196,7 +196,7 @@ def main(arguments=None):
     if references is None:
         print("skipped: cora_references is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")
         return
-    params = {"max_iter": 2} if quick else {"max_iter": 2000}
+    params = {"max_iter": 2} if quick else {"max_iter": 2000, "tol": 1e-4}
     with threadpool_limits(1):
         print(f"{len(references.X)} references to train on, {len(references.X_test)} to test")
         fitted = train_published(references, (1, 2, 3), **params)

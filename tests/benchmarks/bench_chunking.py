@@ -100,7 +100,7 @@ class TimedLBFGS(LBFGS):
     keeps_equal_weights_equal = True  # as LBFGS does
 
     def __init__(self, max_iter):
-        super().__init__(max_iter=max_iter, callback=self.note)
+        super().__init__(tol=1e-4, max_iter=max_iter, callback=self.note)  # beyond where python-crfsuite ends
         self.moments, self.values = Moments(), []
 
     def solve(self, objective, penalty, w0):

@@ -172,7 +172,7 @@ class Nothing:
     def value_gradient(self, w):
         return 0.0, np.zeros(1)
 
-    def gap(self, norm):
+    def gap(self, gradient):
         return np.inf
 
 

@@ -97,7 +97,7 @@ class Optimum:
     def setup(self, setting, words=None):
         self.train, self.test = words or load_words()[:2]
         max_order, unsupported, fit_intercept = setting
-        self.crf = HighOrderCRF(max_order, unsupported=unsupported, fit_intercept=fit_intercept)
+        self.crf = HighOrderCRF(max_order, unsupported=unsupported, fit_intercept=fit_intercept, tol=1e-4)
 
     def time_fit(self, setting=None):
         return self.crf.fit(*self.train)

@@ -6,7 +6,7 @@ One thread. Handwriting: fold 0 with words at random (orders 3 and 5, with the a
 with words held out (orders 0 to 3). References and punctuation by segments, SC^2: three folds of the training set, F1
 and likelihood on the test set beside those of sigma 1. conll2000 (held out: the last fifth of the training set) and
 conll2002 (held out: testa), orders 1 and 2, against a grid of one sigma for all weights. Cost is in units of one
-cross-validation (or fit) at sigma 1, tol 1e-4: in processor seconds of the same run, which other programs stretch, and
+cross-validation (or fit) at sigma 1: in processor seconds of the same run, which other programs stretch, and
 in passes over the data, those of Hessian products by their seconds in the units of a gradient.
 """
 

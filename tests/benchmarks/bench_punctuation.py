@@ -166,7 +166,7 @@ def main(arguments=None):
     if dialogues is None:
         print("skipped: the punctuation data is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")
         return
-    params = {"max_iter": 2 if quick else 2000}
+    params = {"max_iter": 2 if quick else 2000, "tol": 1e-4}
     fitted = {}
     with threadpool_limits(1):
         print(f"{len(dialogues.X)} dialogues to train on, {len(dialogues.X_test)} to test")

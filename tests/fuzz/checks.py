@@ -41,7 +41,7 @@ from .builders import ATTRIBUTE_FORMS, LABELS, TABLES, build_sequence, build_X, 
 RIGHT = "right"
 DOCUMENTED = (ValueError, TypeError, NotFittedError)
 QUIET = (UserWarning, ConvergenceWarning)  # warnings that are answers to users
-MAX_MESSAGE = 700
+MAX_MESSAGE = 400
 PLACE = re.compile(r"(sequence|X\[|y\[|row|line|sentence)\D{0,3}\d+")
 
 
@@ -103,6 +103,9 @@ class Unchanged:
 # --- fitted models against enumeration ------------------------------------------------------------------------------
 
 
+TOKENS = -1  # the feature that counts the tokens of a segment
+
+
 class Data(NamedTuple):
     """Sequences as the oracle takes them; features are columns, labels are codes."""
 
@@ -111,7 +114,13 @@ class Data(NamedTuple):
     gold: list  # segmentations: tuples of (u, v, code)
 
     def sequences(self):
-        return [so.Sequence(n, values) for n, values in zip(self.lengths, self.values, strict=True)]
+        pairs = zip(self.lengths, self.values, strict=True)
+        return [so.Sequence(n, values | tokens_of_segments(n)) for n, values in pairs]
+
+
+def tokens_of_segments(n):
+    """Return the number of tokens of each segment of a sequence, as values of a feature."""
+    return {(TOKENS, u, v): float(v - u) for u in range(n) for v in range(u + 1, n + 1)}
 
 
 class Training(NamedTuple):
@@ -138,9 +147,9 @@ def model_of(estimator, labels, training):
     coef = estimator.coef_.tocoo()
     patterns = dict(zip(rows, estimator.pattern_coef_.tolist(), strict=True))
     triples = zip(coef.row.tolist(), coef.col.tolist(), coef.data.tolist(), strict=True)
-    return so.Model(
-        training.n_labels, training.longest, training.repeats, patterns, {(f, rows[z]): w for z, f, w in triples}
-    )
+    features = {(f, rows[z]): w for z, f, w in triples}
+    features |= {(TOKENS, (y,)): float(w) for y, w in enumerate(getattr(estimator, "token_intercept_", []))}
+    return so.Model(training.n_labels, training.longest, training.repeats, patterns, features)
 
 
 def expected_weights(training, p, given_patterns):
@@ -162,7 +171,11 @@ def expected_weights(training, p, given_patterns):
     pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
     if p["unsupported"]:
         pairs = {(f, z) for f in range(len(training.orders)) for z in patterns}
-    return patterns, {(f, z) for f, z in pairs if len(z) - 1 in training.orders[f]}
+    pairs = {(f, z) for f, z in pairs if len(z) - 1 in training.orders[f]}
+    if training.n_labels > 1 and p["fit_intercept"] in (True, "token"):
+        least = 1 if p["fit_intercept"] == "token" else 2
+        pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most >= least}
+    return patterns, pairs
 
 
 def objective_weights(training, class_weight):
@@ -188,7 +201,7 @@ def check_optimum(estimator, model, training, p, given_patterns, converged):
         require(set(model.patterns) == patterns, "other patterns than there are", set(model.patterns) ^ patterns)
     surplus = {pair for pair, w in model.features.items() if w} - pairs
     require(not surplus, "weights of pairs that should have none", surplus)
-    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"]]
+    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"] in (True, "segment")]
     keys += [("pair", pair) for pair in sorted(pairs)]
     value, gradient = 0.0, Counter()
     for sequence, gold, weight in zip(
@@ -203,7 +216,8 @@ def check_optimum(estimator, model, training, p, given_patterns, converged):
     for kind, key in keys:
         w.append((model.patterns if kind == "pattern" else model.features).get(key, 0.0))
         order = len(key if kind == "pattern" else key[1]) - 1
-        precision = plain.by_order(p["sigma_reg"], order, "features" if kind == "pair" else "patterns") ** -2.0
+        group = "features" if kind == "pair" and key[0] != TOKENS else "patterns"
+        precision = plain.by_order(p["sigma_reg"], order, group) ** -2.0
         of_search = search and not search.relax and kind == "pattern" and order
         strength.append(plain.by_order(search.l1_reg if of_search else p["l1_reg"], order))
         value += precision * w[-1] ** 2 / 2 + strength[-1] * abs(w[-1])

@@ -228,7 +228,8 @@ def segment_cases(draw):
         draw(st.sampled_from(Y_FORMS)),
         draw(weights_of(len(lengths))),
         draw(limits()),
-        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in parts for _, y in s})),
+        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in parts for _, y in s}))
+        | {"fit_intercept": draw(st.sampled_from([True, True, False, "segment", "token"]))},
         draw(sequences_of(tokens_of(form, width, known=False), test_lengths)),
         [draw(parts_of(n, single, len(LABELS[kind]))) for n in test_lengths],
     )

@@ -1,0 +1,50 @@
+"""Splits of sequences for meta-estimators, by scikit-learn's splitters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils import indexable
+
+__all__ = ["indexable_sequences", "splits_of"]
+
+
+def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
+    """Return data that have one entry a sequence, or raise: as ``indexable`` of scikit-learn, with messages.
+
+    Raises
+    ------
+    TypeError
+        If X or y can be iterated over, but not indexed.
+    ValueError
+        If the data differ in length.
+    """
+    for name, data in (("X", X), ("y", y)):
+        if hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+            raise TypeError(
+                f"{name} is a {type(data).__name__}, which cannot be split into folds: pass a list of it or of a sample"
+            )
+    return indexable(X, y, *others)
+
+
+def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:
+    """Return the pairs of training and test parts of a splitter, or raise.
+
+    Raises
+    ------
+    ValueError
+        If the splitter refuses the data; of one that stratifies, with what to use. Also if there are no splits.
+    """
+    name = type(splitter).__name__
+    try:
+        splits = list(splitter.split(X, y, **params))
+    except ValueError as error:
+        if "Stratified" not in name or all(isinstance(labels, str) or not hasattr(labels, "__len__") for labels in y):
+            raise
+        raise ValueError(
+            f"{name} needs one class for each sequence, but y has labels of tokens: use KFold(shuffle=True) or "
+            f"GroupKFold, or make a class for each sequence and pass cv=list({name}(..).split(X, classes))"
+        ) from error
+    if not splits:
+        raise ValueError("cv has no splits (left): use a splitter or a list")
+    return splits

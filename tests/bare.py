@@ -1,0 +1,123 @@
+"""A program for an environment with the package's own dependencies alone: is everything there that needs no extra?
+
+    python tests/bare.py [--hide] [doctests]
+
+looks at every module: it can be imported, and ``help``, ``dir`` and ``import *`` of the public ones show their names;
+where Dask is absent, ``sklearn_hocrf.dask`` is an error that tells how to install it. ``doctests`` also runs those of
+the package and of README.md; ``--hide`` hides the libraries of all extras that are installed.
+
+A doctest that needs a library of an extra says so on the first line that does: ``import skops.io  # pip install
+skops``. From that line on it is left out where the library is absent.
+"""
+
+import argparse
+import doctest
+import importlib
+import pkgutil
+import pydoc
+import re
+import sys
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+OPTIONAL = ("crfsuite", "dask", "distributed", "matplotlib", "pandas", "polars", "rich", "sklearn_crfsuite", "skops")
+NEEDS = re.compile(r"  # pip install ([\w-]+)$")
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+
+def runnable(examples):
+    """Return the examples of a doctest before the first one that needs a library that is absent."""
+    for number, example in enumerate(examples):
+        needed = NEEDS.search(example.source.strip())
+        if needed and find_spec(needed[1].replace("-", "_")) is None:
+            return examples[:number]
+    return examples
+
+
+def check_page(module):
+    """Look at what ``help``, ``dir`` and ``import *`` show of a module."""
+    page, names, starred = pydoc.plain(pydoc.render_doc(module)), dir(module), {}
+    exec(f"from {module.__name__} import *", starred)
+    for name in module.__all__:
+        assert name in page or name == "__version__", f"help({module.__name__}) lacks {name}"
+        assert name in names, f"dir({module.__name__}) lacks {name}"
+        assert name in starred, f"from {module.__name__} import * lacks {name}"
+    for name in names:
+        assert hasattr(module, name), f"dir({module.__name__}) has {name}, which cannot be had"
+        value = getattr(module, name)
+        if isinstance(value, type) and value.__module__.startswith("sklearn_hocrf"):
+            assert all(hasattr(value, attribute) or attribute.startswith("__") for attribute in dir(value)), name
+
+
+def check_absent(package):
+    """Look at what stands in for the module that needs Dask."""
+    assert "dask" not in dir(package)
+    assert not hasattr(package, "dask")
+    assert "pip install 'sklearn_hocrf[dask]'" in pydoc.plain(pydoc.render_doc(package))
+    assert "pip install 'sklearn_hocrf[dask]'" in error_of(AttributeError, lambda: package.dask)
+    importing = error_of(ImportError, lambda: importlib.import_module("sklearn_hocrf.dask"))
+    assert "pip install 'sklearn_hocrf[dask]'" in importing
+
+
+def error_of(kind, get):
+    """Return the message of an error, empty where there is none."""
+    try:
+        get()
+    except kind as error:
+        return str(error)
+    return ""
+
+
+def modules(package):
+    """Import all modules but those that need a library that is absent, and yield them."""
+    yield package
+    for _, name, is_package in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if name == "sklearn_hocrf.dask" and not (find_spec("dask") and find_spec("distributed")):
+            check_absent(package)
+        elif is_package:
+            yield from modules(importlib.import_module(name))
+        else:
+            yield importlib.import_module(name)
+
+
+def run_doctests(found):
+    """Run the doctests of modules and of README; return the number of failures."""
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    tests = [test for module in found for test in doctest.DocTestFinder().find(module)]
+    text = README.read_text(encoding="utf-8")
+    tests.append(doctest.DocTestParser().get_doctest(text, {}, README.name, str(README), 0))
+    runner, n_left_out = doctest.DocTestRunner(optionflags=options), 0
+    for test in tests:
+        n_examples = len(test.examples)
+        test.examples = runnable(test.examples)
+        n_left_out += len(test.examples) < n_examples
+        runner.run(test)
+    n_tests = sum(bool(test.examples) for test in tests)
+    sys.stdout.write(f"doctests: {n_tests} run, {runner.failures} examples failed; {n_left_out} need more\n")
+    return runner.failures
+
+
+def main():
+    """Look at all modules, and run what is asked for; the exit code is 1 where something fails."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hide", action="store_true", help="hide the libraries of extras that are installed")
+    parser.add_argument("what", nargs="?", choices=["doctests"], help="what to run beside")
+    options = parser.parse_args()
+    if options.hide:
+        sys.modules.update(dict.fromkeys(OPTIONAL))
+    else:
+        there = [library for library in OPTIONAL if find_spec(library)]
+        assert not there, f"this environment has {', '.join(there)}, which are no dependencies of the package"
+    found = list(modules(importlib.import_module("sklearn_hocrf")))
+    public = [module for module in found if "._" not in module.__name__]
+    for module in public:
+        if hasattr(module, "__all__"):
+            check_page(module)
+    sys.stdout.write(f"{len(found)} modules can be imported, {len(public)} of them are public\n")
+    warnings.simplefilter("ignore")  # not converged
+    return bool(options.what and run_doctests(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Docstrings are reStructuredText that pages of documentation can show: docutils reads each without a complaint."""
+
+import inspect
+import pkgutil
+import re
+
+import pytest
+
+import sklearn_hocrf
+
+SECTIONS = "Parameters|Attributes|Returns|Yields|Raises|Warns|Other Parameters"
+MODULES = [m for _, m, _ in pkgutil.iter_modules(sklearn_hocrf.__path__) if m[0] != "_"]
+
+
+@pytest.fixture(scope="module")
+def complaints():
+    """Return a function from a docstring to what docutils has to say about it."""
+    pytest.importorskip("docutils", reason="docutils is absent")
+    from docutils import nodes
+    from docutils.core import publish_doctree
+    from docutils.parsers.rst import roles
+
+    for role in ("class", "func", "meth", "mod", "attr", "data", "exc", "obj", "ref"):  # Sphinx knows these
+        roles.register_generic_role(role, nodes.literal)
+    settings = {"report_level": 2, "halt_level": 5, "warning_stream": False, "file_insertion_enabled": False}
+
+    def read(text):
+        tree = publish_doctree(as_numpydoc_reads_it(text), settings_overrides=settings)
+        return [message.astext() for message in tree.findall(nodes.system_message) if message["level"] > 1]
+
+    return read
+
+
+def as_numpydoc_reads_it(text):
+    """Return a docstring with the headers of its entries, such as ``coef_ : ndarray`` and ``*steps``, as literals."""
+    for part in re.findall(rf"^(?:{SECTIONS})\n-+\n(?:.*\n?)*?(?=^\S.*\n-{{3,}}$|\Z)", text, re.MULTILINE):
+        head, line, body = re.split(r"^(-+)$", part, maxsplit=1, flags=re.MULTILINE)
+        entries = re.sub(r"^(\S.*)$", lambda entry: f"\n``{entry[1].replace('`', '')}``", body, flags=re.MULTILINE)
+        text = text.replace(part, head + line + entries)
+    return text
+
+
+def docstrings(module):
+    """Yield the names and docstrings of a module, its public names, and the public methods of its classes."""
+    yield module.__name__, inspect.getdoc(module)
+    for public in module.__all__:
+        value = getattr(module, public)
+        if inspect.ismodule(value) or isinstance(value, (int, str, list, tuple)):
+            continue
+        yield public, inspect.getdoc(value)
+        for name in dir(value) if inspect.isclass(value) else ():
+            owner = next(base for base in value.__mro__ if name in vars(base))
+            member = vars(owner)[name]
+            is_ours = owner.__module__.startswith("sklearn_hocrf") and not name.endswith("_request")  # scikit-learn's
+            if not name.startswith("_") and is_ours and (callable(member) or inspect.isdatadescriptor(member)):
+                yield f"{public}.{name}", inspect.getdoc(getattr(value, name))
+
+
+@pytest.mark.parametrize("name", ["", *MODULES])
+def test_docstrings_are_restructured_text(complaints, name):
+    module = pytest.importorskip(f"sklearn_hocrf.{name}".rstrip("."), exc_type=ImportError)
+    found = {place: complaints(text) for place, text in docstrings(module) if text}
+    assert len(found) > 1
+    assert not {place: errors for place, errors in found.items() if errors}
+
+
+def test_what_docutils_refuses(complaints):
+    assert complaints("A table.\n\n=====  =====\na      b\n=====  =====\nlonger than  b\n=====  =====\n")
+    assert complaints("Uses *steps.")
+    assert not complaints(
+        "Uses.\n\nParameters\n----------\n*steps : list\n    As in :class:`Pipeline`.\ncoef_ : ndarray\n"
+    )

@@ -1,0 +1,185 @@
+"""scikit-learn's tools for tables, given sequences: they work, or one sentence names what to use instead."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import BaggingClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import (
+    KFold,
+    LearningCurveDisplay,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    ValidationCurveDisplay,
+    cross_val_score,
+    train_test_split,
+)
+from sklearn.pipeline import make_union
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import resample
+
+from sklearn_hocrf import HighOrderCRF, metrics
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.model_selection import PenaltySearchCV, cross_val_predict
+from sklearn_hocrf.pipeline import make_pipeline
+
+X = [["the", "old", "man"], ["the", "man"], ["a", "big", "old", "man"]] * 4
+Y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["DET", "ADJ", "ADJ", "NOUN"]] * 4
+CLASSES = [len(labels) > 2 for labels in Y]
+SCORERS = [name for name in metrics.__all__ if name.endswith("_scorer")]
+
+
+@pytest.fixture
+def pipe():
+    return make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(tol=1e-2))
+
+
+# --- batches are no tables --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda batch: np.asarray(batch),
+        lambda batch: np.hstack([batch, batch]),
+        lambda batch: make_union(SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", -1)])).fit_transform(X),
+        lambda batch: StandardScaler(with_mean=False).fit(batch),
+        lambda batch: BaggingClassifier(HighOrderCRF(), 2).fit(batch, Y),
+        lambda batch: permutation_importance(HighOrderCRF().fit(batch, Y), batch, Y),
+    ],
+)
+def test_tools_for_tables_name_what_to_use(use):
+    batch = SequenceFeatureExtractor().fit_transform(X)
+    with pytest.raises(TypeError, match=r"chain transformers instead of using FeatureUnion.* Tokenwise.* toarray\(\)"):
+        use(batch)
+
+
+def test_chained_extractors_are_a_union():
+    one, two = SequenceFeatureExtractor([("w", 0)]), SequenceFeatureExtractor([("w", -1)])
+    chained = make_pipeline(one, two).fit_transform(X)
+    np.testing.assert_array_equal(
+        chained.toarray(), np.hstack([one.fit_transform(X).toarray(), two.fit_transform(X).toarray()])
+    )
+
+
+def test_output_is_no_data_frame(pipe):
+    assert pipe.set_output(transform="default").fit(X, Y).score(X, Y) == 1
+    for transformer in pipe, pipe[0], Tokenwise(StandardScaler()):
+        assert transformer.set_output() is transformer
+        with pytest.raises(ValueError, match=r"returns a SequenceBatch, which set_output.*'pandas'.* leave it out"):
+            transformer.set_output(transform="pandas")
+
+
+# --- scorers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_scorers_have_names(name):
+    scorer = getattr(metrics, name)
+    assert scorer.__name__ == name.removesuffix("_scorer")
+    assert scorer.__doc__.split()[0] in ("Scorer", "Mean")
+
+
+def test_curves_take_scorers(pipe):
+    pytest.importorskip("matplotlib", reason="matplotlib is absent").use("Agg")
+    options = {"cv": 2, "scoring": metrics.token_accuracy_scorer}
+    curve = LearningCurveDisplay.from_estimator(pipe, X, Y, train_sizes=[0.5, 1.0], **options)
+    assert curve.ax_.get_ylabel() == "Token accuracy"
+    options["scoring"] = metrics.LogLikelihoodScorer(floor=-5)
+    orders = {"param_name": "highordercrf__max_order", "param_range": [0, 1]}
+    assert ValidationCurveDisplay.from_estimator(pipe, X, Y, **orders, **options).ax_.get_ylabel() == "Log likelihood"
+
+
+# --- splits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("splitter", [StratifiedKFold(2), RepeatedStratifiedKFold(n_splits=2)])
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda pipe, cv: PenaltySearchCV(pipe, cv=cv).fit(X, Y),
+        lambda pipe, cv: CalibratedSequenceLabeler(pipe, cv=cv).fit(X, Y),
+        lambda pipe, cv: cross_val_predict(pipe, X, Y, cv=cv),
+        lambda pipe, cv: cross_val_predict(pipe, X[:1] * 4, Y[:1] * 4, cv=cv),  # labels that make an array
+    ],
+)
+def test_stratified_splits(pipe, splitter, fit):
+    name = type(splitter).__name__
+    with pytest.raises(ValueError, match=rf"{name} needs one class for each sequence.* cv=list\({name}\(..\).split"):
+        fit(pipe, splitter)
+
+
+def test_stratified_splits_of_tokens():
+    """The y of a table is one of classes; what is wrong with it is scikit-learn's to say."""
+    table, classes = np.eye(8), np.arange(8) % 2
+    assert len(cross_val_predict(HighOrderCRF(), table, classes, cv=StratifiedKFold(2))) == 8
+    with pytest.raises(ValueError, match="cannot be greater than"):
+        cross_val_predict(HighOrderCRF(), table, classes, cv=StratifiedKFold(5))
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda pipe, X, y: PenaltySearchCV(pipe).fit(X, y),
+        lambda pipe, X, y: CalibratedSequenceLabeler(pipe).fit(X, y),
+        lambda pipe, X, y: cross_val_predict(pipe, X, y),
+    ],
+)
+def test_what_cannot_be_indexed(pipe, fit):
+    with pytest.raises(TypeError, match="X is a generator, which cannot be split into folds: pass a list of it"):
+        fit(pipe, (sequence for sequence in X), Y)
+    bag = pytest.importorskip("dask.bag", reason="Dask is absent")
+    with pytest.raises(TypeError, match="y is a Bag, which cannot be split into folds"):
+        fit(pipe, X, bag.from_sequence(Y))
+
+
+def test_no_splits(pipe):
+    for search in PenaltySearchCV(pipe, cv=[]), CalibratedSequenceLabeler(pipe, cv=[]):
+        with pytest.raises(ValueError, match="cv has no splits"):
+            search.fit(X, Y)
+    with pytest.raises(ValueError, match="cv has no splits"):
+        cross_val_predict(pipe, X, Y, cv=[])
+
+
+def test_what_the_table_names(pipe):
+    """The lines of the table in ``model_selection`` that name no tool of this package."""
+    folds = list(StratifiedKFold(2).split(X, CLASSES))
+    assert len(cross_val_score(pipe, X, Y, cv=folds, scoring=metrics.token_accuracy_scorer)) == 2
+    assert len(cross_val_predict(pipe, X, Y, cv=folds)) == len(X)
+    assert np.mean(train_test_split(X, Y, CLASSES, stratify=CLASSES, test_size=6, random_state=0)[-1]) == 4 / 6
+    assert len(cross_val_score(pipe, X, Y, cv=KFold(2, shuffle=True, random_state=0))) == 2
+    models = [clone(pipe).fit(*resample(X, Y, random_state=seed, stratify=CLASSES)) for seed in range(2)]
+    assert np.mean([model.predict_marginals(X)[1] for model in models], axis=0).shape == (2, 3)
+
+
+# --- tokens in tables -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_frames_by_name(library):
+    frame = pytest.importorskip(library, reason=f"{library} is absent").DataFrame
+    frames = [frame({"word": words, "length": [len(word) for word in words]}) for words in X[:2]]
+    frames += [frame(), frame({"word": ["man"], "length": [2.5]})]  # lengths of another type
+    columns = make_column_transformer((OneHotEncoder(), ["word"]), (StandardScaler(), ["length"]))
+    tokenwise = Tokenwise(columns).fit(frames)
+    names = ["onehotencoder__word_man", "onehotencoder__word_old", "onehotencoder__word_the", "standardscaler__length"]
+    assert tokenwise.get_feature_names_out().tolist() == names
+    batch = tokenwise.transform(frames)
+    assert batch.lengths.tolist() == [3, 2, 0, 1]
+    assert batch.toarray()[:, :3].tolist() == [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 0]]
+    np.testing.assert_allclose(batch.toarray()[:, 3] * np.sqrt(1.25 / 36), np.array([3, 3, 3, 3, 3, 2.5]) - 17.5 / 6)
+    assert tokenwise.transform([frames[2]]).lengths.tolist() == [0]
+    with pytest.raises(ValueError, match=f"sequence 1 is a frame of {library} with the columns .'length', 'word'"):
+        tokenwise.transform([frames[0], frames[1][["length", "word"]]])
+
+
+def test_texts_in_columns():
+    texts = [[["old"], ["cold"]], [["gold"]]]
+    pairs = CountVectorizer(analyzer="char", ngram_range=(2, 2))
+    batch = Tokenwise(make_column_transformer((pairs, 0))).fit_transform(texts)
+    assert batch.toarray().tolist() == [[0, 0, 1, 1], [1, 0, 1, 1], [0, 1, 1, 1]]
+    with pytest.raises(ValueError, match=r"sequence 0 is a list of texts.* such as \['the'\].* ColumnTransformer"):
+        Tokenwise(pairs).fit(X)

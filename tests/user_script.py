@@ -1,0 +1,72 @@
+"""What a user may write, with the types that a type checker has to know: checked by ``test_typing``, never run."""
+
+from typing import Any, assert_type
+
+import numpy as np
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf.datasets import load_conll, load_doccano, load_jmlr_example, load_ocr_letters
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceBatch, SequenceFeatureExtractor
+from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_f1, token_recall_score
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.pipeline import SequencePipeline, make_pipeline
+
+
+def script() -> None:
+    # files
+    X, y = load_conll("train.txt", ["word", "tag"], encoding="latin-1", return_X_y=True)
+    assert_type(X, list[list[dict[str, str]]])
+    assert_type(y, list[list[str]])
+    load_conll("train.txt", ["word", "tag"]).data.clear()
+    texts, spans = load_doccano("train.jsonl", return_X_y=True)
+    assert_type(spans[0][0], tuple[int, int, str])
+    assert_type(load_jmlr_example(return_X_y=True)[1], list[list[str]])
+    letters, _ = load_ocr_letters("letter.data", folds=0, return_X_y=True)
+    assert_type(letters, list[np.ndarray])
+    load_conll("train.txt", separater=";")  # type: ignore[call-overload]
+
+    # estimators
+    crf = HighOrderCRF(max_order=2).fit(X, y)
+    assert_type(crf, HighOrderCRF)
+    assert_type(crf.partial_fit(X, y).set_callbacks(), HighOrderCRF)
+    assert_type(crf.predict(X), list[Any])
+    assert_type(crf.predict_marginals(X), list[np.ndarray])
+    assert_type(crf.predict_marginals(np.zeros((2, 3, 4))), Any)
+    assert_type(crf.predict_segments(X), list[list[tuple[int, int, Any]]])
+    assert_type(crf.predict_segments(X, with_probability=True), list[np.ndarray])
+    assert_type(crf.predict_nbest(X, 2)[0][0].log_probability, float)
+    assert_type(crf.log_likelihood(X, y), np.ndarray)
+    assert_type(crf.entropy(X), np.ndarray)
+    assert_type(crf.entropy(X, of="token"), list[np.ndarray])
+    assert_type(crf.score(X, y), float)
+    semicrf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+    assert_type(semicrf, HighOrderSemiCRF)
+    assert_type(semicrf.predict(X), list[Any])
+    assert_type(semicrf.predict_segments(X), list[list[tuple[int, int, Any]]])
+    crf.predict_marginal(X)  # type: ignore[attr-defined,unused-ignore]  # mypy sees a base class without types
+
+    # pipelines, searches, calibration
+    batch = SequenceFeatureExtractor().fit_transform(X)
+    assert_type(batch, SequenceBatch)
+    assert_type(crf.predict(batch), list[Any])
+    pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF(encoding="bio"))
+    assert_type(pipe.fit(X, y), SequencePipeline)
+    assert_type(pipe.fit(X, y).predict(X), list[Any])
+    assert_type(pipe.predict_marginals(X), list[np.ndarray])
+    assert_type(pipe.predict_segments(X, with_probability=True), list[np.ndarray])
+    assert_type(pipe.score(X, y), float)
+    search = PenaltySearchCV(pipe).fit(X, y)
+    assert_type(search, PenaltySearchCV)
+    assert_type(search.predict(X), list[Any])
+    assert_type(CalibratedSequenceLabeler(pipe).fit(X, y).predict(X), list[Any])
+
+    # scores
+    score: float = segment_f1_score(y, crf.predict(X), encoding="bio")
+    score = segment_f1_score(y, crf.predict(X), average="macro")
+    score = segment_f1_score(y, y, average=None)  # type: ignore[assignment]
+    score.is_integer()
+    assert_type(segment_f1_score(y, y, average=None), np.ndarray)
+    assert_type(token_recall_score(y, y), float)
+    assert_type(segment_precision_recall_f1(y, y).f1, np.ndarray)
+    assert_type(segment_precision_recall_f1(y, y, average="micro").f1, float)
