@@ -422,6 +422,8 @@ def test_a_writer_leaves_the_files_of_another_one_alone(folder):
 KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
+
+sys.path.insert(0, sys.argv[2])  # where Python does not look for it by itself under PYTHONSAFEPATH
 from tests_of_folders import SequenceBatch, assert_nothing_left, is_same, two_batches
 
 os.fsync = lambda descriptor: None  # which is slow, and of no use here
@@ -472,8 +474,8 @@ for is_first in (True, False):
 def test_a_writer_that_is_killed_leaves_a_whole_batch(folder):
     """At each of its file operations; the next writer removes what is left."""
     script = KILLED.replace("tests_of_folders", Path(__file__).stem)
-    command = [sys.executable, "-W", "ignore", "-c", script, str(folder)]
-    process = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    command = [sys.executable, "-W", "ignore", "-c", script, str(folder), str(Path(__file__).parent)]
+    process = subprocess.run(command, capture_output=True, text=True)
     assert (process.stderr, process.stdout.splitlines()) == ("", ["none new True", "old new True"])
 
 

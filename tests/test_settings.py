@@ -29,7 +29,7 @@ RANDOM = [SGD, AdaGrad, FrankWolfe, AveragedPerceptron]
 @pytest.mark.parametrize(
     ("text", "thing"),
     [
-        ("LBFGS()", LBFGS(1e-4, 500)),
+        ("LBFGS()", LBFGS(3e-3, 500)),
         ("LBFGS(tol=0.001)", LBFGS(1e-3)),
         ("LBFGS(tol=0.001)", LBFGS(np.float64(1e-3), np.int64(500))),
         ("LBFGS(callback=print)", LBFGS(callback=print)),
