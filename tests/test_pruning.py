@@ -23,8 +23,9 @@ from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, PrunedProblem
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import explain
+from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import Constraints, Pruning
+from sklearn_hocrf.training import Constraints, Pruning, SegmentDecoding
 
 SOME = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -454,6 +455,40 @@ def test_other_answers(data, pruned):
     np.testing.assert_allclose(np.concatenate(singles), np.concatenate(marginals), atol=1e-10)
     token = clone(pruned).set_params(decoding="token").fit(*data[:2]).predict(X_test)
     assert all((row[np.arange(len(z)), z] > 0).all() for z, row in zip(token, marginals, strict=True))
+
+
+@settings(SOME, max_examples=40)
+@given(st.integers(0, 10**6))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_segments_are_chosen_among_what_the_candidates_can_write(seed):
+    rng = np.random.default_rng(seed)
+    tags = ["B-P", "I-P", "B-Q", "I-Q", "O"]
+    y = [["B-P", "I-P", "B-Q", "I-Q"], ["O", "B-P", "O", "B-Q"], ["O", "B-Q", "B-P", "I-P"]]
+    X = [[[f"w{k}"] for k in rng.integers(0, 5, len(labels))] for labels in y]
+    constraints = [None, "bio", Constraints(forbid=[("O", "O")]), Constraints(forbid=[("B-P", "I-P", "O")])]
+    pruning = Pruning(int(rng.integers(1, 5)), n_states=1000)
+    options = {"pruning": pruning, "constraints": constraints[rng.integers(0, 4)]}
+    crf = HighOrderCRF(int(rng.integers(0, 4)), max_iter=0, **options).fit(X, y)
+    crf._keep(crf._fitted._replace(weights=2 * rng.normal(size=crf._fitted.weights.shape)))
+    threshold = float(rng.choice([0.05, 0.3, 0.9]))
+    crf.set_params(decoding=SegmentDecoding(threshold))
+    X = [[[f"w{k}"] for k in rng.integers(0, 5, 4)] for _ in range(4)]
+    known = None
+    if rng.random() < 0.5:  # of each token nothing, or what some labelling of the model says and another label
+        tags = crf.classes_.tolist()
+        drawn = [labels for (labels,) in crf.sample(X, random_state=seed)]
+        known = [[{tag, tags[rng.integers(len(tags))]} if rng.random() < 0.4 else None for tag in z] for z in drawn]
+    predicted = crf.predict(X, known=known)
+    if known is None:
+        assert np.isfinite(crf.log_likelihood(X, predicted)).all()
+    possible, tables = crf.predict_nbest(X, 5**4, known=known), crf.segment_marginals(X, 0, known=known)
+    for labels, candidates, table in zip(predicted, possible, tables, strict=True):
+        p = {row[:3]: row[3] for row in table.tolist()}
+        gains = {
+            tuple(z.labels): sum(p[segment] - threshold for segment in extract_segments([z.labels], encoding="bio")[0])
+            for z in candidates
+        }
+        assert gains[tuple(labels)] >= max(gains.values()) - 1e-7
 
 
 def test_sequences_without_a_legal_path_get_more_candidates():

@@ -116,8 +116,8 @@ class SegmentDecoding(BaseEstimator):
     their thresholds by more: the sum over the predicted segments of probability minus threshold is the highest. Low
     thresholds find more of the true segments, high ones predict fewer wrong ones. Where all tokens are in segments, as
     for "runs", the sum of the probabilities is the highest, which is the number of right segments to be expected, and
-    there is no threshold. Segments that cannot stand together, because ``constraints`` or known labels rule out the
-    labels that would write them, are not predicted together.
+    there is no threshold. Segments that cannot stand together, because ``constraints``, known labels or ``pruning``
+    rule out the labels that would write them, are not predicted together.
 
     Parameters
     ----------

@@ -150,6 +150,9 @@ class TagSegmentsMixin:
         fitted: Any = self
         tags = read_segment_tags(fitted.classes_, decoding.encoding, "SegmentDecoding, encoding")
         thresholds = decoding.thresholds(tags.names.tolist())
+        model = fitted._build_model()
+        with fitted._naming_the_impossible(model, batch, mask):
+            mask = model.narrowed(batch, mask)  # of a pruned model: to the candidates
         is_forced = np.zeros(batch.n_tokens, dtype=bool)
         if tags.outside < 0:  # all tokens are in segments
             thresholds[:], is_forced[:] = 0.0, True
