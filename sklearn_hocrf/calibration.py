@@ -313,10 +313,7 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
 def _divided(estimator: Any, temperature: float) -> Any:
     """Return a fitted estimator with the weights divided, as a copy that shares the rest."""
     if isinstance(estimator, BaseSequenceLabeler):
-        divided, learned = estimator._as_fitted(), estimator._fitted
-        weights = learned.weights / temperature  # what partial_fit knows of the old ones does not go with them
-        divided._keep(learned._replace(weights=weights, stream=None).checked(divided._layout_class))
-        return divided
+        return estimator._divided_by(temperature)
     divided = object.__new__(type(estimator))
     divided.__dict__ = estimator.__dict__.copy()
     if isinstance(estimator, Pipeline):

@@ -5,11 +5,19 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._validation import read_sequences
+from sklearn_hocrf._validation._delegation import model_and_input, model_inside
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.pipeline import SequencePipeline
 from sklearn_hocrf.training import L2, ElasticNet
 
 RNG = np.random.default_rng(0)
@@ -165,6 +173,49 @@ def test_models_away_from_the_optimum():
         warnings.simplefilter("error")
         weight_standard_errors(fitted("chain", tol=tol), X, asked)
         weight_standard_errors(fitted("chain", sigma_reg=np.inf, tol=0.1, max_order=0), X, [])  # there is no bound
+
+
+def wrapped(wrapper, crf):
+    """Return an estimator around a fitted model."""
+    if wrapper in (Pipeline, SequencePipeline):
+        return wrapper([("features", AttributeVectorizer()), ("crf", crf)]).fit(X, Y)
+    if wrapper is FrozenEstimator:
+        return wrapper(crf)
+    if wrapper is GridSearchCV:
+        return wrapper(crf, {"max_order": [crf.max_order]}, cv=2).fit(X, Y)
+    search = PenaltySearchCV(crf, penalty_groups=[None], cv=2, max_steps=1)
+    return search.fit(X, Y)
+
+
+@pytest.mark.parametrize("wrapper", [Pipeline, SequencePipeline, FrozenEstimator, GridSearchCV, PenaltySearchCV])
+def test_models_inside_of_others(wrapper):
+    whole = wrapped(wrapper, HighOrderCRF(1, tol=1e-5).fit(X, Y))
+    crf = model_inside(whole)
+    vectors, new = (model_and_input(whole, given)[1] for given in (X, X_NEW))
+    errors = weight_standard_errors(whole, X, all_weights(crf))
+    np.testing.assert_array_equal(errors, weight_standard_errors(crf, vectors, all_weights(crf)))
+    table = log_odds_standard_errors(whole, X, X_NEW, POSITIONS)
+    np.testing.assert_array_equal(table, log_odds_standard_errors(crf, vectors, new, POSITIONS))
+
+
+@pytest.mark.parametrize("temperature", [0.3, 2.0])
+def test_the_temperature_of_calibration_divides_the_errors(temperature):
+    crf, calibrated = fitted("chain"), CalibratedSequenceLabeler(FrozenEstimator(fitted("chain"))).fit(X, Y)
+    calibrated.calibrated_estimator_ = crf._divided_by(2.0)._divided_by(temperature / 2.0)
+    asked = all_weights(crf)
+    errors, plain = (weight_standard_errors(model, X, asked, tol=1e-9) for model in (calibrated, crf))
+    np.testing.assert_allclose(errors, plain / temperature, rtol=1e-8)
+    table = log_odds_standard_errors(calibrated, X, X_NEW, POSITIONS, tol=1e-9)
+    covariance = covariance_of(crf, precision_of(crf)) / temperature**2
+    batch, _ = read_sequences(crf, X_NEW)
+    divided = calibrated.calibrated_estimator_._build_model()
+    marginals = divided.marginals(batch)
+    for row, position in zip(table, POSITIONS, strict=True):
+        token, code = batch.offsets[position[0]] + position[1], crf.classes_.tolist().index(row["label"])
+        p = marginals[token, code]
+        gradient = divided.label_gradient(batch, token, code) / (p * (1 - p))
+        assert row["log_odds"] == pytest.approx(np.log(p) - np.log1p(-p))
+        assert row["standard_error"] == pytest.approx(np.sqrt(gradient @ covariance @ gradient), rel=1e-5)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

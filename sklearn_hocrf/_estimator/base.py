@@ -716,6 +716,15 @@ class BaseSequenceLabeler(
     def _is_made(self, name):
         return name in self._private_attributes or (name.endswith("_") and not name.startswith("_"))
 
+    def _divided_by(self, temperature) -> Self:
+        """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
+        divided, learned = self._as_fitted(), self._fitted
+        total = float(learned.temperature * temperature)
+        # what partial_fit knows of the old weights does not go with the new ones
+        learned = learned._replace(weights=learned.weights / temperature, temperature=total, stream=None)
+        divided._keep(learned.checked(divided._layout_class))
+        return divided
+
     def _build_model(self) -> Any:
         """Return the fitted model that decodes batches and gives their marginals."""
         if self._fitted.level_zero is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ class Fitted(NamedTuple):
     had_holes: bool = False  # not all labels of the training data were known
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
+    temperature: float = 1.0  # what calibration has divided the weights of training by
 
     def checked(self, layout_class) -> Fitted:
         """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
@@ -74,6 +76,8 @@ class Fitted(NamedTuple):
             raise ValueError(f"the rounds of the search for patterns are a {type(self.search).__name__}")
         if not isinstance(self.had_holes, bool):
             raise ValueError(f"whether labels were missing is {self.had_holes!r:.40}, not a bool")
+        if not isinstance(self.temperature, Real) or not 0 < float(self.temperature) < math.inf:
+            raise ValueError(f"the temperature is {self.temperature!r:.40}, not a positive number")
         borders = _borders(self.borders, layout.patterns.n_labels)
         level_zero = checked_level_zero(self.level_zero, layout, _numbers)
         part_names = _part_names(self.part_names, layout.parts.n_parts)

@@ -23,6 +23,7 @@ from .._objectives import NegativeLogLikelihood
 from .._penalties import Penalty
 from .._settings import capability
 from .._validation import check_sequence_weight, read_sequences, warn_user
+from .._validation._delegation import model_and_input
 from ._names import EACH_TOKEN, row_names
 
 __all__ = ["log_odds_standard_errors", "weight_standard_errors"]
@@ -43,11 +44,13 @@ def weight_standard_errors(
 
     Parameters
     ----------
-    estimator : HighOrderCRF or HighOrderSemiCRF
-        A fitted model of ``objective="likelihood"`` with a Gaussian prior (no L1 penalty).
+    estimator : estimator
+        A fitted model of ``objective="likelihood"`` with a Gaussian prior (no L1 penalty), or a pipeline, a search or
+        calibration around one. The temperature of calibration counts as known: it divides the errors as it does the
+        weights.
     X : list of sequences, SequenceBatch, array-like or sparse matrix
-        The training data, as in ``fit``. Labels are not needed: the curvature of the likelihood does not depend on
-        them.
+        The training data, as in ``fit`` of the estimator. Labels are not needed: the curvature of the likelihood does
+        not depend on them.
     weights : list of tuples (pattern, feature)
         The weights. A pattern is a tuple of labels, as in ``patterns_``. A feature is a name, as in
         ``feature_names_in_``, a column of ``coef_``, None for the weight of the pattern itself, or "(each token)" for
@@ -85,7 +88,7 @@ def weight_standard_errors(
     >>> weight_standard_errors(crf, X, [(("DET",), "the"), (("DET", "NOUN"), None)]).round(3)
     array([0.874, 0.876])
     """
-    estimator = _fitted(estimator)
+    estimator, X = _fitted_and_input(estimator, X)
     laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
     names, weights = _FeatureNumbers(estimator), list(weights)
     numbers = [_weight_number(estimator, names, weight) for weight in weights]
@@ -150,10 +153,11 @@ def log_odds_standard_errors(
     DET 0.49 +- 1.03
     ADJ -0.16 +- 1.20
     """
-    estimator = _fitted(estimator)
+    whole = estimator
+    estimator, X = _fitted_and_input(whole, X)
     laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
-    model, labels = laplace.model, estimator._labels
-    batch, form = read_sequences(estimator, X_new)
+    model, labels = estimator._build_model(), estimator._labels
+    batch, form = read_sequences(estimator, model_and_input(whole, X_new)[1])
     mask = estimator._mask(batch, form)
     positions = list(positions)
     tokens = [_token_number(batch, position) for position in positions]
@@ -172,14 +176,15 @@ def log_odds_standard_errors(
     return table
 
 
-def _fitted(estimator: Any) -> Any:
-    """Return the current state of the estimator, which a later fit does not change."""
+def _fitted_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the current state of the model inside, which a later fit does not change, and what it gets of X."""
     check_is_fitted(estimator)
-    return estimator._as_fitted()
+    model, X = model_and_input(estimator, X)
+    return model._as_fitted(), X
 
 
 class _Laplace:
-    """The Gaussian approximation of the weights' posterior."""
+    """The Gaussian approximation of the posterior of the weights, which a temperature may divide."""
 
     def __init__(self, estimator: Any, X: Any, sample_weight: ArrayLike | None, tol: Any, max_iter: Any) -> None:
         if not (isinstance(tol, Real) and 0 < float(tol) < 1):
@@ -203,7 +208,8 @@ class _Laplace:
         batch, form = read_sequences(estimator, X)
         _warn_if_far(estimator)
         self.weight = check_sequence_weight(sample_weight, len(batch))
-        self.model, self.n_jobs = estimator._build_model(), estimator.n_jobs
+        self.temperature, self.n_jobs = estimator._fitted.temperature, estimator.n_jobs
+        self.model = estimator._divided_by(1.0 / self.temperature)._build_model()  # of the optimum
         self.plan = self.model.plan(batch, estimator._mask(batch, form))
         self.n_weights, self.tol, self.max_iter = self.model.layout.n_weights, tol, max_iter
 
@@ -218,7 +224,7 @@ class _Laplace:
                 f"residual is {residual:.1e}, and tol={self.tol:g}. Increase max_iter or tol; with sigma_reg=inf the "
                 "data may leave the weights undetermined"
             )
-        return float(np.sqrt(gradient @ solution))
+        return float(np.sqrt(gradient @ solution)) / self.temperature
 
     def _product(self, v: np.ndarray) -> np.ndarray:
         v = np.asarray(v, np.float64).ravel()
