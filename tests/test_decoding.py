@@ -10,7 +10,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.inspection import SegmentsDisplay
 from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.text import convert_tags
 from sklearn_hocrf.training import Constraints, SegmentDecoding, TokenDecoding
 
 WORDS = ["Ann", "Lee", "met", "Bob", "in", "Rome"]
@@ -123,12 +125,12 @@ def test_token_decoding(seed, known):
                 assert all(labels[0] in ("B-PER", "I-LOC") for labels in free)
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes", "iob1", "bmes"])
+@pytest.mark.parametrize("encoding", ["bio", "bioes", "iob1", "bmes", "runs"])
 @pytest.mark.parametrize("threshold", [0.1, 0.5, {"PER": 0.2}])
 def test_segment_decoding_of_tags(encoding, threshold):
     for seed in range(4):
         crf, X = random_crf(seed, encoding)
-        if isinstance(threshold, dict) and encoding == "bmes":
+        if isinstance(threshold, dict) and encoding in ("bmes", "runs"):
             continue
         crf.set_params(decoding=SegmentDecoding(threshold, encoding=encoding))
         for x, labels in zip(X, crf.predict(X), strict=True):
@@ -137,12 +139,51 @@ def test_segment_decoding_of_tags(encoding, threshold):
             def gain(segments, p=p):
                 least = [threshold.get(s[2], 0.5) if isinstance(threshold, dict) else threshold for s in segments]
                 return sum(
-                    p.get(s, 0.0) - (0.0 if encoding == "bmes" else t) for s, t in zip(segments, least, strict=True)
+                    p.get(s, 0.0) - (0.0 if encoding in ("bmes", "runs") else t)
+                    for s, t in zip(segments, least, strict=True)
                 )
 
-            best = max(gain(segments_of(z, encoding)) for z in itertools.product(TAGS[encoding], repeat=len(x)))
+            best = max(gain(segments_of(z, encoding)) for z in itertools.product(crf.classes_.tolist(), repeat=len(x)))
             assert gain(segments_of(labels, encoding)) >= best - 1e-9
+            if encoding == "runs":
+                continue
             assert extract_segments([labels], encoding=encoding, strict=True) == [segments_of(labels, encoding)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "constraints", "encoding"),
+    [
+        (["B-PER", "I-PER", "O"], None, "bio"),
+        (["B-PER", "I-PER", "E-PER", "S-PER", "O"], None, "bioes"),
+        (["B-PER", "I-PER", "E-PER", "S-PER", "O"], "bioes", "bioes"),
+        (["B-PER", "I-PER", "L-PER", "U-PER", "O"], "bilou", "bilou"),
+        (["I-PER", "O"], "iob1", "iob1"),
+        (["B", "I", "O"], None, "bio"),
+        (["B", "M", "E", "S"], None, "bmes"),
+        (["B", "E", "S"], "bmes", "bmes"),  # without an M, they look like labels
+        (["B", "E", "S"], None, "runs"),
+        (["a", "b"], None, "runs"),
+        ([1, 2], None, "runs"),
+    ],
+)
+def test_the_encoding_is_that_of_the_constraints_or_of_the_labels(labels, constraints, encoding):
+    X, y = random_data(1, labels)
+    y = y if constraints is None else convert_tags(y, constraints, constraints)
+    crf = HighOrderCRF(constraints=constraints).fit(X, y).set_params(constraints=None)
+    assert crf.predict_segments(X) == crf.predict_segments(X, encoding=encoding)
+    for left, right in zip(crf.segment_marginals(X), crf.segment_marginals(X, encoding=encoding), strict=True):
+        np.testing.assert_array_equal(left, right)
+    shown = [SegmentsDisplay.from_estimator(crf, X, encoding=scheme) for scheme in ("auto", encoding)]
+    assert repr(shown[0]) == repr(shown[1])
+    best = crf.set_params(decoding=SegmentDecoding(encoding=encoding)).predict(X)
+    assert crf.set_params(decoding="segment").predict(X) == best
+
+
+@pytest.mark.parametrize("decoding", ["viterbi", "segment"])
+def test_labels_of_which_some_look_like_tags(decoding):
+    crf = HighOrderCRF(decoding=decoding).fit([[["x"], ["y"], ["z"]]], [["B-PER", "PER", "O"]])
+    with pytest.raises(ValueError, match="the label 'B-PER' looks like a tag, but .*, as 'PER' is none: name"):
+        crf.predict_segments([[["x"]]])
 
 
 def random_weights(crf, seed, scale=2.0):
@@ -243,7 +284,7 @@ def test_grids_and_copies():
         ("tokens", "decoding must be one of 'viterbi', 'token', 'segment'"),
         (SegmentDecoding(1.5), "threshold of SegmentDecoding must be a probability"),
         (SegmentDecoding({"ORG": 0.5}), "threshold of SegmentDecoding names 'ORG'"),
-        (SegmentDecoding(encoding="runs"), "encoding of SegmentDecoding must be one of"),
+        (SegmentDecoding(encoding="segments"), "encoding of SegmentDecoding must be one of"),
         (SegmentDecoding(encoding="bioes"), "the label 'B-LOC' is no tag|is no tag of this scheme"),
         (TokenDecoding({("O", "X"): 1}), "names 'X', which is not among classes_"),
         (TokenDecoding({"O": 1}), "must be a pair"),

@@ -40,6 +40,7 @@ __all__ = [
     "S",
     "TagTable",
     "goes_on",
+    "guessed_encoding",
     "hold_segments",
     "join_tag",
     "legal_tags",
@@ -124,6 +125,25 @@ def look_like_bio(labels) -> bool:
     tags = [label for label in labels if not (isinstance(label, str) and label == OUTSIDE)]
     has_label = all(isinstance(tag, str) and split_tag(tag, "bio") and "-" in tag for tag in tags)
     return has_label and any(tag[0] == "B" for tag in tags)
+
+
+def guessed_encoding(labels) -> str:
+    """Return the scheme of labels if all of them look like tags, else "runs".
+
+    Tags without a label are taken for such if a begin and an inside are among them.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.encodings import guessed_encoding
+    >>> guessed_encoding(["O", "S-PER"]), guessed_encoding(["B", "M", "E", "S"]), guessed_encoding(["B", "O"])
+    ('bioes', 'bmes', 'runs')
+    """
+    tags = [label for label in labels if label != OUTSIDE]
+    for encoding, letters in PREFIXES.items():
+        are_tags = bool(tags) and all(split_tag(tag, encoding) is not None for tag in tags)
+        if are_tags and (all("-" in tag for tag in tags) or {letters[B], letters[I]} <= set(tags)):
+            return encoding
+    return "runs"
 
 
 # --- from tokens to segments ------------------------------------------------------------------------------------------

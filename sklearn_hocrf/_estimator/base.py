@@ -61,7 +61,7 @@ from .pruning import check_no_holes, prune
 __all__ = ["BaseSequenceLabeler"]
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight")  # what is minimised
+_CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight", "constraints")  # what is minimised
 
 
 class BaseSequenceLabeler(

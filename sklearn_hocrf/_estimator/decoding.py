@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._data.checks import short
-from .._data.encodings import PREFIXES
+from .._data.checks import check_choice, short
 from .._data.labels import label_codes
 from .._persistence import with_lists, with_mappings
 from .._settings import check, is_number
+from .tags import SEGMENT_ENCODINGS
 
 __all__ = [
     "DECODINGS",
@@ -123,8 +123,9 @@ class SegmentDecoding(BaseEstimator):
     ----------
     threshold : float or dict, default=0.5
         Threshold of the probability, for all segments or by label; labels that are missing from a dict have 0.5.
-    encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}, default="bio"
-        How the labels of :class:`~sklearn_hocrf.HighOrderCRF` encode segments;
+    encoding : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
+        How the labels of :class:`~sklearn_hocrf.HighOrderCRF` encode segments, as for its ``segment_marginals``: "auto"
+        is the scheme that ``constraints`` name, otherwise that of labels that look like tags, and else "runs".
         :class:`~sklearn_hocrf.HighOrderSemiCRF` has an encoding of its own.
 
     See Also
@@ -144,7 +145,7 @@ class SegmentDecoding(BaseEstimator):
     [['B-PER', 'B-PER', 'O', 'B-PER'], ['O', 'B-PER']]
     """
 
-    def __init__(self, threshold: float | Mapping[Any, float] = 0.5, *, encoding: str = "bio") -> None:
+    def __init__(self, threshold: float | Mapping[Any, float] = 0.5, *, encoding: str = "auto") -> None:
         self.threshold = threshold
         self.encoding = encoding
 
@@ -154,8 +155,7 @@ class SegmentDecoding(BaseEstimator):
         for threshold in given:
             valid = is_number(threshold) and 0 <= threshold <= 1
             check(valid, "threshold of SegmentDecoding", "a probability, or a dict of them by label", threshold)
-        names = ", ".join(map(repr, PREFIXES))
-        check(self.encoding in PREFIXES, "encoding of SegmentDecoding", f"one of {names}", self.encoding)
+        check_choice("encoding of SegmentDecoding", self.encoding, SEGMENT_ENCODINGS)
 
     def decode(self, fitted: Any, batch: Any, mask: Any) -> Any:
         """Return the labelling of a batch by a fitted estimator, given a mask."""

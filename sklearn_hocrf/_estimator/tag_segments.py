@@ -8,12 +8,20 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.encodings import PREFIXES, segment_lists, segments_of_labels, segments_of_tags
+from .._data.checks import check_choice, short
+from .._data.encodings import (
+    guessed_encoding,
+    look_like_bio,
+    segment_lists,
+    segments_of_labels,
+    segments_of_tags,
+    split_tag,
+)
 from .._settings import check, is_number
 from .._validation import read_sequences
 from .._validation._sklearn import available_if
 from .decoding import best_cover, best_writing
-from .tags import SegmentTags, each_its_own, read_segment_tags, segment_tables
+from .tags import SEGMENT_ENCODINGS, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold"]
 
@@ -28,7 +36,7 @@ class TagSegmentsMixin:
 
     @available_if(lambda self: self._has_probabilities())
     def segment_marginals(
-        self, X: Any, threshold: float = 1e-6, *, encoding: str = "bio", known: Any = None
+        self, X: Any, threshold: float = 1e-6, *, encoding: str = "auto", known: Any = None
     ) -> list[np.ndarray]:
         """Return all segments that labels describe, as tags, and whose probability reaches a threshold.
 
@@ -41,8 +49,9 @@ class TagSegmentsMixin:
         X, known : as in :meth:`predict`
         threshold : float, default=1e-6
             Lowest probability of a segment.
-        encoding : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="bio"
-            How ``classes_`` encode segments; "runs" of equal labels, of any kind.
+        encoding : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
+            How ``classes_`` encode segments; "runs" of equal labels, of any kind. "auto" is the scheme that
+            ``constraints`` name, otherwise that of ``classes_`` if all look like tags, and else "runs".
 
         Returns
         -------
@@ -84,24 +93,25 @@ class TagSegmentsMixin:
 
     @overload
     def predict_segments(
-        self, X: Any, *, encoding: str = "bio", known: Any = None, with_probability: Literal[False] = False
+        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: Literal[False] = False
     ) -> list[list[tuple[int, int, Any]]]: ...
     @overload
     def predict_segments(
-        self, X: Any, *, encoding: str = "bio", known: Any = None, with_probability: Literal[True]
+        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: Literal[True]
     ) -> list[np.ndarray]: ...
     @overload
-    def predict_segments(self, X: Any, *, encoding: str = "bio", known: Any = None, with_probability: bool) -> list: ...
     def predict_segments(
-        self, X: Any, *, encoding: str = "bio", known: Any = None, with_probability: bool = False
+        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: bool
+    ) -> list: ...
+    def predict_segments(
+        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: bool = False
     ) -> list:
         """Return the segments that the predicted labels describe, as tags.
 
         Parameters
         ----------
         X, known : as in :meth:`predict`
-        encoding : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="bio"
-            How ``classes_`` encode segments; "runs" of equal labels, of any kind.
+        encoding : as in :meth:`segment_marginals`
         with_probability : bool, default=False
             Whether the result has the probabilities of the segments, those of :meth:`segment_marginals`.
 
@@ -129,7 +139,7 @@ class TagSegmentsMixin:
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         codes = fitted._decode(batch, mask)
-        if encoding == "runs":
+        if tags.encoding == "runs":
             segments = segments_of_labels(codes, batch.offsets)
         else:
             segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
@@ -137,6 +147,13 @@ class TagSegmentsMixin:
             return segment_lists(segments, batch.offsets, tags.names.tolist())
         probability = fitted._ask("segment_probabilities", batch, segments, tags.tags, mask=mask)
         return segment_tables(batch, segments, probability, tags.names)
+
+    @property
+    def _encoding(self):
+        """How labels encode segments, where nobody says it: by the scheme of the constraints, or as they look."""
+        fitted: Any = self
+        constraints = fitted._fitted.trained_with.get("constraints")
+        return constraints if isinstance(constraints, str) else guessed_encoding(fitted.classes_.tolist())
 
     def _decode_tokens(self, batch, gains, mask, legal):
         fitted: Any = self
@@ -148,7 +165,7 @@ class TagSegmentsMixin:
 
     def _decode_segments(self, batch, decoding, mask):
         fitted: Any = self
-        tags = read_segment_tags(fitted.classes_, decoding.encoding, "SegmentDecoding, encoding")
+        tags = _tags_of(fitted, decoding.encoding, "SegmentDecoding, encoding")
         thresholds = decoding.thresholds(tags.names.tolist())
         model = fitted._build_model()
         with fitted._naming_the_impossible(model, batch, mask):
@@ -164,7 +181,7 @@ class TagSegmentsMixin:
         codes, begins = np.full(batch.n_tokens, tags.outside, np.int32), np.zeros(batch.n_tokens, bool)
         for first, stop in itertools.pairwise(batch.offsets.tolist()):
             cover = best_cover(stop - first, _listed(segments, gains, first, stop), is_forced[first:stop])
-            _write_tags(codes[first:stop], cover, tags, decoding.encoding == "iob1")
+            _write_tags(codes[first:stop], cover, tags, tags.encoding == "iob1")
             begins[first:stop] = codes[first:stop] == tags.outside
             begins[[first + start for _, start, *_ in cover]] = True
         for n in _misread(fitted, batch, codes, begins, tags, mask).tolist():
@@ -203,12 +220,24 @@ def _misread(fitted, batch, codes, begins, tags, mask) -> np.ndarray:
 _RARE = 1e-9  # least probability of the segments among which those are found that must be there
 
 
-def _tags_of(fitted, encoding) -> SegmentTags:
-    if encoding == "runs":
-        return each_its_own(fitted.classes_)
-    if encoding not in PREFIXES:
-        raise ValueError(f"encoding must be one of {', '.join(map(repr, (*PREFIXES, 'runs')))}, got {encoding!r:.80}")
-    return read_segment_tags(fitted.classes_, encoding, "encoding")
+def _tags_of(fitted, encoding, what="encoding") -> SegmentTags:
+    """Return what the labels of a fitted model say about segments; ``what`` names the encoding in messages."""
+    check_choice(what, encoding, SEGMENT_ENCODINGS)
+    if encoding == "auto":
+        encoding = fitted._encoding
+        _refuse_mixture(fitted.classes_.tolist(), encoding, what)
+    return each_its_own(fitted.classes_) if encoding == "runs" else read_segment_tags(fitted.classes_, encoding, what)
+
+
+def _refuse_mixture(labels, encoding, what) -> None:
+    """Raise a ValueError if some of the labels that are no tags of one scheme look like tags all the same."""
+    tags = [label for label in labels if look_like_bio([label])] if encoding == "runs" else []
+    if tags:
+        others = [label for label in labels if split_tag(label, "bio") is None]
+        raise ValueError(
+            f'{what}="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'
+            f'{f", as {short(others[0])} is none" if others else ""}: name the scheme, or "runs" of equal labels'
+        )
 
 
 def _write_tags(codes, cover, tags, is_iob1) -> None:

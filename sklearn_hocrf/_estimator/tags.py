@@ -11,7 +11,10 @@ from .._data.encodings import OUTSIDE, PREFIXES, I, O, TagTable, goes_on, split_
 from .._data.segments import Segments
 from .._kernels.tag_segments import Tags
 
-__all__ = ["SegmentTags", "each_its_own", "read_segment_tags", "read_tags", "segment_tables"]
+__all__ = ["SEGMENT_ENCODINGS", "SegmentTags", "each_its_own", "read_segment_tags", "read_tags", "segment_tables"]
+
+
+SEGMENT_ENCODINGS = ("auto", *PREFIXES, "runs")  # how labels can be asked for segments
 
 
 def read_tags(labels: np.ndarray, encoding: str, what: str) -> tuple[TagTable, list[str]]:
@@ -50,6 +53,7 @@ class SegmentTags(NamedTuple):
     tags: Tags  # the same for kernels
     roles: np.ndarray  # (K, 4) int32   labels of the first, the inner, the last and the only token of a segment
     outside: int  # label of tokens outside of all segments, or -1
+    encoding: str
 
 
 def read_segment_tags(labels: np.ndarray, encoding: str, what: str) -> SegmentTags:
@@ -66,7 +70,7 @@ def read_segment_tags(labels: np.ndarray, encoding: str, what: str) -> SegmentTa
         roles[:, place] = np.where(roles[:, place] >= 0, roles[:, place], roles.max(axis=1, initial=-1))
     outside = np.flatnonzero(table.prefix == O)
     tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
-    return SegmentTags(table, np.array(names), tags, roles, int(outside[0]) if len(outside) else -1)
+    return SegmentTags(table, np.array(names), tags, roles, int(outside[0]) if len(outside) else -1, encoding)
 
 
 def each_its_own(labels: np.ndarray) -> SegmentTags:
@@ -74,7 +78,7 @@ def each_its_own(labels: np.ndarray) -> SegmentTags:
     codes = np.arange(len(labels), dtype=np.int32)
     table = TagTable(np.full(len(labels), I, np.int8), codes)
     roles = np.repeat(codes[:, None], 4, axis=1)
-    return SegmentTags(table, labels, Tags(np.eye(len(labels), dtype=bool), codes), roles, -1)
+    return SegmentTags(table, labels, Tags(np.eye(len(labels), dtype=bool), codes), roles, -1, "runs")
 
 
 def segment_tables(batch, segments: Segments, probability: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:

@@ -14,7 +14,6 @@ from ._texts import (
     check_encoding,
     checked_segments,
     gaps_of,
-    guessed_encoding,
     labels_in,
     read_any_segments,
     segment_labels,
@@ -118,7 +117,7 @@ class SegmentsDisplay(HtmlPage):
             The true labels or segments: errors are shown.
         encoding : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
             How labels encode segments; "auto" is the encoding of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, the scheme
-            of labels that look like tags, and else "runs" of equal labels.
+            that ``constraints`` name, that of labels that look like tags, and else "runs" of equal labels.
         known : as in ``predict``, default=None
         field : object, default=None
             Which field of a token that is a mapping, a list or a tuple is its text, or which column of a
@@ -152,7 +151,7 @@ class SegmentsDisplay(HtmlPage):
         X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
         if encoding == "auto":
-            encoding = model._encoding if labels_segments else guessed_encoding(model.classes_.tolist())
+            encoding = model._encoding
         options = {} if known is None else {"known": known}
         options |= {} if labels_segments else {"encoding": encoding}
         options |= {"with_probability": True} if hasattr(model, "segment_marginals") else {}

@@ -9,7 +9,15 @@ import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, finite_number, short
-from .._data.encodings import ENCODINGS, OUTSIDE, PREFIXES, hold_segments, parts_of_segment, read_segment, split_tag
+from .._data.encodings import (
+    ENCODINGS,
+    PREFIXES,
+    guessed_encoding,
+    hold_segments,
+    parts_of_segment,
+    read_segment,
+    split_tag,
+)
 from .._display import listed
 from ..metrics._reading import code_tokens, list_sequences
 from ..metrics._segments import read_given_segments, segments_of_sequences
@@ -18,7 +26,6 @@ __all__ = [
     "check_encoding",
     "checked_segments",
     "gaps_of",
-    "guessed_encoding",
     "labels_in",
     "read_any_segments",
     "read_rows",
@@ -40,20 +47,11 @@ def check_encoding(encoding: Any) -> None:
     check_choice("encoding", encoding, ("auto", *ENCODINGS))
 
 
-def guessed_encoding(labels: list) -> str:
-    """Return the scheme of labels if they look like tags, else "runs"."""
-    for encoding in PREFIXES:
-        parts = {label: split_tag(label, encoding) for label in labels if label != OUTSIDE}
-        if parts and all(part is not None and "-" in label for label, part in parts.items()):
-            return encoding
-    return "runs"
-
-
 def segment_labels(model: Any, encoding: str) -> list:
     """Return the labels of all segments that a fitted model may predict."""
     if hasattr(model, "segment_labels_"):
         return model.segment_labels_.tolist()
-    return labels_in(model.classes_.tolist(), encoding)
+    return labels_in(model.classes_.tolist(), model._encoding if encoding == "auto" else encoding)
 
 
 def labels_in(classes: Iterable, encoding: str) -> list:
