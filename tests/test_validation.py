@@ -1,7 +1,10 @@
 """Every form of X and y becomes the right batch, and every trap is an error that says where."""
 
 import math
+import os
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -899,3 +902,39 @@ def test_a_single_value_is_no_X(value):
 def test_rows_of_one_length_that_hold_rows_are_named(first):
     with pytest.raises(TypeError, match=r"^sequence 1, position 0, feature 0 of X is \[\] \(list\), where a number"):
         HighOrderCRF().fit([[first], [[]], [[]]], [["A"], ["B"], ["A"]])
+
+
+WRONG = """
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+
+X, y = [[["a"], ["b"]]], [["u", "v"]]
+crf = HighOrderCRF(max_iter=1, tol=1e9).fit(X, y)
+for ask in (
+    lambda: HighOrderCRF(decoding="?").fit(X, y),
+    lambda: HighOrderCRF(solver="?").fit(X, y),
+    lambda: HighOrderSemiCRF(encoding="?").fit(X, y),
+    lambda: SequenceFeatureExtractor(padding="?").fit(X),
+    lambda: HighOrderCRF(missing_label={"p", "q", "r"}).fit(X, y),
+    lambda: crf.predict(X, known=[[{"p", "q", "r", "s"}, None]]),
+):
+    try:
+        ask()
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_messages_do_not_depend_on_the_seed_of_hashes():
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", WRONG], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True
+        ).stdout
+        for seed in "012"
+    }
+    assert len(said) == 1
+    (messages,) = said
+    assert "{'segment', 'token', 'viterbi'}" in messages
+    assert "{'p', 'q', 'r'}" in messages
+    assert "unknown label 'p'" in messages
+    assert len(messages.splitlines()) == 6

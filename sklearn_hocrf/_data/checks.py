@@ -30,18 +30,24 @@ def short(value, limit=60) -> str:
     Examples
     --------
     >>> from sklearn_hocrf._data.checks import short
-    >>> short("a" * 100, limit=10)
-    "'aaaaaa..."
+    >>> short("a" * 100, limit=10), short({"c", "a", "b"})
+    ("'aaaaaa...", "{'a', 'b', 'c'}")
     """
     if isinstance(value, (str, bytes)):
         value = value[: limit + 1]
     elif isinstance(value, int) and value.bit_length() > 10_000:
         return f"an integer of {value.bit_length()} bits"  # Python refuses to write those of 4300 digits
     try:
-        text = repr(value)
+        text = _sorted_text(value) if isinstance(value, (set, frozenset)) and value else repr(value)
     except Exception as error:  # a user's class, or a number that is too long deep in a list
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _sorted_text(members) -> str:
+    """Return the repr of a set in an order that does not depend on the seed of hashes."""
+    text = f"{{{', '.join(sorted(map(repr, members)))}}}"
+    return text if isinstance(members, set) else f"frozenset({text})"
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

@@ -39,6 +39,7 @@ from .._structure.layout import WeightLayout
 from .._structure.tied_weights import tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
+from .decoding import choose_decoding
 from .label_parts import refuse_label_parts
 from .pattern_search import FoundPatterns, PatternPrior, check_search, has_l1, pattern_search
 from .progress import STARTING, ProgressLines, lines_of
@@ -52,6 +53,8 @@ __all__ = [
     "Prior",
     "Training",
     "choose_objective",
+    "refuse_decoding",
+    "says_no_probabilities",
     "choose_prior",
     "choose_training",
     "values_by_group",
@@ -191,6 +194,22 @@ def choose_objective(objective: Any) -> Any:
     return OBJECTIVES[objective]() if isinstance(objective, str) else objective
 
 
+def says_no_probabilities(objective: Any) -> str:
+    """Return why the models of a parameter ``objective`` have no probabilities; an empty text if they have some."""
+    if capability(choose_objective(objective), Objective, "gives_probabilities"):
+        return ""
+    return (
+        f"objective={objective!r} trains scores that are not logarithms of probabilities, unlike objective='likelihood'"
+    )
+
+
+def refuse_decoding(decoding: Any, objective: Any) -> None:
+    """Raise a ValueError for a ``decoding`` by probabilities if models of the ``objective`` have none."""
+    reason = says_no_probabilities(objective)
+    if reason:
+        raise ValueError(f"decoding={decoding!r} needs probabilities: {reason}")
+
+
 def choose_prior(parameters: Mapping[str, Any]) -> Prior | PatternPrior | GivenPenalty:
     """Return the prior of the parameters ``penalty``, ``sigma_reg`` and ``l1_reg``."""
     if parameters["penalty"] is not None:
@@ -231,6 +250,8 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     check_search(parameters, objective, solver)
     check_pruning(parameters, objective, solver)
     refuse_label_parts(parameters, objective)
+    if choose_decoding(parameters["decoding"]) is not None:
+        refuse_decoding(parameters["decoding"], parameters["objective"])
     return Training(objective, prior, solver)
 
 

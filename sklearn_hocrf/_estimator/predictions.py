@@ -14,12 +14,10 @@ from .._data.arrays import offsets_of
 from .._data.batch import Sequences
 from .._data.labels import decode_labels
 from .._data.masks import Mask, both
-from .._objectives import Objective
-from .._settings import capability
 from .._validation import check_sequence_weight, read_sequences
 from .._validation._sklearn import available_if
 from .decoding import check_decoding, choose_decoding
-from .fitting import choose_objective
+from .fitting import refuse_decoding, says_no_probabilities
 from .known import naming_the_impossible
 from .labelled import LabelledBatch
 from .patterns import pattern_codes
@@ -41,10 +39,7 @@ class PredictionsMixin:
         decoding = choose_decoding(self.decoding)
         if decoding is None:
             return self._ask("decode", batch, mask=mask)
-        try:
-            self._has_probabilities()
-        except AttributeError as error:
-            raise ValueError(f"decoding={self.decoding!r} needs probabilities: {error}") from None
+        refuse_decoding(self.decoding, self._fitted.trained_with["objective"])
         return decoding.decode(self, batch, mask)
 
     def _ask(self, question, batch, *args, mask):
@@ -67,11 +62,9 @@ class PredictionsMixin:
         """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
         learned = getattr(self, "_fitted", None)
         given = self.objective if learned is None else learned.trained_with["objective"]
-        if not capability(choose_objective(given), Objective, "gives_probabilities"):
-            raise AttributeError(
-                f"objective={given!r} trains scores that are not logarithms of probabilities, unlike "
-                "objective='likelihood'"
-            )
+        reason = says_no_probabilities(given)
+        if reason:
+            raise AttributeError(reason)
         return True
 
     # --- predictions --------------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def what_is_said(labels, offsets, missing, what) -> Said:
     said = Said(list(number), index, offsets, what)
     things = [None if is_hole(thing, missing) else thing for thing in said.things]
     for i, thing in enumerate(things):
-        members = thing if isinstance(thing, frozenset) else [thing]
+        members = _members(thing)
         if not members:
             raise ValueError(f"{what} has an empty set ({said.where(i)}): no label is possible there; None means any")
         for member in members:
@@ -191,8 +191,9 @@ def what_is_said(labels, offsets, missing, what) -> Said:
     return said._replace(things=things)
 
 
-def _members(thing):
-    return thing if isinstance(thing, frozenset) else [thing]
+def _members(thing) -> list:
+    """Return the labels of an entry, always in the same order: messages name the first that is wrong."""
+    return sorted(thing, key=repr) if isinstance(thing, frozenset) else [thing]
 
 
 def all_labels(said: Said, name_of=None, at_least=2) -> np.ndarray:

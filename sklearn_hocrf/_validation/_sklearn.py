@@ -4,11 +4,13 @@ And its decorators, with types, which it does not have: what is decorated keeps 
 """
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, TypeVar
 
 from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
-from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import Options as _Options
 from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
@@ -28,6 +30,22 @@ __all__ = [
 ]
 
 _Method = TypeVar("_Method", bound=Callable)
+
+
+class Options(_Options):
+    """Some values of a type; messages list them sorted, and not in an order that depends on the seed of hashes."""
+
+    def __str__(self) -> str:
+        listed = copy(self)
+        listed.options = sorted(self.options)
+        return _Options.__str__(listed)
+
+
+class StrOptions(Options):
+    """Some strings."""
+
+    def __init__(self, options: set[str]) -> None:
+        super().__init__(str, options)
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:

@@ -625,8 +625,9 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
                 f"the tokens have the fields {short(list(table.columns))}, but those in fit had {short(self.fields_)}"
             )
         self._arrays.check({f: table.columns[f] for f in self.fields_ if f in table.columns}, table.offsets)
-        for field in table.columns.keys() & set(self.fields_) - self._arrays.widths.keys():
-            check_kind(table.columns[field], field in self._text_fields, field)
+        for field in self.fields_:
+            if field in table.columns and field not in self._arrays.widths:
+                check_kind(table.columns[field], field in self._text_fields, field)
         missing = TokenColumn(np.full(table.offsets[-1], -1, dtype=np.int32), np.empty(0, dtype=object))
         table = table._replace(columns={field: table.columns.get(field, missing) for field in self.fields_})
         check_complete(table.columns, table.offsets, self.complete_fields_, table.absent | set(lacking))

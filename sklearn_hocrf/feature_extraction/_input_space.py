@@ -55,7 +55,7 @@ class InputSpace(NamedTuple):
         fields = list(dict.fromkeys([*self.fields, *other.fields]))  # in the order of their first appearance
         text = {*self.text_fields, *other.text_fields} - self._unsure(other)
         numbers = {field for part in (self, other) for field in part.fields if field not in part.text_fields}
-        for field in text & numbers:
+        for field in [field for field in fields if field in text & numbers]:
             raise ValueError(f"field {short(field)} holds text in one partition and numbers in another")
         unknown = {field for field in fields if field not in text | numbers}
         complete = [field for field in self.complete if field in other.complete]
