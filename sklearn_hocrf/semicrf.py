@@ -153,6 +153,7 @@ from ._validation import (
     read_segment_targets,
     read_segments,
     read_sequences,
+    refuse_metrics_of_labels,
 )
 from ._validation._sklearn import Interval, Options, StrOptions, available_if
 
@@ -570,6 +571,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         """
         fitted = self._as_fitted()
         if fitted._encoding == "segments":
+            refuse_metrics_of_labels()
             return fitted.predict_segments(X, known=known)
         return super(HighOrderSemiCRF, fitted).predict(X, known=known)
 

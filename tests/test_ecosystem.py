@@ -8,19 +8,21 @@ from sklearn.ensemble import BaggingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import (
+    GridSearchCV,
     KFold,
     LearningCurveDisplay,
     RepeatedStratifiedKFold,
     StratifiedKFold,
     ValidationCurveDisplay,
     cross_val_score,
+    cross_validate,
     train_test_split,
 )
 from sklearn.pipeline import make_union
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import resample
 
-from sklearn_hocrf import HighOrderCRF, metrics
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, metrics
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, Tokenwise
 from sklearn_hocrf.model_selection import PenaltySearchCV, cross_val_predict
@@ -183,3 +185,36 @@ def test_texts_in_columns():
     assert batch.toarray().tolist() == [[0, 0, 1, 1], [1, 0, 1, 1], [0, 1, 1, 1]]
     with pytest.raises(ValueError, match=r"sequence 0 is a list of texts.* such as \['the'\].* ColumnTransformer"):
         Tokenwise(pairs).fit(X)
+
+
+# --- scores of single labels ------------------------------------------------------------------------------------------
+
+
+SEGMENTS = [[(t, t + 1, label) for t, label in enumerate(labels)] for labels in Y]
+
+
+@pytest.mark.parametrize("scoring", ["f1_macro", "accuracy", "balanced_accuracy"])
+@pytest.mark.parametrize("kind", ["tokens", "runs", "segments", "calibrated"])
+def test_scores_of_single_labels_say_what_to_use_instead(pipe, kind, scoring):
+    estimator, y = CalibratedSequenceLabeler(pipe, cv=2) if kind == "calibrated" else pipe, Y
+    if kind in ("runs", "segments"):
+        estimator = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(encoding=kind, tol=1e-2))
+        y = SEGMENTS if kind == "segments" else Y
+    scorers = {"theirs": scoring, "ours": metrics.token_accuracy_scorer}
+    if kind == "segments":
+        scorers["ours"] = metrics.segments_f1_scorer
+    with pytest.warns(
+        UserWarning, match="takes one label a sample, not sequences: use a scorer of sklearn_hocrf.metrics"
+    ):
+        found = cross_validate(estimator, X, y, cv=2, scoring=scorers)
+    assert np.isnan(found["test_theirs"]).all()
+    assert found["test_ours"].min() > 0.5
+
+
+def test_scores_of_single_labels_take_tables(pipe):
+    table, labels = np.repeat(np.eye(2), 6, axis=0), np.repeat(["a", "b"], 6)
+    folds = KFold(2, shuffle=True, random_state=0)
+    assert cross_val_score(HighOrderCRF(), table, labels, cv=folds, scoring="f1_macro").min() == 1
+    arrays = [np.array(y) for y in Y]
+    search = GridSearchCV(pipe, {"highordercrf__max_order": [0, 1]}, cv=2, scoring=metrics.token_f1_scorer)
+    assert search.fit(X, arrays).best_score_ > 0.5

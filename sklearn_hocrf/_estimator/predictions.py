@@ -14,7 +14,7 @@ from .._data.arrays import offsets_of
 from .._data.batch import Sequences
 from .._data.labels import decode_labels
 from .._data.masks import Mask, both
-from .._validation import check_sequence_weight, read_sequences
+from .._validation import check_sequence_weight, read_sequences, refuse_metrics_of_labels
 from .._validation._sklearn import available_if
 from .decoding import check_decoding, choose_decoding
 from .fitting import refuse_decoding, says_no_probabilities
@@ -115,10 +115,12 @@ class PredictionsMixin:
         """
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
+        as_lists = fitted._fitted.targets.as_lists
+        if as_lists and form == "sequences":
+            refuse_metrics_of_labels()
         codes = fitted._token_codes(fitted._decode(batch, fitted._mask(batch, form, known)))
         if form != "sequences":
             return fitted._reshape(fitted.classes_[codes], batch, form)
-        as_lists = fitted._fitted.targets.as_lists
         return decode_labels(codes, fitted.classes_, batch.offsets, as_lists=as_lists)
 
     @overload

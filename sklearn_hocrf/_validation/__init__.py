@@ -21,6 +21,7 @@ from ._inputs import (
     read_training_sequences,
 )
 from ._known import Holes, Known, Reader, has_holes, have_segment_holes, read_known_segments, read_known_tokens
+from ._scoring import refuse_metrics_of_labels
 from ._segment_targets import (
     SegmentTargets,
     check_segment_classes,
@@ -58,6 +59,7 @@ __all__ = [
     "read_segment_targets",
     "read_segments",
     "read_sequences",
+    "refuse_metrics_of_labels",
     "read_token_labels",
     "read_token_targets",
     "read_training_sequences",
