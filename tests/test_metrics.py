@@ -222,6 +222,9 @@ def test_runs_of_bio_tags_are_told(score):
     with pytest.warns(UserWarning, match='the labels look like BIO tags: encoding="bio"') as record:
         score(tags, tags)
     assert record[0].filename == __file__
+    for scheme, tags in {"bioes": ["B-X", "E-X", "S-X"], "bilou": ["U-X", "O"], "bmes": ["B-X", "M-X", "E-X"]}.items():
+        with pytest.warns(UserWarning, match=f'the labels look like {scheme.upper()} tags: encoding="{scheme}"'):
+            score([tags], [tags])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         score([["B", "I", "O"]], [["B", "I", "O"]])  # any labels

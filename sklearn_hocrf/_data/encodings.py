@@ -44,7 +44,6 @@ __all__ = [
     "hold_segments",
     "join_tag",
     "legal_tags",
-    "look_like_bio",
     "looks_like_segments",
     "marks_ends",
     "parts_of_segment",
@@ -56,6 +55,7 @@ __all__ = [
     "segments_of_tokens",
     "separators_only",
     "split_tag",
+    "suspected_encoding",
     "tag_channels",
     "tag_numbers",
     "tag_roles",
@@ -113,20 +113,6 @@ def marks_ends(encoding) -> bool:
     return len(PREFIXES[encoding]) > E
 
 
-def look_like_bio(labels) -> bool:
-    """Return whether all labels are tags with a label or "O", and at least one begins a segment.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf._data.encodings import look_like_bio
-    >>> look_like_bio(["O", "B-PER"]), look_like_bio(["B-PER", "author"]), look_like_bio(["O", "B"])
-    (True, False, False)
-    """
-    tags = [label for label in labels if not (isinstance(label, str) and label == OUTSIDE)]
-    has_label = all(isinstance(tag, str) and split_tag(tag, "bio") and "-" in tag for tag in tags)
-    return has_label and any(tag[0] == "B" for tag in tags)
-
-
 def guessed_encoding(labels) -> str:
     """Return the scheme of labels if all of them look like tags, else "runs".
 
@@ -144,6 +130,19 @@ def guessed_encoding(labels) -> str:
         if are_tags and (all("-" in tag for tag in tags) or {letters[B], letters[I]} <= set(tags)):
             return encoding
     return "runs"
+
+
+def suspected_encoding(labels) -> str:
+    """Return the scheme of labels that are hardly meant as they are, else "runs": of tags with labels that begin some.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.encodings import suspected_encoding
+    >>> [suspected_encoding(labels) for labels in (["O", "B-PER"], ["O", "S-PER"], ["B", "I"], ["B-PER", "author"])]
+    ['bio', 'bioes', 'runs', 'runs']
+    """
+    begins = any(isinstance(label, str) and label.startswith(("B-", "S-", "U-")) for label in labels)
+    return guessed_encoding(labels) if begins else "runs"
 
 
 # --- from tokens to segments ------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
 from .._data.encodings import (
     guessed_encoding,
-    look_like_bio,
     segment_lists,
     segments_of_labels,
     segments_of_tags,
@@ -231,8 +230,8 @@ def _tags_of(fitted, encoding, what="encoding") -> SegmentTags:
 
 def _refuse_mixture(labels, encoding, what) -> None:
     """Raise a ValueError if some of the labels that are no tags of one scheme look like tags all the same."""
-    tags = [label for label in labels if look_like_bio([label])] if encoding == "runs" else []
-    if tags:
+    tags = [label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")]
+    if tags and encoding == "runs":
         others = [label for label in labels if split_tag(label, "bio") is None]
         raise ValueError(
             f'{what}="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'

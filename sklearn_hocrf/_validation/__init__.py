@@ -32,7 +32,7 @@ from ._segment_targets import (
 )
 from ._targets import check_classes, read_labels
 from ._token_targets import TokenTargets, read_label_codes, read_token_labels, read_token_targets
-from ._warnings import warn_user
+from ._warnings import warn_of_tags, warn_user
 
 __all__ = [
     "FeatureSpace",
@@ -63,5 +63,6 @@ __all__ = [
     "read_token_labels",
     "read_token_targets",
     "read_training_sequences",
+    "warn_of_tags",
     "warn_user",
 ]

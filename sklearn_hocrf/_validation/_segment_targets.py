@@ -15,12 +15,12 @@ from .._data.encodings import (
     B,
     I,
     O,
-    look_like_bio,
     read_segment,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
     split_tag,
+    suspected_encoding,
     token_labels,
 )
 from .._data.labels import SEEN, check_hashable, encode_labels, position_name, sorted_labels
@@ -50,7 +50,7 @@ from ._targets import (
     refuse_segments,
 )
 from ._token_targets import read_token_labels
-from ._warnings import warn_user
+from ._warnings import warn_of_tags, warn_user
 
 __all__ = [
     "SegmentTargets",
@@ -131,7 +131,7 @@ class _Reading(NamedTuple):
     labels: np.ndarray
     as_lists: bool
     bare_tags: bool
-    like_bio: bool = False  # the labels may be BIO tags, though the encoding is another one
+    looks_like: str = "runs"  # tags of this scheme, though the encoding is another one; "runs" are no tags
     known: Mask | None = None  # where there are holes
     pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are holes
     codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are holes
@@ -194,7 +194,7 @@ def read_segment_targets(
     segments, labels = reading.segments, reading.labels
     if earlier is not None:
         longest, shortest = earlier.longest, earlier.shortest
-        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, like_bio=False)
+        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, looks_like="runs")
         if max_segment_length is None:
             hint = ": None stands for the longest of the first call of partial_fit"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
@@ -208,9 +208,9 @@ def read_segment_targets(
     elif singles and reading.known is not None:
         begins = np.ones(len(reading.known.begins), np.int8)
         segments, _, _ = segments_between(reading.codes, begins, _offsets(lengths, kept))
-    # with segments of one token, BIO tags are meant as labels of tokens
-    if reading.like_bio and not (singles and max_segment_length is not None):
-        warn_user('the labels look like BIO tags: encoding="bio"?')
+    # with segments of one token, tags are meant as labels of tokens
+    if not (singles and max_segment_length is not None):
+        warn_of_tags(reading.looks_like)
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
     if shortest is not None:
         _refuse_shorter(segments, shortest, labels, _offsets(lengths, kept))
@@ -282,12 +282,13 @@ def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=N
     if encoding == "runs":
         labels = sorted_labels(tokens, offsets) if labels is None else labels
         segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, among=among), offsets)
-        return _Reading(segments, labels, as_lists, False, look_like_bio(labels.tolist()))
+        return _Reading(segments, labels, as_lists, False, suspected_encoding(labels.tolist()))
     prefixes, names = _split_tags(tokens, offsets, encoding)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
     segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, among=among), offsets)
-    like_bio = encoding in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
-    return _Reading(segments, labels, as_lists, bool(set(PREFIXES[encoding]) - {OUTSIDE} & set(tokens)), like_bio)
+    is_bio = encoding in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
+    bare_tags = bool(set(PREFIXES[encoding]) - {OUTSIDE} & set(tokens))
+    return _Reading(segments, labels, as_lists, bare_tags, "bio" if is_bio else "runs")
 
 
 def _read_with_holes(y, lengths, form, name, encoding, labels, kept, holes) -> _Reading:
@@ -301,13 +302,13 @@ def _read_with_holes(y, lengths, form, name, encoding, labels, kept, holes) -> _
         reader = Reader(all_labels(said) if labels is None else labels, holes.missing, among=FIXED)
         known = known_of_runs(said, reader)
         segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
-        like_bio = look_like_bio(reader.labels.tolist())
-        return _Reading(segments, reader.labels, as_lists, False, like_bio, known.mask, tuple(pieces), known.codes)
+        looks_like = suspected_encoding(reader.labels.tolist())
+        return _Reading(segments, reader.labels, as_lists, False, looks_like, known.mask, tuple(pieces), known.codes)
     labels = all_labels(said, name_in_tag(said, encoding), at_least=1) if labels is None else labels
     known = known_of_tags(said, Reader(labels, holes.missing, among=FIXED), encoding, np.full(len(labels), NO_LIMIT))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     bare = any(tag in PREFIXES[encoding] and tag != OUTSIDE for tag in said.entries() if isinstance(tag, str))
-    return _Reading(segments, labels, as_lists, bare, False, known.mask, tuple(pieces), known.codes)
+    return _Reading(segments, labels, as_lists, bare, "runs", known.mask, tuple(pieces), known.codes)
 
 
 def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
@@ -326,7 +327,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
             "no sequence of y is tiled by its segments: what is between them is taken for unknown. If it is outside of "
             "all segments, fill gaps with segments (t, t + 1, 'O') of length 1"
         )
-    return _Reading(segments, labels, True, False, False, known.mask, tuple(pieces), known.codes)
+    return _Reading(segments, labels, True, False, "runs", known.mask, tuple(pieces), known.codes)
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------

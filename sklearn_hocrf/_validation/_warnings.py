@@ -6,6 +6,12 @@ import warnings
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
 
 
+def warn_of_tags(scheme: str) -> None:
+    """Warn of labels that look like tags of a scheme, but are read otherwise; of "runs" there is nothing to say."""
+    if scheme != "runs":
+        warn_user(f'the labels look like {scheme.upper()} tags: encoding="{scheme}"?')
+
+
 def warn_user(message, category: type[Warning] = UserWarning) -> None:
     """Warn on behalf of the innermost caller outside of this package, scikit-learn and joblib.
 

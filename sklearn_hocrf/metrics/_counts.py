@@ -16,9 +16,10 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._data.checks import number_weights, refuse_infinite_sum
-from .._validation import warn_user
+from .._data.encodings import suspected_encoding
+from .._validation import warn_of_tags, warn_user
 from ._reading import LabelSequences, read_pair, refuse_other_number, sorted_union
-from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens, warn_of_bio
+from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens
 
 __all__ = [
     "Counts",
@@ -165,7 +166,8 @@ def _read_segment_pair(
         refuse_other_number(true.n_sequences, predicted.n_sequences)
         return true, predicted
     true_tokens, predicted_tokens = read_pair(y_true, y_pred)
-    warn_of_bio([*true_tokens.labels, *predicted_tokens.labels], encoding)
+    if encoding == "runs":
+        warn_of_tags(suspected_encoding([*true_tokens.labels, *predicted_tokens.labels]))
     return (
         segments_of_tokens(true_tokens, encoding, strict, "y_true"),
         segments_of_tokens(predicted_tokens, encoding, strict, "y_pred"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,16 +16,16 @@ from .._data.encodings import (
     I,
     O,
     S,
-    look_like_bio,
     marks_ends,
     read_segment,
     segments_of_labels,
     segments_of_tags,
     split_tag,
+    suspected_encoding,
 )
 from .._data.labels import position_name
 from .._data.segments import Segments
-from .._validation import warn_user
+from .._validation import warn_of_tags
 from ._reading import CodedLabels, LabelSequences, code_tokens, code_values, list_sequences
 
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "read_segments",
     "segments_of_sequences",
     "segments_of_tokens",
-    "warn_of_bio",
 ]
 
 
@@ -103,7 +101,7 @@ def extract_segments(
     Warns
     -----
     UserWarning
-        If all labels of "runs" look like BIO tags.
+        If all labels of "runs" look like tags of a scheme.
 
     Examples
     --------
@@ -135,14 +133,9 @@ def read_given_segments(
     if encoding == "segments":
         return read_segments(y, name), None
     tokens = code_tokens(y, name)
-    warn_of_bio(tokens.labels, encoding)
+    if encoding == "runs":
+        warn_of_tags(suspected_encoding(tokens.labels))
     return segments_of_tokens(tokens, encoding, strict, name), tokens.lengths
-
-
-def warn_of_bio(labels: Iterable[Hashable] | None, encoding: str) -> None:
-    """Warn of labels that look like BIO tags where runs of equal labels are to be segments."""
-    if encoding == "runs" and look_like_bio(labels):
-        warn_user('the labels look like BIO tags: encoding="bio"?')
 
 
 # --- token labels -----------------------------------------------------------------------------------------------------
