@@ -215,7 +215,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     def _held_out(self, X, y, weight, of_splitter, of_fit) -> list[_HeldOut]:
         """Return the held-out part of each split, with a model of the training part."""
         splits = splits_of(check_cv(self.cv, y), X, y, **of_splitter)
-        splits = [tuple(_numbers(part, weight) for part in split) for split in splits]
+        if weight is not None:
+            splits = [tuple(part[weight[part] > 0] for part in split) for split in splits]
         for number, split in enumerate(splits):
             for name, part in zip(("training", "held-out"), split, strict=True):
                 _refuse_few(part, weight, f"the {name} part of split {number} has")
@@ -340,13 +341,6 @@ def _name_of_weight(estimator) -> str:
     if "sample_weight" in signature(estimator.fit).parameters or not hasattr(estimator, "estimator"):
         return "sample_weight"
     return _name_of_weight(estimator.estimator)
-
-
-def _numbers(part: Any, weight: np.ndarray | None) -> np.ndarray:
-    """Return the numbers of the sequences of a part that have positive weight."""
-    part = np.asarray(part)
-    numbers = np.flatnonzero(part) if part.dtype == bool else part
-    return numbers if weight is None else numbers[weight[numbers] > 0]
 
 
 def _refuse_few(part: np.ndarray, weight: np.ndarray | None, what: str) -> None:

@@ -85,8 +85,8 @@ class SequencePipeline(_Pipeline):
     >>> pipe.pattern_marginals([["the", "man"]], [("DET", "NOUN")])[0].round(1)
     array([[0. ],
            [0.7]])
-    >>> [candidate.labels for candidate in pipe.predict_nbest([["the", "man"]], 2)[0]]
-    [['DET', 'NOUN'], ['DET', 'ADJ']]
+    >>> [candidate.labels for candidate in pipe.predict_nbest([["the", "old", "man"]], 1)[0]]
+    [['DET', 'ADJ', 'NOUN']]
     """
 
 

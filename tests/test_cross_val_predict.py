@@ -76,7 +76,7 @@ def test_what_is_no_partition_is_refused_as_in_sklearn(cv):
 
 
 def test_numbers_beyond_the_sequences_are_no_partition():
-    with pytest.raises(ValueError, match="only works for partitions"):
+    with pytest.raises(ValueError, match="split 0 of cv has the number 7, but there are 7 sequences"):
         cross_val_predict(Recorder(), X, Y, cv=[([0], [7, *range(6)])])
 
 

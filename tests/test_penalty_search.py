@@ -15,7 +15,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
+from sklearn_hocrf.model_selection._fold import FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
+from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
 from sklearn_hocrf.model_selection._splits import make_fold, split_data, training_data
 from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood
 
@@ -231,6 +233,70 @@ def test_scores_of_first_steps_far_from_the_start(name):
     for fold, exact in zip(folds, exact_folds, strict=True):
         score, truth = fold.step(log_sigma, 3e-2).score, exact.step(log_sigma, EXACT).score
         assert abs(score - truth) < 0.05 * abs(truth)
+
+
+@pytest.mark.parametrize(("seed", "max_steps"), [(5, 3), (9, 3), (11, 3)])
+def test_best_score_is_that_of_its_parameters(seed, max_steps):
+    """On few data, where loose training is worst: the score was up to a twentieth too good."""
+    rng = np.random.default_rng(seed)
+    X, y = few_sequences(rng)
+    splits = list(KFold(3, shuffle=True, random_state=seed).split(X))
+    crf = HighOrderCRF(max_order=2, feature_order=1)
+    search = PenaltySearchCV(crf, cv=splits, max_steps=max_steps, refit=False).fit(X, y)
+    sigma = search.best_params_["sigma_reg"]
+    groups = WeightGroups(list(sigma), np.ones(len(sigma), bool))
+    exact = clone(crf).set_params(tol=1e-9, max_iter=5000)
+    truth = cross_validated(exact, groups, np.log(list(sigma.values())), splits, X=X, y=y).mean()
+    assert search.best_score_ == pytest.approx(truth, rel=search.tol)
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+
+
+def few_sequences(rng, labels="abc"):
+    """Return 6 to 29 sequences of 1 to 6 tokens, with features that know labels, occur by chance, or are numbers."""
+    X, y = [], []
+    for _ in range(int(rng.integers(6, 30))):
+        n_tokens, sequence = int(rng.integers(1, 7)), []
+        for _ in range(n_tokens):
+            follows = sequence and rng.random() < 0.6
+            sequence.append(
+                labels[(labels.index(sequence[-1]) + 1) % 3] if follows else labels[int(rng.integers(len(labels)))]
+            )
+        X.append(
+            [
+                {
+                    "w": f"{label}{int(rng.integers(3))}" if rng.random() < 0.7 else f"x{int(rng.integers(6))}",
+                    "v": float(np.round(rng.normal(), 2)),
+                }
+                for label in sequence
+            ]
+        )
+        y.append(sequence)
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("scores", "precise", "asked", "best"),
+    [
+        ([-3.0, -1.0, -2.0], [-3.1, -1.5, -2.1], [1], 1),
+        ([-3.0, -1.0, -2.0], [-3.1, -2.5, -2.1], [1, 2], 2),
+        ([-3.0, -1.0, -1.0], [-2.0, -4.0, -5.0], [1, 2, 0], 0),
+        ([-3.0], [-9.0], [0], 0),
+    ],
+)
+def test_steps_are_evaluated_until_the_best_one_is_known(scores, precise, asked, best):
+    def step(score, n_passes):
+        return _Step(1, {}, [FoldStep(score, np.zeros(0), 0.5, n_passes, 0.25, True)])
+
+    steps, seen = [step(score, 10) for score in scores], []
+
+    def evaluate_precisely(one):
+        seen.append(next(number for number, other in enumerate(steps) if other is one))
+        return step(precise[seen[-1]], 3)
+
+    _settle(steps, evaluate_precisely)
+    assert (seen, _best_index(steps)) == (asked, best)
+    assert [one.folds[0].n_passes for one in steps] == [10 + 3 * (n in asked) for n in range(len(steps))]
+    assert steps[best].score == precise[best]
 
 
 class Sum(NegativeLogLikelihood):
@@ -646,6 +712,11 @@ def test_refused_models(parameters, reason):
         ({"estimator": HighOrderCRF(tol=-1)}, "tol"),
         ({"cv": []}, "cv"),
         ({"cv": [([0, 1], [])]}, "held-out part of split 0"),
+        ({"cv": [([0, 1], [2.5])]}, "split 0 of cv must have numbers of sequences, or masks"),
+        ({"cv": [([0, 1], [2]), ([0, 99], [2])]}, "split 1 of cv has the number 99, but there are 18 sequences"),
+        ({"cv": [([True, False], [2])]}, "split 0 of cv must have numbers of sequences, or masks of 18"),
+        ({"cv": "grouped"}, "cv"),
+        ({"bounds": (1e-160, 1e-155)}, "bounds"),
         ({"max_steps": 0}, "max_steps"),
         ({"tol": 0}, "tol"),
     ],
@@ -663,6 +734,13 @@ def test_bad_data_is_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=1).fit(X[:4], Y[:4])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scores_that_are_not_finite_are_refused():
+    huge = [[{"w": 1e150, "v": -1e150 * t} for t in range(len(sequence))] for sequence in Y]
+    with pytest.raises(ValueError, match="split 0 at sigma_reg=.* not finite: rescale"):
+        PenaltySearchCV(HighOrderCRF(), cv=3).fit(huge, Y)
 
 
 @pytest.mark.parametrize("solver", ["owlqn", "newton-cg", LBFGS()])

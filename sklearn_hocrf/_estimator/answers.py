@@ -84,13 +84,13 @@ class AnswersMixin:
         Examples
         --------
         >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]], [["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["NOUN"]]
         >>> crf = HighOrderCRF(max_order=2).fit(X, y)
         >>> for labels, score, log_probability in crf.predict_nbest(X, 2)[1]:
         ...     print(labels, round(score, 2), round(log_probability, 2))
-        ['DET', 'NOUN'] 2.06 -1.05
-        ['ADJ', 'NOUN'] 1.07 -2.05
+        ['DET', 'NOUN'] 2.32 -0.97
+        ['NOUN', 'NOUN'] 1.42 -1.87
         """
         check(is_integer(n) and n >= 1, "n", "an integer of at least 1", n)
         check(accept is None or callable(accept), "accept", "a callable or None", accept)

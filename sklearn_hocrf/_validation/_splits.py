@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.utils import indexable
+
+from .._data.checks import short
 
 __all__ = ["indexable_sequences", "splits_of"]
 
@@ -28,12 +31,13 @@ def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
 
 
 def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:
-    """Return the pairs of training and test parts of a splitter, or raise.
+    """Return the pairs of training and test parts of a splitter, as numbers of sequences, or raise.
 
     Raises
     ------
     ValueError
-        If the splitter refuses the data; of one that stratifies, with what to use. Also if there are no splits.
+        If the splitter refuses the data; of one that stratifies, with what to use. Also if there are no splits, or if
+        one has what is no number of a sequence.
     """
     name = type(splitter).__name__
     try:
@@ -47,4 +51,22 @@ def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:
         ) from error
     if not splits:
         raise ValueError("cv has no splits (left): use a splitter or a list")
-    return splits
+    n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
+    return [tuple(_numbers(part, number, n_sequences) for part in split) for number, split in enumerate(splits)]
+
+
+def _numbers(part: Any, number: int, n_sequences: int) -> np.ndarray:
+    """Return the numbers of the sequences in one part of a split, which may be a mask, or raise a ValueError."""
+    part = np.asarray(part)
+    if part.dtype == bool and len(part) == n_sequences:
+        return np.flatnonzero(part)
+    if not part.size:
+        return part.astype(np.int64)
+    if not np.issubdtype(part.dtype, np.integer):
+        raise ValueError(
+            f"split {number} of cv must have numbers of sequences, or masks of {n_sequences}, got {short(part)}"
+        )
+    out = part[(part < -n_sequences) | (part >= n_sequences)]
+    if len(out):
+        raise ValueError(f"split {number} of cv has the number {out[0]}, but there are {n_sequences} sequences")
+    return part % n_sequences  # those from the end, too

@@ -30,7 +30,7 @@ MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the ne
 # What is left to go in training changes the loss by so much, to first order; the loss is corrected for it. Where it is
 # more than this share of the loss, the second order counts, too, and training goes on with a finer tolerance.
 MOST_CORRECTION = 0.02
-FINER, MOST_TRAININGS = 0.3, 5
+FINER, MOST_TRAININGS = 0.3, 6
 
 
 class FoldStep(NamedTuple):
@@ -87,7 +87,7 @@ class Fold:
         self._u, self._v = np.zeros(n_variables), np.zeros(n_variables)
         self._curvature, self._precision = LBFGS().memory(n_variables), np.zeros(n_variables)
 
-    def step(self, log_sigma: np.ndarray, tol: float, residual: float = RESIDUAL) -> FoldStep:
+    def step(self, log_sigma: np.ndarray, tol: float, residual: float = RESIDUAL, error: float = np.inf) -> FoldStep:
         """Return score and gradient at some penalties.
 
         Parameters
@@ -99,11 +99,15 @@ class Fold:
         residual : float
             Norm of the residual of the linear system, relative to its right side. It takes the greater part of the
             error of the gradient.
+        error : float
+            Training goes on with finer tolerances until the score changes by less than this share of it. By default
+            there is one training; nothing else tells the error in time, as the correction may be 0 by chance.
         """
         begun, passes = time.perf_counter(), self._training.n_passes
         precision = np.exp(-2.0 * log_sigma)[self._group]
         self._curvature.shift(precision - self._precision)
         self._precision = precision
+        before = -np.inf if np.isfinite(error) else np.nan  # nan: nothing to compare with
         for _ in range(MOST_TRAININGS):
             solver = _ByNorm(tol=tol, max_iter=self._max_iter)
             report = solver.solve(self._training, L2(precision), self._u, self._curvature)
@@ -111,8 +115,10 @@ class Fold:
             loss, slope = self._held_out.value_gradient(self._ties.widen(self._u))
             self._v = self._adjoint(self._ties.narrow(slope), residual)  # narrow is the transpose of widen, too
             correction = float(self._v @ (self._training.gradient(self._u) + precision * self._u))
-            if abs(correction) <= MOST_CORRECTION * loss:
+            has_changed = abs(correction - loss - before) > error * loss
+            if abs(correction) <= MOST_CORRECTION * loss and not has_changed:
                 break
+            before = correction - loss
             tol *= FINER
         gradient = 2.0 * np.bincount(self._group, weights=precision * self._v * self._u, minlength=self._n_groups)
         return FoldStep(

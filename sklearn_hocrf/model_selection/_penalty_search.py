@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import GroupKFold, KFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -25,17 +25,21 @@ from .._settings import check
 from .._solvers import SearchEnd, minimize_in_box, one_blas_thread
 from .._validation import TrainingData, check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel
-from .._validation._sklearn import Interval, fit_context
+from .._validation._sklearn import Interval, StrOptions, fit_context
 from .._validation._splits import indexable_sequences, splits_of
 from ._fold import FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
+from ._novelty import warn_of_folds
 from ._splits import Split, make_fold, split_data, training_data
 
 __all__ = ["PenaltySearchCV"]
 
+N_FOLDS = 5
 LOOSEST = 1e-2  # tolerance of training in the first step
 SHRINKING = 0.7  # factor of the tolerance from step to step, down to ``tol``
 LEAST_GAIN = 0.5  # of steps, in units of ``tol`` and the score
+UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be a number
+PRECISE = 0.3  # tolerance of training for the best step, in units of ``tol``
 
 
 class _Step(NamedTuple):
@@ -60,6 +64,14 @@ class _Step(NamedTuple):
     def gradient(self) -> np.ndarray:
         """By log sigma; shape (G,)."""
         return np.mean([fold.gradient for fold in self.folds], axis=0)
+
+    def after(self, earlier: Self) -> Self:
+        """Return the step with what has been spent on it in an earlier evaluation, too."""
+        spent = [
+            fold._replace(n_passes=fold.n_passes + before.n_passes, seconds=fold.seconds + before.seconds)
+            for fold, before in zip(self.folds, earlier.folds, strict=True)
+        ]
+        return self._replace(folds=spent)
 
     def plain(self) -> list:
         """Return lists and arrays alone, without the dict: files of skops take no tuples as keys."""
@@ -87,9 +99,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     estimator : HighOrderCRF, HighOrderSemiCRF or Pipeline
         The model, or a pipeline that ends in one; the other steps are fitted on each training part anew. Its
         ``sigma_reg`` is the start of the search.
-    cv : int, cross-validation generator or iterable, default=5
-        As in :class:`~sklearn.model_selection.GridSearchCV`; an int k stands for ``KFold(k)``. The folds say what is
-        new at prediction: penalties that are right for known words, say, need not be so for new ones.
+    cv : "shuffled", int, cross-validation generator, iterable or None, default="shuffled"
+        "shuffled" stands for five folds with a fixed seed: of sequences, or of groups where ``fit`` gets ``groups``.
+        The rest is as in :class:`~sklearn.model_selection.GridSearchCV`, where an int k is ``KFold(k)``, which does not
+        shuffle. The folds say what is new at prediction: penalties that are right for known words, say, need not be so
+        for new ones.
     penalty_groups : "order" or list of keys, default="order"
         Groups of weights with a ``sigma_reg`` of their own. "order": the features and the patterns' own weights, by the
         order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see :class:`~sklearn_hocrf.HighOrderCRF`,
@@ -102,8 +116,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     max_steps : int, default=20
         Greatest number of penalties tried, for each order.
     tol : float, default=1e-3
-        Tolerance of training in the last steps; the first ones train less precisely. The search stops when two
-        steps in a row gain less than half of this share of the score, or the second one would by the gradient.
+        Tolerance of the score: the best one is exact to less than this share of it. It is that of training in the last
+        steps, too; the first ones train less precisely. The search stops when two steps in a row gain less than half of
+        this share of the score, or the second one would by the gradient.
     refit : bool, default=True
         Whether to fit the estimator with the best penalties to all data.
     n_jobs : int or None, default=None
@@ -156,10 +171,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     trainings of folds call none. Those that are set on ``estimator`` itself see the last fit.
 
     Weights of a fold are trained by L-BFGS, whatever ``solver`` says, and start from those of the step before. They are
-    found to a tolerance only, which shrinks from step to step; scores are corrected for that to first order, so that
-    those of different steps can be compared. What the search cannot do is refused: an L1 penalty, a ``penalty`` object,
-    infinite ``sigma_reg``, criteria without Hessian products, stochastic solvers and patterns chosen by training. Each
-    fold keeps up to 128 MiB of what L-BFGS knows of the curvature.
+    found to a tolerance only, which shrinks from step to step; scores are corrected for that to first order. At the end
+    the best step is evaluated precisely, and those that are better than it then, so that ``best_score_`` is that of
+    its parameters. Other steps keep what is good enough to go on: their gradients are off by some percent. What
+    the search cannot do is refused: an L1 penalty, a ``penalty`` object, infinite ``sigma_reg``, criteria without
+    Hessian products, stochastic solvers and patterns chosen by training. Each fold keeps up to 128 MiB of what L-BFGS
+    knows of the curvature.
 
     References
     ----------
@@ -184,7 +201,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     _answering = "best_estimator_"
     _parameter_constraints: dict = {
         "estimator": [BaseSequenceLabeler, Pipeline],
-        "cv": ["cv_object"],
+        "cv": ["cv_object", StrOptions({"shuffled"})],
         "penalty_groups": [str, list, tuple],
         "orders": ["array-like", None],
         "bounds": [tuple, list],
@@ -199,7 +216,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         self,
         estimator: Any,
         *,
-        cv: Any = 5,
+        cv: Any = "shuffled",
         penalty_groups: Any = "order",
         orders: Sequence[int] | None = None,
         bounds: tuple[float, float] = (0.01, 100.0),
@@ -231,8 +248,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
             Or what the first step of a pipeline takes.
         groups : array-like of shape (n_sequences,), default=None
-            Groups of sequences, for splitters such as :class:`~sklearn.model_selection.GroupKFold`. They have nothing
-            to do with ``penalty_groups``.
+            Groups of sequences, such as words, writers or documents, which are new as a whole at prediction: for
+            ``cv="shuffled"`` and splitters such as :class:`~sklearn.model_selection.GroupKFold`. They have nothing to
+            do with ``penalty_groups``.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, in training and in the score.
 
@@ -250,7 +268,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Warns
         -----
         UserWarning
-            If the best ``sigma_reg`` of a group lies at a bound.
+            If the best ``sigma_reg`` of a group lies at a bound. Without ``groups``, also if held-out parts have far
+            more unseen features than shuffled ones would, and if nearly all held-out label sequences of three or more
+            tokens are known from training.
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
@@ -259,9 +279,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         weight = check_sequence_weight(sample_weight, len(y))
-        splits = splits_of(check_cv(self.cv, y), X, y, groups=groups)
+        splits = splits_of(self._splitter(groups), X, y, groups=groups)
         whole = training_data(self.estimator, X, y, weight)
         self._refuse_no_weights(whole)
+        if groups is None:
+            warn_of_folds(whole, splits)
         parts = [split_data(self.estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         steps: list[_Step] = []
@@ -285,6 +307,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         tasks.end()
         return self
 
+    def _splitter(self, groups) -> Any:
+        if not isinstance(self.cv, str):
+            return check_cv(self.cv)
+        splitter = KFold if groups is None else GroupKFold
+        return splitter(N_FOLDS, shuffle=True, random_state=0)
+
     def _refit(self, X, y, sample_weight, best_params, tasks) -> dict:
         """Return the attributes of the estimator with the best parameters, fitted to all data."""
         begun = time.perf_counter()
@@ -297,7 +325,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _check_parameters(self) -> None:
         bounds = np.asarray(self.bounds, dtype=object)
         valid = bounds.shape == (2,) and all(isinstance(bound, Real) for bound in bounds)
-        check(valid and 0 < bounds[0] < bounds[1] < np.inf, "bounds", "two numbers 0 < low < high < inf", self.bounds)
+        least, most = UTMOST_BOUNDS
+        needed = f"two numbers low < high from {least:g} to {most:g}"
+        check(valid and least <= bounds[0] < bounds[1] <= most, "bounds", needed, self.bounds)
         orders = [] if self.orders is None else list(self.orders)
         valid = all(isinstance(order, Integral) and not isinstance(order, bool) and order >= 0 for order in orders)
         check(
@@ -345,19 +375,28 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         folds = [make_fold(final, part, whole.targets, groups) for part in parts]
         steps: list[_Step] = []
 
-        def evaluate(log_sigma):
-            tol = max(self.tol, LOOSEST * SHRINKING ** len(steps))
+        def ask(log_sigma, **options):
             with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:  # folds keep what they have learned
-                answers = list(parallel(delayed(fold.step)(log_sigma, tol) for fold in folds))
+                answers = list(parallel(delayed(fold.step)(log_sigma, **options) for fold in folds))
             sigma = np.clip(np.exp(log_sigma), *self.bounds)  # exp rounds
-            steps.append(_Step.of(order, groups, sigma, answers))
+            _refuse_infinite(answers, dict(zip(groups.keys, sigma.tolist(), strict=True)))
+            return _Step.of(order, groups, sigma, answers), np.mean([answer.gradient for answer in answers], axis=0)
+
+        def evaluate(log_sigma):
+            step, gradient = ask(log_sigma, tol=max(self.tol, LOOSEST * SHRINKING ** len(steps)))
+            steps.append(step)
             if self.verbose:
                 self._write(steps)
             if tasks.end_step():
                 raise SearchEnd
-            return -steps[-1].score, -np.mean([answer.gradient for answer in answers], axis=0)
+            return -step.score, -gradient
+
+        def evaluate_precisely(step):
+            log_sigma = np.log([step.sigma.get(key, 1.0) for key in groups.keys])  # others have no weights
+            return ask(log_sigma, tol=PRECISE * self.tol, error=self.tol)[0]
 
         minimize_in_box(evaluate, log_start, log_bounds, max_evaluations=self.max_steps, tol=LEAST_GAIN * self.tol)
+        _settle(steps, evaluate_precisely)
         return steps
 
     def _write(self, steps: list[_Step]) -> None:
@@ -413,6 +452,23 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_params_")
+
+
+def _refuse_infinite(answers: list[FoldStep], sigma: dict) -> None:
+    for number, answer in enumerate(answers):
+        if not np.isfinite([answer.score, *answer.gradient]).all():
+            raise ValueError(
+                f"the held-out likelihood of split {number} at sigma_reg={sigma}, or its gradient, is not finite: "
+                "rescale numeric features, or choose narrower bounds"
+            )
+
+
+def _settle(steps: list[_Step], evaluate_precisely: Callable[[_Step], _Step]) -> None:
+    """Evaluate the best step precisely, and what is better than it then, until the best one is one of these."""
+    precise: set[int] = set()
+    while (best := _best_index(steps)) not in precise:
+        steps[best] = evaluate_precisely(steps[best]).after(steps[best])
+        precise.add(best)
 
 
 def _best_index(steps: list[_Step]) -> int:

@@ -106,7 +106,7 @@ def cross_val_predict(
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
     cv = check_cv(cv, y, classifier=is_classifier(estimator))
     routed = _route(estimator, cv, groups, params or {})
-    splits = [(_numbers(train), _numbers(test)) for train, test in splits_of(cv, X, y, **routed.splitter.split)]
+    splits = splits_of(cv, X, y, **routed.splitter.split)
     tested = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(tested), np.arange(n_sequences)):
         raise ValueError("cross_val_predict only works for partitions")
@@ -120,12 +120,6 @@ def cross_val_predict(
         for n, prediction in zip(test.tolist(), of_fold, strict=True):
             predictions[n] = prediction
     return predictions
-
-
-def _numbers(part: Any) -> np.ndarray:
-    """Return the numbers of the sequences in one part of a split, which may be a mask."""
-    part = np.asarray(part)
-    return np.flatnonzero(part) if part.dtype == bool else part
 
 
 def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> Bunch:

@@ -31,10 +31,7 @@ class Split(NamedTuple):
 
 
 def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, number: int, train: Any, test: Any) -> Split:
-    """Return both parts of the data; ``train`` and ``test`` are numbers of sequences, or masks."""
-    train, test = (
-        np.flatnonzero(part) if np.asarray(part).dtype == bool else np.asarray(part) for part in (train, test)
-    )
+    """Return both parts of the data; ``train`` and ``test`` are numbers of sequences."""
     if weight is not None:  # what weighs nothing may have labels that are in no training part
         test = test[weight[test] > 0]
     for name, part in ("training", train), ("held-out", test):
