@@ -34,8 +34,8 @@ pipeline that ends in one of the two estimators:
 the rest; ``[None]`` learns one value for all weights. ``PenaltySearchDisplay.from_search(learned)`` plots the way.
 
 The folds say what is new at prediction. With words at random, the patterns of long known words get weak penalties; with
-whole words held out (``cv=GroupKFold()``, ``fit(X, y, groups=words)``), strong ones. The notebook "Let the data choose"
-shows both, and what the wrong choice costs.
+whole words held out (``fit(X, y, groups=words)``), strong ones. The notebook "Let the data choose" shows both, and what
+the wrong choice costs.
 
 Groups and weights
 ------------------

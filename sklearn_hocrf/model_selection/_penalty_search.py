@@ -155,9 +155,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     Notes
     -----
     When to use it: where groups of weights differ in how far they can be trusted, which is most of all so at high
-    orders. Let each held-out part be new in the way in which data will be new at prediction, by
-    :class:`~sklearn.model_selection.GroupKFold` over words, writers or documents: patterns of known words call for weak
-    penalties, those of new words for strong ones, and either is harmful in the place of the other. Text with many rare
+    orders. Let each held-out part be new in the way in which data will be new at prediction, by ``groups`` of words,
+    writers or documents in :meth:`fit`: patterns of known words call for weak penalties, those of new words for strong
+    ones, and either is harmful in the place of the other. Text with many rare
     features gains less; ``penalty_groups=[None]``, one value for all weights, shows how much. The search maximises the
     likelihood, and other scores such as F1 need not follow.
 

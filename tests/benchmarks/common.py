@@ -157,11 +157,11 @@ def keep_problem(model):
     return problems
 
 
-def fit_quietly(model, X, y):
+def fit_quietly(model, X, y, **params):
     """Fit a model that may not have the iterations to converge."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, y)
+        return model.fit(X, y, **params)
 
 
 def training_objective(model, X, y):
