@@ -268,6 +268,7 @@ def test_weights_must_be_as_many_as_there_are(crf):
         type(model)(model.layout, model.weights[:-1])
 
 
+@pytest.mark.slow
 def test_files_with_any_number_changed_are_refused_or_answer():
     """Kernels run as Python there, which notices where machine code would read or write outside of its arrays."""
     script = Path(__file__).with_name("mutate_files.py")

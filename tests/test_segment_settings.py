@@ -130,7 +130,7 @@ def close(actual, expected):
     np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-10)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     st.builds(
         Setting,

@@ -542,7 +542,10 @@ def test_it_says_when_it_ends_far_from_the_minimum(solver):
     assert 1.05 * best < report.history[-1] <= best + report.gap
 
 
-@pytest.mark.parametrize("kind", ["plain", "sample weights", "l1", "segments", "weak penalty"])
+SOME, OTHERS = ["plain", "segments"], ["sample weights", "l1", "weak penalty"]
+
+
+@pytest.mark.parametrize("kind", [*SOME, *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS)])
 def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
     """Three sequences of three tokens, each with features of a scale of its own."""
     n_far = 0

@@ -16,6 +16,7 @@ from sklearn_hocrf.pipeline import _questions
 SCRIPT = Path(__file__).with_name("user_script.py")
 
 
+@pytest.mark.slow  # mypy reads all libraries anew; .ci/run checks the script after the package
 def test_a_script_of_a_user(tmp_path):
     """mypy finds all types that the script states, and the errors that it marks; pyright does, too, by hand."""
     pytest.importorskip("mypy")
