@@ -6,8 +6,6 @@ and to a small offender, which must have one: a rule that never bites would pass
 
 import ast
 import builtins
-import hashlib
-import re
 import sys
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import sklearn_hocrf
 ROOT = Path(sklearn_hocrf.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 KERNELS = {name: source for name, source in SOURCES.items() if name.startswith("_kernels/")}
+KERNEL_FILES = {Path(name).stem for name in KERNELS}
 
 # -------------------------------------------------------------------------------------------------------------- layers
 
@@ -132,9 +131,9 @@ def layer_violations(name, source):
         target = target if target in MAY_IMPORT else "__init__"  # a name that the package itself defines
         if target != unit and target not in MAY_IMPORT[unit]:
             violations.append(f"{name} imports {module}")
-        shared = any(is_in(module, f"{KERNEL_PACKAGE}.{stem}") for stem in ("_jit", *SHARED_KERNELS))
+        shared = any(is_in(module, f"{KERNEL_PACKAGE}.{stem}") for stem in KERNEL_FILES)
         if unit == "_kernels" and not name.endswith("__init__.py") and not shared:
-            violations.append(f"{name} imports {module}: kernel files stand alone, but for what they share")
+            violations.append(f"{name} imports {module}: kernel files import each other alone")
     return violations
 
 
@@ -168,20 +167,6 @@ def print_violations(name, source):
 # ------------------------------------------------------------------------------------------------------------- kernels
 
 KERNEL_PACKAGE = "sklearn_hocrf._kernels"
-SHARED_KERNELS = {  # what files that import them state
-    "_vectors": "VECTORS_SOURCE",
-    "_network": "NETWORK_SOURCE",
-    "choices": "CHOICES_SOURCE",
-    "masks": "MASKS_SOURCE",
-    "token_scores": "TOKEN_SCORES_SOURCE",
-    "loss_augmented": "LOSS_AUGMENTED_SOURCE",
-    "chain": "CHAIN_SOURCE",
-    "descent": "DESCENT_SOURCE",
-    "label_parts": "LABEL_PARTS_SOURCE",
-    "segment": "SEGMENT_SOURCE",
-    "segment_scores": "SEGMENT_SCORES_SOURCE",
-}
-
 CACHE_NAMES = {"numba", "numba.core.caching.FunctionCache", "numba.core.caching.NullCache"}  # of the decorator's file
 NUMBA_NAMES = {  # what vector intrinsics are made of; no njit but our own, no prange, jitclass, vectorize, overload ...
     "numba.config",
@@ -267,48 +252,25 @@ def size_violations(name, source):
     return violations
 
 
-def source_hash(source):
-    return hashlib.sha256(source.encode()).hexdigest()[:16]
-
-
-def stated_hash(constant):
-    """Return the pattern of a line that states the hash of a shared file."""
-    return re.compile(rf'^{constant} = "(\w*)"$', re.MULTILINE)
-
-
-def shared_kernels(name, source):
-    """Return the names that the file takes from the kernels' shared files, of those whose hash it states.
-
-    ``_network`` states the hash of ``_vectors``: its own hash changes with both.
-    """
-    modules = list(imported_modules(name, source))
-    names = set()
-    for stem, constant in SHARED_KERNELS.items():
-        stated = stated_hash(constant).search(source)
-        if stated and stated[1] == source_hash(SOURCES[f"_kernels/{stem}.py"]):
-            prefix = f"{KERNEL_PACKAGE}.{stem}."
-            names |= {module.removeprefix(prefix) for module in modules if module.startswith(prefix)}
-    return names
-
-
-def restate_hashes(folder):
-    """Write the hashes of the shared files into the kernel files of a folder."""
-    for stem, constant in SHARED_KERNELS.items():  # _network changes before its own hash is taken
-        line = f'{constant} = "{source_hash((folder / f"{stem}.py").read_text(encoding="utf-8"))}"'
-        for path in folder.glob("*.py"):
-            source = path.read_text(encoding="utf-8")
-            path.write_text(stated_hash(constant).sub(line, source), encoding="utf-8")
+def taken_kernels(tree):
+    """Return what a file imports by ``from .file import name``, as the stamp of the disk cache follows it."""
+    return {
+        alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
+        for alias in node.names
+        if alias.asname is None and node.module in KERNEL_FILES
+    }
 
 
 def closure_violations(name, source):
     """Jitted code uses jitted functions and intrinsics of its own file only, and uses them only by calling them.
 
-    What comes from a shared file counts as own, provided that the file changes whenever the shared file does: the
-    disk cache of a kernel goes by the kernel's own file.
+    What comes from another file of kernels counts as own, provided that the disk cache's stamp knows of it.
     """
     tree, violations = ast.parse(source), []
     jitted = jitted_functions(tree)
-    kernels = {*jitted, *intrinsics(tree), *shared_kernels(name, source)}
+    kernels = {*jitted, *intrinsics(tree), *taken_kernels(tree)}
     constants = {kernel for kernel in kernels if kernel.isupper()}  # compiled in, of the shared files only
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     foreign = {
@@ -445,14 +407,11 @@ def test_kernel_rules_leave_the_innocent_alone(rule):
         (closure_violations, f"from . import other\n{DECORATOR}\ndef f(x):\n    return other.g(x)"),
         (closure_violations, f"def g(x):\n    return x\n{DECORATOR}\ndef f(x):\n    return g(x)"),
         (closure_violations, f"from .other import _load\n{DECORATOR}\ndef f(x):\n    return _load(x)"),
-        (closure_violations, f"from ._vectors import add\n{DECORATOR}\ndef f(x):\n    return add(x, x)"),
+        (closure_violations, f"from ._vectors import add as plus\n{DECORATOR}\ndef f(x):\n    return plus(x, x)"),
+        (closure_violations, f"if True:\n    from ._vectors import add\n{DECORATOR}\ndef f(x):\n    return add(x, x)"),
         (
             closure_violations,
-            f'from ._vectors import add\nVECTORS_SOURCE = "0"\n{DECORATOR}\ndef f(x):\n    return add(x)',
-        ),
-        (
-            closure_violations,
-            f'from ._network import log_sum\nNETWORK_SOURCE = "0"\n{DECORATOR}\ndef f(x):\n    return log_sum(x)',
+            f"from sklearn_hocrf._kernels._vectors import add\n{GOOD}{DECORATOR}\ndef f(x):\n    return add(x, x)",
         ),
         (closure_violations, f"{DECORATOR}\ndef f(g, x):\n    return g(x)"),
         (closure_violations, f"{GOOD}{DECORATOR}\ndef f(x):\n    g = good\n    return x"),
@@ -460,16 +419,3 @@ def test_kernel_rules_leave_the_innocent_alone(rule):
 )
 def test_kernel_rules_bite(rule, source):
     assert rule("_kernels/crf.py", source)
-
-
-def test_hashes_are_restated(tmp_path):
-    for name, source in KERNELS.items():
-        (tmp_path / Path(name).name).write_text(re.sub(r'_SOURCE = "\w+"', '_SOURCE = ""', source), encoding="utf-8")
-    restate_hashes(tmp_path)
-    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.py")} == {
-        Path(name).name: source for name, source in KERNELS.items()
-    }
-
-
-if __name__ == "__main__":
-    restate_hashes(ROOT / "_kernels")

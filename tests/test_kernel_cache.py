@@ -89,6 +89,31 @@ def test_kernels_come_from_the_cache(toy):
     assert module.second.stats.cache_misses.total() == 0
 
 
+def test_code_of_imported_files_counts_and_times_do_not(tmp_path):
+    """A kernel calls one of another file: numba's own cache would keep the old code of that."""
+    package = tmp_path / "package"
+    package.mkdir()
+    lines = 'from _jit import njit\n{}\n@njit(cache=True, nogil=True, error_model="numpy")\ndef {}(x):\n    return {}\n'
+    for name, source in {
+        "inner": lines.format("", "inner", "x + 1"),
+        "middle": "from .inner import inner\n",
+        "outer": lines.format("from .middle import inner", "outer", "2 * inner(x)"),
+        "__init__": "",
+    }.items():
+        (package / f"{name}.py").write_text(source)
+    call = "from package.outer import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
+
+    def call_anew():
+        return run(call, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache"))[0]
+
+    assert [call_anew(), call_anew()] == ["4 0", "4 1"]
+    for path in package.glob("*.py"):
+        os.utime(path, (1e9, 1e9))
+    assert call_anew() == "4 1"
+    (package / "inner.py").write_text((package / "inner.py").read_text().replace("x + 1", "x + 100"))
+    assert [call_anew(), call_anew()] == ["202 0", "202 1"]
+
+
 @pytest.mark.parametrize("kinds", [["nbi"], ["nbc"], ["nbi", "nbc"]])
 @pytest.mark.parametrize(
     "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-1], lambda b: b"", lambda b: bytes(len(b))]

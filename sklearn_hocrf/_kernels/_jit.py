@@ -6,20 +6,26 @@ reads folders only that can be written; here those are read as well that cannot,
 container, which somebody else has filled. And whoever watches a terminal or a notebook is told that kernels are being
 compiled, as that takes seconds.
 
-The options stay with the kernels, as numba keys the disk cache of a kernel on the kernel's own file: options changed
-here would leave users with the code of the old ones.
+Numba keys the disk cache of a kernel on the time of the kernel's own file: machine code of kernels of other files that
+it calls would stay as it was. Here it goes by the text of all these files, which must be imported by ``from .file
+import name``; so copies of a checkout share a cache, too.
 """
 
 import functools
+import hashlib
 import math
 import os
+import re
 import sys
 import time
 import warnings
 from contextlib import suppress
+from pathlib import Path
 
 import numba
 from numba.core.caching import FunctionCache, NullCache
+
+_TAKEN = re.compile(r"^from \.(_?\w+) import", re.MULTILINE)
 
 
 def njit(*, cache, **options):
@@ -45,7 +51,7 @@ def _load_from_readable(function, writable, sig, target_context):
     """Return a compiled kernel from a folder that comes before the writable one in numba's order, or None."""
     for cache_class in _reading_caches():
         with suppress(Exception):  # no such folder, no right to read it, or a damaged file
-            cache = cache_class(function)
+            cache = _stamp(cache_class(function), function)
             if cache.cache_path == writable:
                 return None
             kernel = cache.load_overload(sig, target_context)
@@ -69,6 +75,29 @@ def _check_folder(locator):
     os.listdir(locator.get_cache_path())
 
 
+def _stamp(cache, function):
+    """Let a cache go by the text of the kernel's file and of all files from which it takes kernels, and by no time."""
+    cache._cache_file._source_stamp = _hash_of(Path(function.__code__.co_filename))
+    return cache
+
+
+def _hash_of(path):
+    hashes, left = {}, [path]
+    while left:
+        path = left.pop()
+        if path not in hashes:
+            hashes[path], taken = _read(path, path.stat().st_mtime_ns)
+            left += [path.with_name(f"{name}.py") for name in taken]
+    return hashlib.sha256("".join(hashes[path] for path in sorted(hashes)).encode()).hexdigest()
+
+
+@functools.cache  # files are shared, and an edit in a running process has another time
+def _read(path, time_of_change):
+    """Return the hash of a file, and the names of the files beside it that it imports from."""
+    content = path.read_bytes()
+    return hashlib.sha256(content).hexdigest(), _TAKEN.findall(content.decode())
+
+
 class _NoCache(NullCache):
     """What stands in for a cache where no folder can be written."""
 
@@ -88,6 +117,10 @@ class _NoCache(NullCache):
 
 class _Cache(FunctionCache):
     """Numba's cache of one kernel; what cannot be read is compiled again, what cannot be written is left."""
+
+    def __init__(self, function):
+        super().__init__(function)
+        _stamp(self, function)
 
     def load_overload(self, sig, target_context):
         try:

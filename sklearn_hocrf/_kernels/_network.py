@@ -12,8 +12,6 @@ import numpy as np
 from ._jit import njit
 from ._vectors import add, largest, load, store
 
-VECTORS_SOURCE = "bcbba1196ce83f68"
-
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_network(lane_kind, starts, terms, n_states, values):

@@ -13,10 +13,6 @@ one row of the forward recursion takes 5.1, 3.8 and 3.7 times as long (handwriti
 
 Products of sparse features with weights work along score columns instead: ``load_step``, ``store_step`` and
 ``add_scaled`` treat STEP neighbours of a flat array as a vector.
-
-Numba keys the disk cache of a kernel on the kernel's own file. Files that use this one therefore state its hash
-(``VECTORS_SOURCE``), as they state the hash of ``_network`` (``NETWORK_SOURCE``). A test compares the hashes, and
-``python tests/test_architecture.py`` restates them.
 """
 
 import numpy as np

@@ -15,9 +15,6 @@ from ._vectors import LANES, add, exp, fill, largest, load, multiply, store
 from .label_parts import add_to_labels_of_token, sum_over_labels_of_token
 from .token_scores import score_tokens
 
-LABEL_PARTS_SOURCE = "8117d3a3f281c1a2"
-TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
-VECTORS_SOURCE = "bcbba1196ce83f68"
 BLOCK = 8  # tokens that are scored at a time
 LOWEST_LOG = -644.0
 NEGLIGIBLE = 1e-9  # probability that moves no weights of parts

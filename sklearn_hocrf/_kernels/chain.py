@@ -67,8 +67,6 @@ __all__ = [
     "walk",
 ]
 
-NETWORK_SOURCE = "ed9a80dacf94715b"
-VECTORS_SOURCE = "bcbba1196ce83f68"
 TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight

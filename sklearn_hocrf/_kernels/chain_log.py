@@ -19,8 +19,6 @@ import numpy as np
 from ._jit import njit
 from ._network import arc_log, largest_of, log_sum, sum_adjoints_log, sum_network_log
 
-NETWORK_SOURCE = "ed9a80dacf94715b"
-
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forward_log(weighted_arcs, scores, varying_log, alpha):

@@ -22,8 +22,6 @@ import numpy as np
 from ._jit import njit
 from ._network import resolve
 
-NETWORK_SOURCE = "ed9a80dacf94715b"
-
 
 class Lattice(NamedTuple):
     """The log scores of a tile, and the arcs of its model."""

@@ -17,7 +17,6 @@ import numpy as np
 from ._jit import njit
 from ._vectors import STEP, add_scaled, load_step, store_step
 
-VECTORS_SOURCE = "bcbba1196ce83f68"
 GROUP = 8  # tokens multiplied at a time: as many sums as fit the registers, with what they are made of
 
 

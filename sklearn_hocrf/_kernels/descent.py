@@ -21,9 +21,6 @@ from .chain import FOLDED, LANES, ChainScratch, ChainTables, LocalTile, backward
 from .masks import forbid_labels
 from .token_scores import move_rows, score_rows
 
-MASKS_SOURCE = "50184ffe96a62c84"
-TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
-CHAIN_SOURCE = "1f5ebe41f5744eb4"
 LARGEST_SCORE = 300.0  # of an arc, for which exp needs no shift
 SMALLEST_FACTOR = 1e-100
 

@@ -23,12 +23,6 @@ from .loss_augmented import add_token_costs, compare_labels, move, score_arcs
 from .masks import forbid_labels
 from .token_scores import score_tokens, varying_scores
 
-VECTORS_SOURCE = "bcbba1196ce83f68"
-MASKS_SOURCE = "50184ffe96a62c84"
-TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
-LOSS_AUGMENTED_SOURCE = "d805903583a8a86a"
-CHAIN_SOURCE = "1f5ebe41f5744eb4"
-
 
 class LabelledSequences(NamedTuple):
     """Sequences of a batch, and their true labels."""

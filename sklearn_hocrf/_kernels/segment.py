@@ -47,8 +47,6 @@ from ._vectors import (
     where_positive,
 )
 
-NETWORK_SOURCE = "ed9a80dacf94715b"
-VECTORS_SOURCE = "bcbba1196ce83f68"
 TINY = 1e-200
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight

@@ -19,13 +19,6 @@ from .segment import SegmentScratch, SegmentTables, backward, forward
 from .segment_scores import assemble, collect, score_candidates
 from .token_scores import move_rows, score_rows
 
-MASKS_SOURCE = "50184ffe96a62c84"
-TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
-CHAIN_SOURCE = "1f5ebe41f5744eb4"
-DESCENT_SOURCE = "2766cc1481b1e065"
-SEGMENT_SOURCE = "1ca4063f58a53b84"
-SEGMENT_SCORES_SOURCE = "d7b9d2e92f7cdc13"
-
 
 class TiledBatches(NamedTuple):
     """Minibatches, one after the other, and a tile of each.   m minibatches, B blocks of all of them."""

@@ -13,8 +13,6 @@ import numpy as np
 from ._jit import njit
 from ._network import arc_log, log_add, log_sum, sum_adjoints_log, sum_network_log
 
-NETWORK_SOURCE = "ed9a80dacf94715b"
-
 
 class SegmentLogTables(NamedTuple):
     """The tables of a sequence of T tokens."""

@@ -20,13 +20,6 @@ from .segment import backward_max, walk
 from .segment_scores import assemble, score_candidates
 from .token_scores import score_rows, varying_scores
 
-MASKS_SOURCE = "50184ffe96a62c84"
-TOKEN_SCORES_SOURCE = "4251df5f566d3f1a"
-LOSS_AUGMENTED_SOURCE = "d805903583a8a86a"
-CHAIN_SOURCE = "1f5ebe41f5744eb4"
-SEGMENT_SOURCE = "1ca4063f58a53b84"
-SEGMENT_SCORES_SOURCE = "d7b9d2e92f7cdc13"
-
 
 class SegmentedSequences(NamedTuple):
     """Sequences of a batch, each a tile of its own, and their true segmentations."""

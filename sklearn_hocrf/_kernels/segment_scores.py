@@ -12,7 +12,6 @@ Shapes: B blocks, W lanes, R rows, C score columns, E cells of a row, K scored p
 from ._jit import njit
 from ._vectors import add, fill, fill_dual, load, multiply_add, store
 
-VECTORS_SOURCE = "bcbba1196ce83f68"
 FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in ``_data.segments``
 
 

@@ -15,8 +15,6 @@ import numpy as np
 from ._jit import njit
 from .choices import empty_choices, list_choices, place_of, weigh
 
-CHOICES_SOURCE = "b38c84b4d87c7bee"
-
 
 class Tags(NamedTuple):
     """What labels say about segments."""

@@ -28,7 +28,6 @@ import numpy as np
 from ._jit import njit
 from ._vectors import STEP, add_scaled, load_step, multiply, store_step
 
-VECTORS_SOURCE = "bcbba1196ce83f68"
 FEW = 4  # pairs: entries of features with more are not cut, for rows take memory for each part
 BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # most positions, and about how many numbers, of the buffer
 
