@@ -47,7 +47,9 @@ __all__ = [
     "name_in_tag",
     "read_known_segments",
     "read_known_tokens",
+    "segment_rows",
     "segments_between",
+    "split_said",
     "what_is_said",
 ]
 
@@ -352,8 +354,8 @@ def borders_of_runs(codes, offsets) -> np.ndarray:
     return begins
 
 
-def listed_segments(y, lengths, name, missing, what) -> tuple[np.ndarray, Said]:
-    """Return sequence, start and stop of the segments that y lists, of shape (M, 3), and what it says of their labels.
+def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
+    """Return the segments that y lists, as (sequence, start, stop, label), and their numbers, of shape (M, 3).
 
     They are sorted, lie in their sequences and do not overlap.
     """
@@ -373,7 +375,13 @@ def listed_segments(y, lengths, name, missing, what) -> tuple[np.ndarray, Said]:
         if beyond[i]:
             raise ValueError(f"segment {short(segment)} of sequence {n} of {what} ends beyond its {lengths[n]} tokens")
         raise ValueError(f"segments {short(rows[i - 1][1:])} and {short(segment)} of sequence {n} of {what} overlap")
-    offsets = offsets_of(np.bincount(sequence, minlength=len(lengths)))
+    return rows, numbers
+
+
+def listed_segments(y, lengths, name, missing, what) -> tuple[np.ndarray, Said]:
+    """Return the numbers of :func:`segment_rows`, and what y says of the labels."""
+    rows, numbers = segment_rows(y, lengths, name, what)
+    offsets = offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths)))
     return numbers, what_is_said([row[3] for row in rows], offsets, missing, what)
 
 
@@ -495,10 +503,11 @@ def _tags_of(said, i, encoding):
     thing = said.things[i]
     if thing is None:
         return None
-    return [_split(tag, said, i, encoding) for tag in _members(thing)]
+    return [split_said(tag, said, i, encoding) for tag in _members(thing)]
 
 
-def _split(tag, said, i, encoding):
+def split_said(tag, said, i, encoding) -> tuple:
+    """Return the prefix and the label of a tag of what is said, given its number."""
     part = split_tag(tag, encoding)
     if part is None:
         expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
@@ -515,7 +524,7 @@ def _split(tag, said, i, encoding):
 
 def name_in_tag(said: Said, encoding):
     """Return a function that gives the label in a tag of what is said, given its number; see :func:`all_labels`."""
-    return lambda tag, i: _split(tag, said, i, encoding)[1]
+    return lambda tag, i: split_said(tag, said, i, encoding)[1]
 
 
 def _shapes_of(label, longest) -> frozenset:

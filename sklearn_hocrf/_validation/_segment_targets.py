@@ -15,7 +15,6 @@ from .._data.encodings import (
     B,
     I,
     O,
-    read_segment,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
@@ -23,7 +22,7 @@ from .._data.encodings import (
     suspected_encoding,
     token_labels,
 )
-from .._data.labels import SEEN, check_hashable, encode_labels, position_name, sorted_labels
+from .._data.labels import SEEN, encode_labels, sorted_labels
 from .._data.masks import Mask
 from .._data.segments import NO_LIMIT, Segments, are_short
 from ._known import (
@@ -37,7 +36,9 @@ from ._known import (
     known_of_tags,
     listed_segments,
     name_in_tag,
+    segment_rows,
     segments_between,
+    split_said,
     what_is_said,
 )
 from ._targets import (
@@ -46,7 +47,6 @@ from ._targets import (
     check_known_labels,
     leave_out,
     read_labels,
-    read_target_sequences,
     refuse_segments,
 )
 from ._token_targets import read_token_labels
@@ -335,34 +335,19 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
 
 def _split_tags(tags, offsets, encoding):
     """Return prefix (N,) and label of each token's tag."""
-    tags = tags.tolist() if isinstance(tags, np.ndarray) else check_hashable(tags, offsets)
-    parts = {tag: split_tag(tag, encoding) for tag in dict.fromkeys(tags)}
-    for tag, part in parts.items():
-        if part is None or (part[1] == OUTSIDE and part[0] != O):
-            where = position_name(offsets, tags.index(tag))
-            if part is not None:
-                raise ValueError(f"y has the tag {short(tag)} ({where}), but the label 'O' is that of the tag 'O'")
-            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
-            raise ValueError(
-                f"{short(tag)} of y ({where}) is no tag of encoding={encoding!r}, whose tags are 'O', {expected}"
-            )
-    return np.array([parts[tag][0] for tag in tags], dtype=np.int8), [parts[tag][1] for tag in tags]
+    said = what_is_said(tags, offsets, None, "y")
+    parts = [split_said(tag, said, i, encoding) for i, tag in enumerate(said.things)]
+    prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
+    return prefixes[said.numbers], [parts[i][1] for i in said.numbers.tolist()]
 
 
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
 def _read_lists(y, lengths, name, labels, unknown, kept, among) -> _Reading:
-    sequences = [_rows(segments) for segments in read_target_sequences(y, len(lengths), name)]
-    rows = [
-        (n, *read_segment(segment, f"sequence {n}, position {i}", "y"))
-        for n, segments in enumerate(sequences)
-        for i, segment in enumerate(segments)
-    ]
-    rows.sort(key=lambda row: row[:2])
-    numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+    rows, numbers = segment_rows(y, lengths, name, "y")
     sequence, start, stop = numbers.T
-    _refuse_untiled(rows, sequence, start, stop, lengths)
+    _refuse_gaps(rows, sequence, start, stop, lengths)
     counts = np.bincount(sequence, minlength=len(lengths))
     names, offsets = leave_out([row[3] for row in rows], counts, kept)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
@@ -372,23 +357,13 @@ def _read_lists(y, lengths, name, labels, unknown, kept, among) -> _Reading:
     return _Reading(Segments(offsets, (start + origin)[remain], (stop + origin)[remain], codes), labels, True, False)
 
 
-def _rows(segments):
-    return segments.tolist() if isinstance(segments, np.ndarray) else segments or ()
-
-
-def _refuse_untiled(rows, sequence, start, stop, lengths):
+def _refuse_gaps(rows, sequence, start, stop, lengths):
     """Raise unless the segments, in order, tile the sequences."""
     is_first = np.append(True, sequence[1:] != sequence[:-1])[: len(rows)]
     before = np.where(is_first, 0, np.roll(stop, 1))
-    beyond = stop > lengths[sequence]
-    for i in np.flatnonzero(beyond | (start != before))[:1].tolist():
-        segment, n = rows[i][1:], rows[i][0]
-        if beyond[i]:
-            raise ValueError(f"segment {short(segment)} of sequence {n} of y ends beyond its {lengths[n]} tokens")
-        if start[i] < before[i]:
-            raise ValueError(f"segments {short(rows[i - 1][1:])} and {short(segment)} of sequence {n} of y overlap")
+    for i in np.flatnonzero(start != before)[:1].tolist():
         after = "" if is_first[i] else f" after {short(rows[i - 1][1:])}"
-        raise _gap(n, before[i], start[i], f"{after} before {short(segment)}")
+        raise _gap(rows[i][0], before[i], start[i], f"{after} before {short(rows[i][1:])}")
     reached = np.zeros(len(lengths), dtype=np.int64)
     reached[sequence] = stop  # the last segment of each sequence is written last
     for n in np.flatnonzero(reached < lengths)[:1].tolist():
