@@ -1,16 +1,23 @@
-"""Base class of the transformers."""
+"""Base classes of the transformers."""
 
 from __future__ import annotations
 
-from typing import Self
+from abc import abstractmethod
+from copy import copy
+from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
+from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._persistence import VersionMixin
 from .._validation._callbacks import CallbacksMixin, fit_task
+from .._validation._sklearn import fit_context
 
-__all__ = ["SequenceTransformer", "fit_task"]
+__all__ = ["CountingTransformer", "SequenceTransformer", "fit_task"]
 
 
 class SequenceTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -40,3 +47,117 @@ class SequenceTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
             "turn into a data frame: leave it out; toarray() of the batch is a table of all tokens, with the columns "
             "get_feature_names_out()"
         )
+
+
+class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Base class of the transformers that count, and so learn from parts of the data as from the whole."""
+
+    @abstractmethod
+    def _count_partition(self, X, y) -> Any:
+        """Return what a part of the training sequences adds to the fit of all."""
+
+    @abstractmethod
+    def _finish(self, counts) -> None:
+        """Set the fitted attributes."""
+
+    def fit_partition(self, X: Any, y: Any = None) -> Any:
+        """Count a part of the training sequences; see :mod:`sklearn_hocrf.feature_extraction`.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        counts : object
+            For `merge` and `finish`. The transformer itself stays as it is.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`.
+        """
+        return self._count_partition(X, y)
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """Return the counts of two parts of the training sequences together, the earlier part first.
+
+        Parameters
+        ----------
+        left, right : object
+            What `fit_partition` or `merge` has returned.
+
+        Returns
+        -------
+        counts : object
+
+        Raises
+        ------
+        ValueError
+            If the parts do not go together: their tokens are not of one form, or have other fields.
+        """
+        return left.merged(right)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def finish(self, counts: Any) -> Self:
+        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
+
+        Parameters
+        ----------
+        counts : object
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If no part had tokens, or if parts lack what parameters name.
+        """
+        fresh = copy(self)
+        fresh._finish(counts)
+        self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
+        return self
+
+    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
+        """Return a part of the training sequences as `fit_transform` of all does.
+
+        Parameters
+        ----------
+        X, y
+            What `fit_partition` has got.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `transform`.
+        """
+        return self.transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored: `fit` keeps the names of a `SequenceBatch`.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out_,), dtype object
+        """
+        check_is_fitted(self, "n_features_out_")
+        return np.array(self._feature_names, dtype=object)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = tags.input_tags.dict = True
+        tags.no_validation = True
+        return tags

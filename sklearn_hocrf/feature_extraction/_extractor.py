@@ -21,7 +21,7 @@ from .._data.segments import BAG, TokenBlock
 from .._validation._messages import refuse_infinite_values
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._array_fields import ArrayColumn, ArrayTemplates
-from ._base import SequenceTransformer, fit_task
+from ._base import CountingTransformer, fit_task
 from ._columns import (
     TokenTable,
     apply_function,
@@ -98,7 +98,7 @@ class TokenCounts(NamedTuple):
         )
 
 
-class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
@@ -335,114 +335,10 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         attributes = self._attributes(table.offsets, self._with_token_features(table.columns), learn=False)
         return self._to_batch(X, table, attributes)
 
-    def fit_partition(self, X: Any, y: Any = None) -> TokenCounts:
-        """Count the attributes of a part of the training sequences; see :mod:`sklearn_hocrf.feature_extraction`.
-
-        Parameters
-        ----------
-        X
-            As for `fit`.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        counts : TokenCounts
-            For `merge` and `finish`. The transformer itself stays as it is.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for `fit`.
-        """
-        return self._count(X)
-
-    def merge(self, left: TokenCounts, right: TokenCounts) -> TokenCounts:
-        """Return the counts of two parts of the training sequences together, the earlier part first.
-
-        Parameters
-        ----------
-        left, right : TokenCounts
-            What `fit_partition` or `merge` has returned.
-
-        Returns
-        -------
-        counts : TokenCounts
-
-        Raises
-        ------
-        ValueError
-            If the tokens of the parts are not of one form, or if token features without a field are for different
-            fields of them.
-        """
-        return left.merged(right)
-
-    def finish(self, counts: TokenCounts) -> Self:
-        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
-
-        Parameters
-        ----------
-        counts : TokenCounts
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If no part had tokens; if a template names an unknown field; if the default templates of all parts together
-            are not among those of each, because fields are missing in some: `templates` and `fields` must be given.
-        """
-        fresh = copy(self)
-        fresh._finish(counts)
-        self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
-        return self
-
-    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Return a part of the training sequences as `fit_transform` of all does: the same as `transform`.
-
-        Parameters
-        ----------
-        X
-            What `fit_partition` has got.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        batch : SequenceBatch of shape (n_sequences, n_features_out_)
-
-        Raises
-        ------
-        ValueError
-            As for `transform`.
-        """
-        return self.transform(X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the features.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored: raw tokens have no feature names, and `fit` keeps the names of a `SequenceBatch`.
-
-        Returns
-        -------
-        names : ndarray of shape (n_features_out_,), dtype object
-        """
-        check_is_fitted(self, "templates_")
-        return np.array(self._feature_names, dtype=object)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
-        tags.input_tags.string = True
         tags.input_tags.categorical = True
-        tags.input_tags.dict = True
-        tags.no_validation = True
         tags.requires_fit = self.n_features is None
         return tags
 
@@ -461,7 +357,7 @@ class SequenceFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):
         return table, attributes
 
     @fit_context(prefer_skip_nested_validation=True)
-    def _count(self, X) -> TokenCounts:
+    def _count_partition(self, X, y) -> TokenCounts:
         """Return what sequences add to the fit of all."""
         self._check_hashing()
         table = read_tokens(X, _check_fields(self.fields))

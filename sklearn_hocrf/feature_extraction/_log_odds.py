@@ -18,7 +18,7 @@ from .._data.labels import SEEN, sorted_labels
 from .._data.segments import RowBlock
 from .._validation import read_partition_targets, read_segment_targets
 from .._validation._sklearn import Interval, StrOptions, fit_context
-from ._base import SequenceTransformer, fit_task
+from ._base import CountingTransformer, fit_task
 from ._input_space import InputSpace, has_tokens, kept_blocks, text_field
 from ._log_odds_rows import KINDS, LogOddsRows, StringCounts
 from ._merging import merge_codes
@@ -52,7 +52,7 @@ class LogOddsCounts(NamedTuple):
         return LogOddsCounts(space, self.batch, token_codes, strings, labels, max(self.longest, other.longest))
 
 
-class LogOddsSegments(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Measure how often the text of a candidate segment was a segment in training, as log-odds.
 
     For a string of tokens let w be the number of training segments with this text, and n the number of its other
@@ -214,99 +214,14 @@ class LogOddsSegments(SequenceTransformer, auto_wrap_output_keys=None):  # type:
         batch = self._space.read(X, self._token_codes.fields)
         return self._to_batch(batch, self._token_codes.encode(batch.columns), {})
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the features.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored: `fit` keeps the names of a `SequenceBatch`.
-
-        Returns
-        -------
-        names : ndarray of shape (n_features_out_,), dtype object
-        """
-        check_is_fitted(self, "n_features_out_")
-        return np.array(self._feature_names, dtype=object)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
-        tags.input_tags.string = True
         tags.input_tags.categorical = True
-        tags.input_tags.dict = True
-        tags.no_validation = True
         return tags
 
-    def fit_partition(self, X: Any, y: Any) -> LogOddsCounts:
-        """Count strings and segments of a part of the training sequences; see :mod:`sklearn_hocrf.feature_extraction`.
-
-        Parameters
-        ----------
-        X, y
-            As for `fit`.
-
-        Returns
-        -------
-        counts : LogOddsCounts
-            For `merge` and `finish`. The transformer itself stays as it is.
-
-        Raises
-        ------
-        ValueError
-            If `max_length` is None: which strings are counted would depend on the longest segment of the other parts.
-        ValueError, TypeError
-            As for `fit`.
-        """
-        if self.max_length is None:
-            raise ValueError(
-                "LogOddsSegments needs max_length to be fitted by partitions: a partition does not know the longest "
-                "segment of the others, and so not which of its strings to count"
-            )
-        return self._count_partition(X, y)
-
-    def merge(self, left: LogOddsCounts, right: LogOddsCounts) -> LogOddsCounts:
-        """Return the counts of two parts of the training sequences together.
-
-        Parameters
-        ----------
-        left, right : LogOddsCounts
-            What `fit_partition` or `merge` has returned.
-
-        Returns
-        -------
-        counts : LogOddsCounts
-
-        Raises
-        ------
-        ValueError
-            If the tokens or segments of the parts are not of one form.
-        """
-        return left.merged(right)
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def finish(self, counts: LogOddsCounts) -> Self:
-        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
-
-        Parameters
-        ----------
-        counts : LogOddsCounts
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If no part had tokens.
-        """
-        self._finish(counts)
-        return self
-
-    def transform_partition(self, X: Any, y: Any) -> SequenceBatch:
+    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
         """Return a part of the training sequences with **leave-one-out** features, as `fit_transform` of all does.
 
         Parameters
@@ -339,6 +254,11 @@ class LogOddsSegments(SequenceTransformer, auto_wrap_output_keys=None):  # type:
 
     @fit_context(prefer_skip_nested_validation=True)
     def _count_partition(self, X, y) -> LogOddsCounts:
+        if self.max_length is None:
+            raise ValueError(
+                "LogOddsSegments needs max_length to be fitted by partitions: a partition does not know the longest "
+                "segment of the others, and so not which of its strings to count"
+            )
         if not has_tokens(X):
             return LogOddsCounts(None)
         return self._count(X, y, self._partition_targets)[0]

@@ -18,7 +18,7 @@ from .._data.labels import sorted_labels
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, TokenBlock
 from .._validation import read_partition_targets, read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
-from ._base import SequenceTransformer, fit_task
+from ._base import CountingTransformer, fit_task
 from ._identity import IdentityRows, SegmentTexts
 from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, has_tokens, kept_blocks, text_field, token_form
 from ._merging import merge_codes
@@ -67,7 +67,7 @@ class SegmentCounts(NamedTuple):
         return merged._replace(of_functions=of_functions)
 
 
-class SegmentFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Make features of segments from token features, lengths, texts and functions.
 
     The features of a segment [start, stop) are its length, its text, the values of your own functions, and token
@@ -277,110 +277,11 @@ class SegmentFeatureExtractor(SequenceTransformer, auto_wrap_output_keys=None): 
         check_is_fitted(self, "n_features_out_")
         return self._to_batch(self._space.read(X, self._fields))
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the features.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored: `fit` keeps the names of a `SequenceBatch`.
-
-        Returns
-        -------
-        names : ndarray of shape (n_features_out_,), dtype object
-        """
-        check_is_fitted(self, "n_features_out_")
-        return np.array(self._feature_names, dtype=object)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
-        tags.input_tags.string = True
         tags.input_tags.categorical = True
-        tags.input_tags.dict = True
-        tags.no_validation = True
         return tags
-
-    def fit_partition(self, X: Any, y: Any = None) -> SegmentCounts:
-        """Count what a part of the training sequences has; see :mod:`sklearn_hocrf.feature_extraction`.
-
-        Parameters
-        ----------
-        X, y
-            As for `fit`.
-
-        Returns
-        -------
-        counts : SegmentCounts
-            For `merge` and `finish`. The transformer itself stays as it is.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for `fit`.
-        """
-        return self._count_partition(X, y)
-
-    def merge(self, left: SegmentCounts, right: SegmentCounts) -> SegmentCounts:
-        """Return the counts of two parts of the training sequences together, the earlier part first.
-
-        Parameters
-        ----------
-        left, right : SegmentCounts
-            What `fit_partition` or `merge` has returned.
-
-        Returns
-        -------
-        counts : SegmentCounts
-
-        Raises
-        ------
-        ValueError
-            If the tokens of the parts are not of one form, or if functions would see other fields in them.
-        """
-        return left.merged(right)
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def finish(self, counts: SegmentCounts) -> Self:
-        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
-
-        Parameters
-        ----------
-        counts : SegmentCounts
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If no part had tokens.
-        """
-        self._finish(counts)
-        return self
-
-    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Return a part of the training sequences as `fit_transform` of all does: the same as `transform`.
-
-        Parameters
-        ----------
-        X
-            What `fit_partition` has got.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        batch : SequenceBatch of shape (n_sequences, n_features_out_)
-
-        Raises
-        ------
-        ValueError
-            As for `transform`.
-        """
-        return self.transform(X)
 
     @fit_context(prefer_skip_nested_validation=True)
     def _count_partition(self, X, y) -> SegmentCounts:

@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
@@ -24,7 +23,7 @@ from .._validation._attributes import (
 )
 from .._validation._inputs import input_form, without_series
 from .._validation._sklearn import Interval, fit_context
-from ._base import SequenceTransformer, fit_task
+from ._base import CountingTransformer, fit_task
 from ._columns import check_complete, column_of, complete_fields, is_text
 from ._merging import merge_columns, without_tokens
 from ._names import FeatureNames
@@ -59,7 +58,7 @@ class AttributeCounts(NamedTuple):
         )
 
 
-class AttributeVectorizer(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class AttributeVectorizer(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of feature dicts or attribute-name lists into a batch that other transformers can extend.
 
     These are the forms of python-crfsuite, and the estimators read them directly. This transformer is for users who
@@ -178,21 +177,6 @@ class AttributeVectorizer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         check_complete(columns, batch.offsets, self._complete_columns, absent)
         return self._with(batch, columns)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the attributes.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        names : ndarray of shape (n_features_out_,), dtype object
-        """
-        check_is_fitted(self, "vocabulary_")
-        return np.array(self._names, dtype=object)
-
     def __getstate__(self):
         """Return the state with the attributes' names alone, which number themselves."""
         state = super().__getstate__()
@@ -207,13 +191,9 @@ class AttributeVectorizer(SequenceTransformer, auto_wrap_output_keys=None):  # t
             state["vocabulary_"] = Vocabulary.of_names(state["_names"].tolist(), complete)
         super().__setstate__(state)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        tags.input_tags.dict = True
-        tags.no_validation = True
-        return tags
+    @property
+    def _feature_names(self) -> FeatureNames:
+        return self._names
 
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
@@ -238,98 +218,8 @@ class AttributeVectorizer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         self._set(vocabulary, names, complete_fields(columns, columns), columns)
         return self._with(batch, columns)
 
-    def fit_partition(self, X: Any, y: Any = None) -> AttributeCounts:
-        """Count the attributes of a part of the training sequences; see :mod:`sklearn_hocrf.feature_extraction`.
-
-        Parameters
-        ----------
-        X
-            As for `fit`.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        counts : AttributeCounts
-            For `merge` and `finish`. The transformer itself stays as it is.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for `fit`.
-        """
-        return self._count_partition(X)
-
-    def merge(self, left: AttributeCounts, right: AttributeCounts) -> AttributeCounts:
-        """Return the counts of two parts of the training sequences together.
-
-        Parameters
-        ----------
-        left, right : AttributeCounts
-            What `fit_partition` or `merge` has returned.
-
-        Returns
-        -------
-        counts : AttributeCounts
-
-        Raises
-        ------
-        ValueError
-            If a raw column holds text in one of them and numbers in the other.
-        """
-        return left.merged(right)
-
     @fit_context(prefer_skip_nested_validation=True)
-    def finish(self, counts: AttributeCounts) -> Self:
-        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
-
-        Parameters
-        ----------
-        counts : AttributeCounts
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If no part had tokens, or if no token had one of the `columns`.
-        """
-        if not counts.n_tokens:
-            raise ValueError("X has no tokens to learn attributes from")
-        for key in self._keys():
-            if key not in counts.keys:
-                raise ValueError(f"columns names the key {key!r}, which no token of X has")
-        names = sorted(
-            name for name, count in counts.of_names.items() if self.min_count == 1 or count >= self.min_count
-        )
-        self._set(Vocabulary.of_names(names, counts.complete), names, counts.complete_columns, counts.columns)
-        return self
-
-    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Return a part of the training sequences as `fit_transform` of all does: the same as `transform`.
-
-        Parameters
-        ----------
-        X
-            What `fit_partition` has got.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        batch : SequenceBatch of shape (n_sequences, n_features_out_)
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for `transform`.
-        """
-        return self.transform(X)
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def _count_partition(self, X) -> AttributeCounts:
+    def _count_partition(self, X, y) -> AttributeCounts:
         X = _check_sequences(X)
         vocabulary = Vocabulary()
         batch = read_attributes(X, vocabulary, grow=True)
@@ -341,6 +231,18 @@ class AttributeVectorizer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         n_of = np.bincount(batch.indices, minlength=len(sorted_)).tolist()
         of_names = Counter(dict(zip(sorted_, n_of, strict=True)))
         return AttributeCounts(n_tokens, of_names, vocabulary.complete, without_tokens(columns), keys, complete)
+
+    def _finish(self, counts):
+        """Set the fitted attributes."""
+        if not counts.n_tokens:
+            raise ValueError("X has no tokens to learn attributes from")
+        for key in self._keys():
+            if key not in counts.keys:
+                raise ValueError(f"columns names the key {key!r}, which no token of X has")
+        names = sorted(
+            name for name, count in counts.of_names.items() if self.min_count == 1 or count >= self.min_count
+        )
+        self._set(Vocabulary.of_names(names, counts.complete), names, counts.complete_columns, counts.columns)
 
     def _keys(self) -> list:
         return [self.columns] if isinstance(self.columns, str) else list(self.columns)
