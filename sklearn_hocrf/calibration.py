@@ -30,12 +30,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from ._estimator.base import BaseSequenceLabeler
+from ._estimator.fitted_model import FittedModel, check_probabilities
 from ._estimator.labelled import LabelledBatch
 from ._inference.model import Model
 from ._persistence import VersionMixin
 from ._solvers import zero_of_slope
 from ._validation import check_sequence_weight, warn_user
-from ._validation._delegation import MethodsOfModel, model_and_input, model_inside
+from ._validation._delegation import MethodsOfModel, model_inside
 from ._validation._sklearn import HasMethods, StrOptions, check_method_params, fit_context, safe_indexing
 from ._validation._splits import indexable_sequences, splits_of
 
@@ -261,10 +262,9 @@ class _HeldOut(NamedTuple):
     @classmethod
     def of(cls, estimator, X, y, weight) -> _HeldOut:
         """Read sequences for a fitted estimator."""
-        inner, X = model_and_input(estimator, X)
-        _check_probabilities(inner)
-        fitted = inner._as_fitted()
-        labelled, model = fitted._read_labelled(X, y, unknown="ignore"), fitted._build_model()
+        fitted, X = FittedModel.and_input(estimator, X)
+        _check_probabilities(fitted.estimator)
+        labelled, model = fitted.read_labelled(X, y, unknown="ignore"), fitted.model()
         log_likelihood = labelled.log_likelihood(model, fitted.n_jobs)
         weight = np.ones(len(log_likelihood)) if weight is None else weight
         is_impossible = (log_likelihood == -np.inf) & (weight > 0)
@@ -314,7 +314,7 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
 def _divided(estimator: Any, temperature: float) -> Any:
     """Return a fitted estimator with the weights divided, as a copy that shares the rest."""
     if isinstance(estimator, BaseSequenceLabeler):
-        return estimator._divided_by(temperature)
+        return FittedModel(estimator).divided_by(temperature)
     divided = object.__new__(type(estimator))
     divided.__dict__ = estimator.__dict__.copy()
     if isinstance(estimator, Pipeline):
@@ -328,7 +328,7 @@ def _divided(estimator: Any, temperature: float) -> Any:
 
 def _check_probabilities(model):
     try:
-        model._has_probabilities()
+        check_probabilities(model)
     except AttributeError as error:
         raise ValueError(f"estimator has no probabilities that could be calibrated: {error}") from None
 

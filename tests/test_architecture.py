@@ -23,7 +23,7 @@ KERNEL_FILES = {Path(name).stem for name in KERNELS}
 # room -> other rooms of the package it may import; a room is a module or a subpackage of sklearn_hocrf
 CORE = {"_kernels", "_data", "_structure", "_inference"}
 LEARNING = {"_objectives", "_penalties", "_solvers"}
-TOOLS = {"feature_extraction", "metrics", "datasets", "inspection"}
+TOOLS = {"feature_extraction", "metrics", "datasets"}
 ESTIMATORS = {"_estimator", "crf", "semicrf"}
 MAY_IMPORT = {
     "_kernels": set(),
@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "metrics": CORE | {"_validation", "_docstrings", "_display"},
     "datasets": CORE | {"_validation"},
     "text": {"_kernels", "_data", "metrics"},
-    "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings", "_display", "metrics"},
+    "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings", "_display", "metrics", "_estimator"},
     "training": LEARNING | {"_estimator"},  # the settings of its search for patterns
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
@@ -58,6 +58,7 @@ MAY_IMPORT = {
     "__init__": TOOLS
     | ESTIMATORS
     | {
+        "inspection",
         "_version",
         "_persistence",
         "training",
@@ -89,7 +90,9 @@ OWNERS = {
     "matplotlib": {"_display", "inspection"},  # of the extra "plot": imported when something is drawn
 }
 SKLEARN = (
-    TOOLS | ESTIMATORS | {"_validation", "model_selection", "calibration", "callback", "pipeline", "interop", "dask"}
+    TOOLS
+    | ESTIMATORS
+    | {"inspection", "_validation", "model_selection", "calibration", "callback", "pipeline", "interop", "dask"}
 )
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
@@ -162,6 +165,41 @@ def print_violations(name, source):
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Name) and node.id == "print"
     ]
+
+
+PRIVATE_ROOMS = {"_estimator", "crf", "semicrf"}  # they share the private members of estimators: FittedModel, Course
+OWN = {"self", "cls", "fresh", "np", "numba", "os"}
+
+
+def private_violations(name, source):
+    """Nobody but the estimators' own rooms reaches for a private member of an object that is not its own.
+
+    Own are members that the file itself defines or sets. What `_validation` asks of estimators is declared there.
+    """
+    if unit_of(name) in PRIVATE_ROOMS | {"_kernels", "_validation", "dask"}:
+        return []
+    tree = ast.parse(source)
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    reached = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    of_self = {node.attr for node in reached if isinstance(node.value, ast.Name) and node.value.id in OWN}
+    return [
+        f"{name}, line {node.lineno}: {ast.unparse(node)}"
+        for node in reached
+        if node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and not (isinstance(node.value, ast.Name) and node.value.id in OWN)
+        and node.attr not in defined | of_self | NAMED_TUPLE
+    ]
+
+
+NAMED_TUPLE = {
+    "_replace",
+    "_fields",
+    "_field_defaults",
+    "_asdict",
+    "_make",
+    "_repr_html_",
+}  # and what notebooks ask for
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
@@ -299,7 +337,7 @@ def closure_violations(name, source):
 
 # --------------------------------------------------------------------------------------------------------------- tests
 
-RULES = [layer_violations, dependency_violations, print_violations]
+RULES = [layer_violations, dependency_violations, print_violations, private_violations]
 KERNEL_RULES = [flag_violations, size_violations, closure_violations]
 
 
@@ -327,6 +365,8 @@ def test_builtins_that_kernels_may_call_exist():
     ("rule", "name", "source"),
     [
         (layer_violations, "_data/batch.py", "from .._structure.automaton import build_automaton"),
+        (private_violations, "inspection/_weights.py", "def f(fitted):\n    return fitted._layout"),
+        (private_violations, "calibration.py", "def f(fitted):\n    return fitted.estimator._ask('decode')"),
         (layer_violations, "_solvers.py", "from sklearn_hocrf import _objectives"),
         (layer_violations, "_structure/layout.py", "def f():\n    import sklearn_hocrf._inference.chain"),
         (layer_violations, "_inference/chain.py", "from .._objectives import Problem"),

@@ -104,6 +104,13 @@ def test_short_label_sequences_repeat_by_chance():
     assert warnings_of(X, y, splits_of_numbers(KFold(5), X)) == []
 
 
+@pytest.mark.parametrize(("n_sequences", "n_messages"), [(19, 0), (20, 1)])
+def test_few_label_sequences_say_nothing(n_sequences, n_messages):
+    y = [["a", "b", "a"]] * n_sequences
+    X = features(y)
+    assert len(warnings_of(X, y, splits_of_numbers(KFold(5), X))) == n_messages
+
+
 def test_segments_count_with_their_borders():
     X, y = make_references(60, random_state=0)
     X = features(X)

@@ -204,14 +204,14 @@ class ChainModel(Model):
     lowest_log = chain.LOWEST_LOG
 
     def marginals(self, batch, n_jobs=None, mask=None):
-        table = self._column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)
+        table = self.column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)
         np.clip(table, 0.0, None, out=table)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
         # the patterns become score columns of weight 0 in a copy of the model: they change nothing but are counted
         layout, columns = self.layout.with_columns([(tuple(pattern), BEGIN) for pattern in patterns])
-        marginals = self._with_layout(layout)._column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
+        marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, columns], 0.0, 1.0)
 
     def segment_marginals(self, batch, threshold, tags: Tags, n_jobs=None, mask=None):

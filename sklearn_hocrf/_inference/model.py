@@ -286,7 +286,7 @@ class Model(metaclass=ABCMeta):
         """Return the model under a layout of more columns, where weights keep their places."""
         return type(self)(layout, self.weights, schedule=self.schedule)
 
-    def _column_marginals(self, batch, n_columns, n_jobs, mask) -> np.ndarray:
+    def column_marginals(self, batch, n_columns, n_jobs, mask) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
         plan, table = self.plan(batch, mask), np.empty((batch.n_tokens, n_columns))
         self._run_all(plan, n_jobs, lambda: ColumnMarginals(table), np.zeros(len(batch)))

@@ -350,7 +350,7 @@ class SegmentModel(Model):
     def _marginals_of(self, batch, columns, n_jobs, mask):
         """Return the expected value of score columns at each token, which need not have any weights."""
         layout, numbers = self.layout.with_columns(columns)
-        marginals = self._with_layout(layout)._column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
+        marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, numbers], 0.0, 1.0)
 
     def segment_marginals(self, batch: SequenceBatch, threshold, n_jobs=None, mask=None) -> tuple[Segments, np.ndarray]:

@@ -12,11 +12,10 @@ from .._data.batch import SequenceBatch
 from .._data.segments import segment_features
 from .._data.texts import visible
 from .._display import HtmlPage, Table, listed, tokens_of
+from .._estimator.fitted_model import FittedModel
 from .._structure.label_parts import endings
 from .._structure.pairs import values_at
 from .._structure.weighted_arcs import label_arcs
-from .._validation import read_sequences
-from .._validation._delegation import model_and_input
 from .._validation._sklearn import safe_indexing
 from ._names import EACH_TOKEN, feature_names, row_names
 from ._paths import Contest, Units, read_position
@@ -208,21 +207,20 @@ def explain(
     X = listed(X)
     number = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")
     one = safe_indexing(X, [number])
-    model, inner = model_and_input(estimator, one)
-    fitted = model._as_fitted()
-    batch, _ = read_sequences(fitted, inner)
+    fitted, inner = FittedModel.and_input(estimator, one)
+    batch, _ = fitted.read(inner)
     if position is not None:
         position = read_position(position, batch.n_tokens, "position")
     contest = Contest(fitted, batch)
     other = contest.other(position, against)
-    asks_marginal = position is not None and hasattr(fitted, "predict_marginals")
+    asks_marginal = position is not None and hasattr(fitted.estimator, "predict_marginals")
     return Explanation(
         sequence=number,
         position=position,
         label=None if position is None else contest.name(contest.best, position),
         against=None if position is None else contest.name(other, position),
-        labels=fitted._as_predicted(contest.best, batch)[0],
-        labels_against=fitted._as_predicted(other, batch)[0],
+        labels=fitted.as_predicted(contest.best, batch)[0],
+        labels_against=fitted.as_predicted(other, batch)[0],
         log_odds_paths=contest.score(contest.best) - contest.score(other),
         log_odds_marginal=_marginal(contest, other, position) if asks_marginal else None,
         table=_table(contest, other),
@@ -255,7 +253,7 @@ class _Counts(NamedTuple):
 
 def _table(contest: Contest, other: Any) -> Table:
     """Return the weights in which the best labelling differs from another one."""
-    fitted, layout = contest.fitted, contest.fitted._layout
+    fitted, layout = contest.fitted, contest.fitted.record.layout
     units = [contest.units(labelling) for labelling in (contest.best, other)]
     borders = np.intersect1d(units[0].start, units[1].start)
     best, competing = (_counts(contest, one, borders) for one in units)
@@ -268,7 +266,7 @@ def _table(contest: Contest, other: Any) -> Table:
     kept = np.abs(value) > _ROUNDING * size
     rest, feature = np.divmod(keys[kept], n_features)
     block, pattern = np.divmod(rest, layout.n_rows)
-    weight = _weights_of(layout, fitted._weights, pattern, feature)
+    weight = _weights_of(layout, fitted.record.weights, pattern, feature)
     stops = np.append(borders[1:], contest.n_tokens)
     places = [borders[block], stops[block]] if contest.labels_segments else [borders[block]]
     return _rows(fitted, places, pattern, feature, value[kept], weight)
@@ -276,7 +274,7 @@ def _table(contest: Contest, other: Any) -> Table:
 
 def _counts(contest: Contest, units: Units, borders: np.ndarray) -> _Counts:
     """Return how often each weight counts between borders."""
-    layout, batch = contest.fitted._layout, contest.batch
+    layout, batch = contest.fitted.record.layout, contest.batch
     offsets = np.array([0, len(units.start)])
     arcs = label_arcs(layout.automaton, offsets, units.codes)
     block = np.searchsorted(borders, units.start, side="right") - 1
@@ -315,7 +313,9 @@ def _weights_of(layout: Any, weights: np.ndarray, pattern: np.ndarray, feature: 
     return values
 
 
-def _rows(fitted: Any, places: list, pattern: np.ndarray, feature: np.ndarray, value: Any, weight: Any) -> Table:
+def _rows(
+    fitted: FittedModel, places: list, pattern: np.ndarray, feature: np.ndarray, value: Any, weight: Any
+) -> Table:
     names, contribution, patterns = [*feature_names(fitted), None, EACH_TOKEN], value * weight, row_names(fitted)
     row_type = Contribution if len(places) == 1 else SegmentContribution
     order = np.argsort(-np.abs(contribution), kind="stable")

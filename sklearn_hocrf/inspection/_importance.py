@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.checks import short
+from .._estimator.fitted_model import FittedModel
 from .._validation import read_sequences
 from .._validation._delegation import model_and_input
 from ._names import feature_names, template_of, templates_of
@@ -103,7 +104,7 @@ def template_importance(
     batch, form = read_sequences(model, inner)
     y = [[label] for label in y] if form == "table" else y  # sequences of one token
     score = check_scoring(model, scoring=scoring)
-    names, group_of_attribute = _groups(model, batch, groups)
+    names, group_of_attribute = _groups(FittedModel(model), batch, groups)
     base = _base_score(score, scoring, (model, batch, y))
     importances = np.empty((len(names), n_repeats))
     for group in range(len(names)):
@@ -131,12 +132,14 @@ def _base_score(score: Any, scoring: Any, of: tuple) -> float:
         ) from error
 
 
-def _groups(model: Any, batch: SequenceBatch, groups: Any) -> tuple[list, np.ndarray]:
+def _groups(fitted: FittedModel, batch: SequenceBatch, groups: Any) -> tuple[list, np.ndarray]:
     """Return the names of the groups, and the number of the group of each token feature, -1 for none."""
     if groups == "template" and isinstance(groups, str):
-        of_attribute = templates_of(model) if batch.attribute_names is None else map(template_of, batch.attribute_names)
+        of_attribute = (
+            templates_of(fitted) if batch.attribute_names is None else map(template_of, batch.attribute_names)
+        )
     elif callable(groups):
-        names = feature_names(model) if batch.attribute_names is None else batch.attribute_names
+        names = feature_names(fitted) if batch.attribute_names is None else batch.attribute_names
         of_attribute = [_group_of(groups, name) for name in names]
     else:
         raise ValueError(f'groups must be "template" or a function of names, got {short(groups)}')

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .._estimator.fitted_model import FittedModel
+
 __all__ = ["EACH_TOKEN", "feature_names", "row_names", "template_of", "templates_of"]
 
 EACH_TOKEN = "(each token)"  # stands for a feature where tables list the weight of each token of a segment
@@ -13,20 +15,20 @@ _HEAD = re.compile(r"((?:[^=\\]|\\.)*)=", re.DOTALL)  # up to the first "=" that
 _HASHED = re.compile(r"hash\[\d+\]$")
 
 
-def feature_names(fitted: Any) -> list:
+def feature_names(fitted: FittedModel) -> list:
     """Return the names of a model's features, or their numbers where they have none."""
-    names = fitted._features.names
-    return list(range(fitted._features.n_features)) if names is None else list(names)
+    features = fitted.record.features
+    return list(range(features.n_features)) if features.names is None else list(features.names)
 
 
-def row_names(fitted: Any) -> list[tuple]:
+def row_names(fitted: FittedModel) -> list[tuple]:
     """Return what the rows of a model's weights belong to: its patterns, and then its parts of labels, as tuples."""
-    return [*fitted.patterns_, *((part,) for part in fitted.label_parts_.tolist())]
+    return [*fitted.estimator.patterns_, *((part,) for part in fitted.estimator.label_parts_.tolist())]
 
 
-def templates_of(fitted: Any) -> list:
+def templates_of(fitted: FittedModel) -> list:
     """Return the template of each feature of a fitted model."""
-    vocabulary = fitted._features.vocabulary
+    vocabulary = fitted.record.features.vocabulary
     keys = () if vocabulary is None else vocabulary.complete
     return [template_of(name, keys, vocabulary is not None) for name in feature_names(fitted)]
 

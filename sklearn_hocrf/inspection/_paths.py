@@ -14,7 +14,7 @@ from .._data.encodings import B, E, I, S, marks_ends
 from .._data.labels import label_codes
 from .._data.masks import Mask, both
 from .._data.segments import Segments
-from .._inference.families import SEGMENTS
+from .._estimator.fitted_model import FittedModel
 
 __all__ = ["Contest", "Units", "read_position"]
 
@@ -38,17 +38,16 @@ class Contest:
 
     Parameters
     ----------
-    fitted : HighOrderCRF or HighOrderSemiCRF
-        In the state of one fit.
+    fitted : FittedModel
     batch : SequenceBatch
         One sequence.
     """
 
-    def __init__(self, fitted: Any, batch: SequenceBatch) -> None:
-        self.fitted, self.batch, self.model = fitted, batch, fitted._build_model()
-        self.labels_segments = fitted._family is SEGMENTS
-        self.mask = self.model.narrowed(batch, fitted._mask(batch, "sequences"))
-        self.best = fitted._ask("decode", batch, mask=self.mask)
+    def __init__(self, fitted: FittedModel, batch: SequenceBatch) -> None:
+        self.fitted, self.batch, self.model = fitted, batch, fitted.model()
+        self.labels_segments = fitted.labels_segments
+        self.mask = self.model.narrowed(batch, fitted.mask(batch))
+        self.best = fitted.decode(batch, self.mask)
 
     @property
     def n_tokens(self) -> int:
@@ -68,7 +67,7 @@ class Contest:
         """Return what a labelling says of a token: its label, or the segment that contains it."""
         units = self.units(labelling)
         unit = units.at(position)
-        label = self.fitted._labels[units.codes[unit] :][:1].tolist()[0]
+        label = self.fitted.labels[units.codes[unit] :][:1].tolist()[0]
         return (int(units.start[unit]), int(units.stop[unit]), label) if self.labels_segments else label
 
     def log_probability(self, labelling: Any, position: int) -> float:
@@ -78,9 +77,9 @@ class Contest:
         if self.labels_segments:
             chosen = slice(unit, unit + 1)
             segment = Segments(np.array([0, 1]), units.start[chosen], units.stop[chosen], units.codes[chosen])
-            probability = self.fitted._ask("segment_probabilities", self.batch, segment, mask=self.mask)[0]
+            probability = self.fitted.segment_probabilities(self.batch, segment, self.mask)[0]
         else:
-            probability = self.fitted._ask("marginals", self.batch, mask=self.mask)[position, units.codes[unit]]
+            probability = self.fitted.marginals(self.batch, self.mask)[position, units.codes[unit]]
         with np.errstate(divide="ignore"):
             return float(np.log(probability))
 
@@ -92,22 +91,23 @@ class Contest:
             return self._second() if against is None else self._agreeing(against)
         if against is None:
             return self._runner_up(position)
-        if self.labels_segments and _is_segment(against) and tuple(against) not in self.fitted.classes_.tolist():
+        classes = self.fitted.estimator.classes_.tolist()
+        if self.labels_segments and _is_segment(against) and tuple(against) not in classes:
             what, conditions = f"the segment {short(tuple(against))}", self._of_segment(position, *against)
         else:
             what, conditions = f"{short(against)} at position {position}", self._of_class(position, against)
         return self._different(None if conditions is None else self._best_under(conditions), what)
 
     def _second(self) -> Any:
-        best = self.fitted._ask("best_labellings", self.batch, 2, mask=self.mask)
+        best = self.fitted.best_labellings(self.batch, 2, self.mask)
         if not best.regret[1, 0] < np.inf:
             raise ValueError("the model allows the sequence a single labelling, so there is nothing to explain")
         return self.model.labelling(self.batch, best.codes[1], best.lengths[1])
 
     def _agreeing(self, against: Any) -> Any:
         """Return the best labelling that agrees with labels, which may have holes."""
-        known = self.fitted._read_known([against], self.batch, "sequences", "against")
-        return self._different(self._best_under(known.mask), "against")
+        known = self.fitted.mask_of([against], self.batch, "against")
+        return self._different(self._best_under(known), "against")
 
     def _runner_up(self, position: int) -> Any:
         """Return the best labelling of those that say something else of a token."""
@@ -132,18 +132,18 @@ class Contest:
 
     def _of_class(self, position: int, against: Any) -> Mask | None:
         """Return the mask of the labellings with a class at a token; None if there are none."""
-        fitted, classes = self.fitted, self.fitted.classes_
+        fitted, classes = self.fitted, self.fitted.estimator.classes_
         code = label_codes(classes).get(against, -1) if isinstance(against, Hashable) else -1
         if code < 0:
             raise ValueError(
                 f"against={short(against)} is none of the classes, which are {short(classes.tolist(), _LABELS)}"
             )
-        mask, tags = self._free(), getattr(fitted, "_tags", None)
+        mask, tags = self._free(), fitted.tags
         label = code if tags is None else int(tags.label[code])
         mask.allowed[position] &= np.arange(mask.allowed.shape[1]) == label
         if tags is None:
             return mask
-        prefix, ends = tags.prefix[code], marks_ends(fitted._encoding)
+        prefix, ends = tags.prefix[code], marks_ends(fitted.encoding)
         begins = {B: 1, S: 1, I: -1, E: -1}.get(prefix, 0)
         goes_on = 0 if not ends else {E: 1, S: 1, B: -1, I: -1}.get(prefix, 0)
         return self._with_borders(mask, {position: begins, position + 1: goes_on})
@@ -155,7 +155,7 @@ class Contest:
                 f"against={short((start, stop, label))} does not contain position {position}, or ends after the "
                 f"{self.n_tokens} tokens"
             )
-        labels = self.fitted.segment_labels_.tolist()
+        labels = self.fitted.estimator.segment_labels_.tolist()
         if label not in labels:
             raise ValueError(f"against has the label {short(label)}, but segments have one of {short(labels, _LABELS)}")
         mask = self._free()
@@ -173,7 +173,7 @@ class Contest:
         return mask
 
     def _free(self) -> Mask:
-        return Mask.free(self.n_tokens, len(self.fitted._labels))
+        return Mask.free(self.n_tokens, len(self.fitted.labels))
 
     def _best_under(self, mask: Mask) -> Any:
         """Return the best labelling that a mask lets through, or None."""

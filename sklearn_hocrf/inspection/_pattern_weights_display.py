@@ -8,8 +8,9 @@ import numpy as np
 
 from .._data.texts import escaped, visible
 from .._display import HtmlPage, bar, html_table, number, pyplot, table_of
+from .._estimator.fitted_model import FittedModel
 from ._bars import bars
-from ._weights import fitted_model, weights
+from ._weights import weights
 
 __all__ = ["PatternWeightsDisplay"]
 
@@ -73,8 +74,8 @@ class PatternWeightsDisplay(HtmlPage):
         ValueError
             If the model has no weights of patterns of this order.
         """
-        fitted = fitted_model(estimator)
-        labels, table = fitted._labels.tolist(), weights(fitted, feature=False, order=order, top=None)
+        fitted = FittedModel.inside(estimator)
+        labels, table = fitted.labels.tolist(), weights(fitted.estimator, feature=False, order=order, top=None)
         rows = [row for row in table if order is not None or row.order > 0]
         as_matrix = order == 1 and len(labels) <= _MOST_LABELS
         rows = rows if as_matrix else rows[:top]

@@ -9,6 +9,7 @@ from typing import Any, Self
 from .._data.encodings import OUTSIDE
 from .._data.texts import escaped, visible
 from .._display import EDGES, HtmlPage, chip, color_map, listed, pyplot, texts_of
+from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
 from ._texts import (
     check_encoding,
@@ -151,7 +152,7 @@ class SegmentsDisplay(HtmlPage):
         X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
         if encoding == "auto":
-            encoding = model._encoding
+            encoding = FittedModel(model).encoding
         options = {} if known is None else {"known": known}
         options |= {} if labels_segments else {"encoding": encoding}
         options |= {"with_probability": True} if hasattr(model, "segment_marginals") else {}

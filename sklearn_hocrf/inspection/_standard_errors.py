@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
+from .._estimator.fitted_model import FittedModel
 from .._objectives import NegativeLogLikelihood
 from .._penalties import Penalty
 from .._settings import capability
-from .._validation import check_sequence_weight, read_sequences, warn_user
-from .._validation._delegation import model_and_input
+from .._validation import check_sequence_weight, warn_user
 from ._names import EACH_TOKEN, row_names
 
 __all__ = ["log_odds_standard_errors", "weight_standard_errors"]
@@ -88,10 +87,10 @@ def weight_standard_errors(
     >>> weight_standard_errors(crf, X, [(("DET",), "the"), (("DET", "NOUN"), None)]).round(3)
     array([0.874, 0.876])
     """
-    estimator, X = _fitted_and_input(estimator, X)
-    laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
-    names, weights = _FeatureNumbers(estimator), list(weights)
-    numbers = [_weight_number(estimator, names, weight) for weight in weights]
+    fitted, X = FittedModel.and_input(estimator, X)
+    laplace = _Laplace(fitted, X, sample_weight, tol, max_iter)
+    names, weights = _FeatureNumbers(fitted.estimator), list(weights)
+    numbers = [_weight_number(fitted, names, weight) for weight in weights]
     errors = np.empty(len(numbers))
     for row, (number, weight) in enumerate(zip(numbers, weights, strict=True)):
         gradient = np.zeros(laplace.n_weights)
@@ -153,16 +152,15 @@ def log_odds_standard_errors(
     DET 0.49 +- 1.03
     ADJ -0.16 +- 1.20
     """
-    whole = estimator
-    estimator, X = _fitted_and_input(whole, X)
-    laplace = _Laplace(estimator, X, sample_weight, tol, max_iter)
-    model, labels = estimator._build_model(), estimator._labels
-    batch, form = read_sequences(estimator, model_and_input(whole, X_new)[1])
-    mask = estimator._mask(batch, form)
+    fitted, inner = FittedModel.and_input(estimator, X)
+    laplace = _Laplace(fitted, inner, sample_weight, tol, max_iter)
+    model, labels, n_jobs = fitted.model(), fitted.labels, fitted.n_jobs
+    batch, form = fitted.read(FittedModel.and_input(estimator, X_new)[1])
+    mask = fitted.mask(batch, form)
     positions = list(positions)
     tokens = [_token_number(batch, position) for position in positions]
-    marginals = model.marginals(batch, estimator.n_jobs, mask)
-    codes = model.label_codes(model.decode(batch, estimator.n_jobs, mask))
+    marginals = model.marginals(batch, n_jobs, mask)
+    codes = model.label_codes(model.decode(batch, n_jobs, mask))
     fields = [("label", labels.dtype), ("log_odds", np.float64), ("standard_error", np.float64)]
     table = np.empty(len(tokens), dtype=fields)
     for row, (token, position) in enumerate(zip(tokens, positions, strict=True)):
@@ -176,41 +174,32 @@ def log_odds_standard_errors(
     return table
 
 
-def _fitted_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """Return the current state of the model inside, which a later fit does not change, and what it gets of X."""
-    check_is_fitted(estimator)
-    model, X = model_and_input(estimator, X)
-    return model._as_fitted(), X
-
-
 class _Laplace:
     """The Gaussian approximation of the posterior of the weights, which a temperature may divide."""
 
-    def __init__(self, estimator: Any, X: Any, sample_weight: ArrayLike | None, tol: Any, max_iter: Any) -> None:
+    def __init__(self, fitted: FittedModel, X: Any, sample_weight: ArrayLike | None, tol: Any, max_iter: Any) -> None:
         if not (isinstance(tol, Real) and 0 < float(tol) < 1):
             raise ValueError(f"tol must be a number between 0 and 1, got {tol!r}")
         if not (isinstance(max_iter, Integral) and int(max_iter) >= 1):
             raise ValueError(f"max_iter must be an integer >= 1, got {max_iter!r}")
-        # parameters may have been set since
-        trained = type(estimator)(**{**estimator.get_params(deep=False), **estimator._fitted.trained_with})
-        prior, names = trained._choose_prior(), estimator._features.names
-        self.precision = _precision(trained, prior.penalty(estimator._layout, names, estimator._labels))
+        trained = fitted.as_trained()
+        self.precision = _precision(trained, *fitted.objective_and_penalty())
         if trained.class_weight is not None and sample_weight is None:
             raise ValueError(
                 f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: give "
                 "them as sample_weight"
             )
-        if estimator._fitted.had_holes:
+        if fitted.record.had_holes:
             raise ValueError(
                 "standard errors are those of maximum likelihood with all labels, but y had holes in fit: the "
                 "likelihood is not convex then, and X alone does not say what was known"
             )
-        batch, form = read_sequences(estimator, X)
-        _warn_if_far(estimator)
+        batch, form = fitted.read(X)
+        _warn_if_far(fitted.estimator)
         self.weight = check_sequence_weight(sample_weight, len(batch))
-        self.temperature, self.n_jobs = estimator._fitted.temperature, estimator.n_jobs
-        self.model = estimator._divided_by(1.0 / self.temperature)._build_model()  # of the optimum
-        self.plan = self.model.plan(batch, estimator._mask(batch, form))
+        self.temperature, self.n_jobs = fitted.record.temperature, fitted.n_jobs
+        self.model = fitted.at_optimum()
+        self.plan = self.model.plan(batch, fitted.mask(batch, form))
         self.n_weights, self.tol, self.max_iter = self.model.layout.n_weights, tol, max_iter
 
     def standard_error(self, gradient: np.ndarray, name: str) -> float:
@@ -247,12 +236,12 @@ def _warn_if_far(estimator: Any) -> None:
         )
 
 
-def _precision(estimator: Any, penalty: Any) -> np.ndarray:
+def _precision(trained: Any, objective: Any, penalty: Any) -> np.ndarray:
     """Return the precision of the prior of each weight; raise unless the model is one of likelihood and Gaussians."""
-    name, objective = type(estimator).__name__, estimator._choose_objective()
+    name = type(trained).__name__
     if type(objective) is not NegativeLogLikelihood:
         raise ValueError(
-            f"standard errors are those of maximum likelihood, but {name} has objective={estimator.objective!r}: fit "
+            f"standard errors are those of maximum likelihood, but {name} has objective={trained.objective!r}: fit "
             "one with objective='likelihood'"
         )
     if capability(penalty, Penalty, "strength") is not None:
@@ -283,13 +272,13 @@ class _FeatureNumbers:
         raise ValueError(f"the model has no feature {feature!r}")
 
 
-def _weight_number(estimator: Any, features: _FeatureNumbers, weight: tuple) -> int:
+def _weight_number(fitted: FittedModel, features: _FeatureNumbers, weight: tuple) -> int:
     """Return the number of a weight, given as (pattern, feature)."""
     if not isinstance(weight, tuple) or len(weight) != 2:
         raise ValueError(f"a weight is a tuple (pattern, feature), got {weight!r}")
     pattern, feature = weight
     pattern = tuple(pattern) if isinstance(pattern, (tuple, list)) else pattern
-    rows, layout = row_names(estimator), estimator._layout
+    rows, layout = row_names(fitted), fitted.record.layout
     if pattern not in rows:
         raise ValueError(f"the model has no pattern {pattern!r}; patterns are tuples of labels, see patterns_")
     row = rows.index(pattern)

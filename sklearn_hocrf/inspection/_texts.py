@@ -19,6 +19,7 @@ from .._data.encodings import (
     split_tag,
 )
 from .._display import listed
+from .._estimator.fitted_model import FittedModel
 from ..metrics._reading import code_tokens, list_sequences
 from ..metrics._segments import read_given_segments, segments_of_sequences
 
@@ -51,7 +52,7 @@ def segment_labels(model: Any, encoding: str) -> list:
     """Return the labels of all segments that a fitted model may predict."""
     if hasattr(model, "segment_labels_"):
         return model.segment_labels_.tolist()
-    return labels_in(model.classes_.tolist(), model._encoding if encoding == "auto" else encoding)
+    return labels_in(model.classes_.tolist(), FittedModel(model).encoding if encoding == "auto" else encoding)
 
 
 def labels_in(classes: Iterable, encoding: str) -> list:

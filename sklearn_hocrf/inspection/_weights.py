@@ -8,14 +8,13 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
 from .._display import Table
-from .._validation._delegation import model_inside
+from .._estimator.fitted_model import FittedModel
 from ._names import EACH_TOKEN, feature_names, row_names, template_of
 
-__all__ = ["Weight", "fitted_model", "weights"]
+__all__ = ["Weight", "weights"]
 
 SIGNS = ("both", "positive", "negative")
 
@@ -112,18 +111,18 @@ def weights(
         raise ValueError(f"sign must be one of {', '.join(map(repr, SIGNS))}, got {sign!r:.80}")
     if top is not None and (not isinstance(top, Integral) or isinstance(top, bool) or top < 1):
         raise ValueError(f"top must be a positive integer or None, got {top!r:.80}")
-    fitted = fitted_model(estimator)
-    layout, names = fitted._layout, feature_names(fitted)
+    fitted = FittedModel.inside(estimator)
+    layout, names = fitted.record.layout, feature_names(fitted)
     number = np.full(layout.n_weights, len(names) + 1)  # without a feature
     number[: layout.first_bias] = len(names)
     number[: layout.n_pairs] = layout.pair_feature
-    pattern, values = layout.row_of_weight, fitted._weights
+    pattern, values = layout.row_of_weight, fitted.record.weights
     chosen = values != 0 if sign == "both" else (values > 0 if sign == "positive" else values < 0)
     chosen &= _of_label(fitted, label)[pattern] & _of_feature(names, feature, len(layout.token_labels) > 0)[number]
     chosen &= _of_order(layout.order_of_weight, order)
     chosen = np.flatnonzero(chosen)
     chosen = chosen[np.argsort(-np.abs(values[chosen]), kind="stable")][:top]
-    vocabulary = fitted._features.vocabulary
+    vocabulary = fitted.record.features.vocabulary
     keys = () if vocabulary is None else vocabulary.complete
     names += [EACH_TOKEN, None]
     rows, patterns = [], row_names(fitted)
@@ -133,20 +132,14 @@ def weights(
     return Table(Weight, rows)
 
 
-def fitted_model(estimator: Any) -> Any:
-    """Return the model at the end of a fitted estimator, in its current state, which a later fit does not change."""
-    check_is_fitted(estimator)
-    return model_inside(estimator)._as_fitted()
-
-
-def _of_label(fitted: Any, label: Any) -> np.ndarray:
+def _of_label(fitted: FittedModel, label: Any) -> np.ndarray:
     """Tell which patterns end with a label, and which parts it has."""
-    layout = fitted._layout
+    layout = fitted.record.layout
     if label is None:
         return np.ones(layout.n_rows, bool)
-    chosen = np.array([pattern[-1] == label for pattern in fitted.patterns_], dtype=bool)
+    chosen = np.array([pattern[-1] == label for pattern in fitted.estimator.patterns_], dtype=bool)
     if not chosen.any():
-        raise ValueError(f"label={short(label)} is none of the labels, which are {short(fitted._labels.tolist())}")
+        raise ValueError(f"label={short(label)} is none of the labels, which are {short(fitted.labels.tolist())}")
     first, stop = layout.parts.starts[np.argmax(chosen) :][:2]  # single labels come first
     return np.concatenate([chosen, np.isin(np.arange(layout.parts.n_parts), layout.parts.parts[first:stop])])
 

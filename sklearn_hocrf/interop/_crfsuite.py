@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from .._data.labels import sorted_labels
-from .._estimator.fitted import Fitted
+from .._estimator.course import Course
 from .._structure.layout import WeightLayout
 from .._structure.pairs import FeatureMap
 from .._structure.patterns import given_patterns
@@ -161,18 +161,9 @@ def _fitted(crf: HighOrderCRF, weights: CRFsuiteWeights, origin: str) -> HighOrd
     layout, vector = _lay_out(weights, labels, attributes)
     names = np.empty(len(attributes), dtype=object)
     names[:] = attributes
-    learned = Fitted(
-        layout,
-        vector,
-        TokenTargets(np.empty(0, dtype=np.int32), classes, as_lists=True),
-        FeatureSpace(len(names), names, Vocabulary.of_names(attributes, ()), is_table=False),
-        n_iter=0,
-        n_passes=0,
-        history=np.array([np.nan]),
-        gap=np.inf,
-        trained_with=crf._trained_with(),
-    )
-    crf._keep(learned.checked(WeightLayout))
+    targets = TokenTargets(np.empty(0, dtype=np.int32), classes, as_lists=True)
+    features = FeatureSpace(len(names), names, Vocabulary.of_names(attributes, ()), is_table=False)
+    Course(crf).end(layout, vector, targets, features)
     return crf
 
 

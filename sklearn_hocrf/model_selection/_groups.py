@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from .._estimator.course import Course
 from .._estimator.fitting import SOLVERS, Prior, choose_objective, has_l1, values_by_group
 from .._estimator.parameters import GROUP_KEYS, is_group_key
 from .._estimator.pattern_search import pattern_search
@@ -123,8 +124,7 @@ def check_keys(given: Any) -> None:
 
 def check_searchable(estimator: Any) -> None:
     """Raise an error unless the penalties of a model can be learned along gradients."""
-    estimator._validate_params()
-    estimator._check_parameters()
+    Course(estimator).check()
     name, objective = type(estimator).__name__, choose_objective(estimator.objective)
     if estimator.penalty is not None:
         reason = f"penalty={estimator.penalty!r} takes the place of sigma_reg, which is to be learned"

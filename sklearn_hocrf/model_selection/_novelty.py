@@ -16,6 +16,7 @@ MOST_UNSEEN = 1.5  # in units of the most that shuffled parts have
 LEAST_UNSEEN = 10  # features more than that; fewer are chance
 MOST_KNOWN = 0.9  # share of label sequences; addresses, which few label sequences describe, have .7
 SHORTEST = 3  # tokens of a label sequence that is not repeated by chance
+FEWEST = 20  # held-out label sequences of which a share says something
 
 
 def warn_of_folds(whole: TrainingData, splits: list) -> None:
@@ -82,4 +83,4 @@ def _share_known(whole: TrainingData, parts: list) -> float:
         test = test[is_long[test]]
         known += sum(sequences[n] in seen for n in test)
         n_long += len(test)
-    return known / n_long if n_long else 0.0
+    return known / n_long if n_long >= FEWEST else 0.0

@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .._objectives import Problem
-from .._solvers import SolverReport
-from .._validation import TrainingData, read_sequences, read_training_sequences
+from .._estimator.course import Course
+from .._validation import TrainingData
 from .._validation._sklearn import safe_indexing
 from ._fold import Fold
 from ._groups import WeightGroups
@@ -53,7 +52,7 @@ def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> 
     if isinstance(estimator, Pipeline):
         final = estimator.steps[-1][1]
         X = clone(estimator[:-1]).fit_transform(X, y) if len(estimator.steps) > 1 else X
-    return _read(final, X, y, weight)
+    return _read(Course(final), X, y, weight)
 
 
 def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) -> Fold:
@@ -73,30 +72,30 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) 
         return _make_fold(clone(estimator), split, targets, groups)
 
 
-def _make_fold(fitted, split, targets, groups) -> Fold:
-    data = _read(fitted, split.X, split.y, split.weight, targets)
-    layout = fitted._build_layout(data)
-    training: Problem = fitted._pose_problem(layout, data)
+def _make_fold(estimator, split, targets, groups) -> Fold:
+    course = Course(estimator)
+    data = _read(course, split.X, split.y, split.weight, targets)
+    layout = course.layout(data)
+    training = course.problem(layout, data)
     # the held-out part is read as by a fitted estimator; its weights do not matter
-    nothing = SolverReport(np.zeros(layout.n_weights), 0, np.zeros(1), np.nan, np.inf, False, "")
-    fitted._keep(fitted._learned(data, layout, nothing.w, nothing))
-    batch, form = read_sequences(fitted, split.X_test)
-    truth = fitted._read_truth(split.y_test, batch, form, unknown="raise")
-    mask = fitted._mask(batch, form)
+    more = {"borders": data.rules.borders, "part_names": data.parts.names}
+    fitted = course.end(layout, np.zeros(layout.n_weights), data.targets, data.features, **more)
+    batch, form = fitted.read(split.X_test)
+    truth = fitted.read_truth(split.y_test, batch, form)
+    mask = fitted.mask(batch, form)
     held_out = training.on(batch, truth, split.weight_test, mask)
     weight = np.repeat(held_out.sequence_weight, batch.lengths)
 
     def accuracy(w):
         decoded = held_out.model(w).decode(batch, fitted.n_jobs, mask)
-        return float(np.average(fitted._are_right(decoded, truth), weights=weight))
+        return float(np.average(fitted.are_right(decoded, truth), weights=weight))
 
     of_weights = groups.of_weights(layout, data)
-    return Fold(training, held_out, fitted._choose_objective(), of_weights, len(groups.keys), accuracy, fitted.max_iter)
+    return Fold(training, held_out, course.objective(), of_weights, len(groups.keys), accuracy, estimator.max_iter)
 
 
-def _read(estimator, X, y, weight, fixed=None) -> TrainingData:
-    sequences = read_training_sequences(estimator, X, weight)
-    data = estimator._read_training_data(y, sequences, fixed)
+def _read(course, X, y, weight, fixed=None) -> TrainingData:
+    data = course.read(X, y, weight, fixed)
     if data.runs is not None:
         raise ValueError(
             "y has holes, with which the likelihood is not convex, but the gradient of the score needs the minimum: "

@@ -1,0 +1,157 @@
+"""What the rest of the package may know of a fitted estimator, and ask of it."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.batch import SequenceBatch
+from .._data.masks import Mask
+from .._data.segments import Segments
+from .._inference.families import SEGMENTS
+from .._inference.model import Model
+from .._objectives import Objective
+from .._validation import read_sequences
+from .._validation._delegation import model_and_input, model_inside
+from .fitted import Fitted
+from .labelled import LabelledBatch
+
+__all__ = ["FittedModel", "check_probabilities"]
+
+
+class FittedModel:
+    """A fitted estimator in its current state, which a later fit does not change.
+
+    Parameters
+    ----------
+    estimator : HighOrderCRF or HighOrderSemiCRF
+        Fitted.
+
+    Attributes
+    ----------
+    estimator : HighOrderCRF or HighOrderSemiCRF
+        A shallow copy of the estimator, for its public attributes.
+    record : Fitted
+        The result of fit: layout, weights, features and the rest.
+    labels : ndarray of shape (L,)
+        The labels of the patterns.
+    labels_segments : bool
+        Whether labellings are segmentations.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator._as_fitted()
+        self.record: Fitted = self.estimator._fitted
+        self.labels = self.record.targets.labels
+        self.labels_segments = self.estimator._family is SEGMENTS
+
+    @classmethod
+    def inside(cls, estimator: Any) -> Self:
+        """Return the model at the end of a fitted pipeline, search or other meta-estimator."""
+        check_is_fitted(estimator)
+        return cls(model_inside(estimator))
+
+    @classmethod
+    def and_input(cls, estimator: Any, X: Any) -> tuple[Self, Any]:
+        """Return the same, and what it gets of X."""
+        check_is_fitted(estimator)
+        model, X = model_and_input(estimator, X)
+        return cls(model), X
+
+    @property
+    def n_jobs(self) -> int | None:
+        return self.estimator.n_jobs
+
+    @property
+    def tags(self) -> Any:
+        """The classes of tokens as tags of segments, or None."""
+        return getattr(self.estimator, "_tags", None)
+
+    @property
+    def encoding(self) -> str:
+        """The form in which labels give segments."""
+        return self.estimator._encoding
+
+    # --- data ---------------------------------------------------------------------------------------------------------
+
+    def read(self, X: Any) -> tuple[SequenceBatch, str]:
+        """Return X as a batch, and its form."""
+        return read_sequences(self.estimator, X)
+
+    def read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
+        """Return sequences with their labels, which may have holes; ``unknown`` as for labels in `_validation`."""
+        return self.estimator._read_labelled(X, y, unknown)
+
+    def read_truth(self, y: Any, batch: SequenceBatch, form: str) -> Any:
+        """Return labels of a batch as a labelling; one that the model does not know is an error."""
+        return self.estimator._read_truth(y, batch, form, unknown="raise")
+
+    def are_right(self, decoded: Any, truth: Any) -> np.ndarray:
+        """Tell of each token whether its decoded class is right; shape (N,)."""
+        return self.estimator._are_right(decoded, truth)
+
+    def mask(self, batch: SequenceBatch, form: str = "sequences") -> Mask | None:
+        """Return which labellings of a batch the constraints allow; None for all."""
+        return self.estimator._mask(batch, form)
+
+    def mask_of(self, known: Any, batch: SequenceBatch, what: str) -> Mask:
+        """Return which labellings agree with what is known, which messages call ``what``."""
+        return self.estimator._read_known(known, batch, "sequences", what).mask
+
+    def as_predicted(self, labelling: Any, batch: SequenceBatch) -> list:
+        """Return a labelling by sequence, in the form of predictions."""
+        return self.estimator._as_predicted(labelling, batch)
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def model(self) -> Model:
+        """Return what computes probabilities and best labellings."""
+        return self.estimator._build_model()
+
+    def at_optimum(self) -> Model:
+        """Return the model with the weights of training, which calibration has divided."""
+        return self.estimator._divided_by(1.0 / self.record.temperature)._build_model()
+
+    def decode(self, batch: SequenceBatch, mask: Mask | None) -> Any:
+        """Return the best labelling that a mask allows; this and what follows name where it allows none."""
+        return self.estimator._ask("decode", batch, mask=mask)
+
+    def marginals(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
+        """Return the probability of each label at each token; shape (N, L)."""
+        return self.estimator._ask("marginals", batch, mask=mask)
+
+    def segment_probabilities(self, batch: SequenceBatch, segments: Segments, mask: Mask | None) -> np.ndarray:
+        """Return the probability of each segment."""
+        return self.estimator._ask("segment_probabilities", batch, segments, mask=mask)
+
+    def best_labellings(self, batch: SequenceBatch, n: int, mask: Mask | None) -> Any:
+        """Return the n best labellings of each sequence."""
+        return self.estimator._ask("best_labellings", batch, n, mask=mask)
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def as_trained(self) -> Any:
+        """Return an estimator with the parameters that training had; parameters may have been set since."""
+        return type(self.estimator)(**{**self.estimator.get_params(deep=False), **self.record.trained_with})
+
+    def objective_and_penalty(self) -> tuple[Objective, Any]:
+        """Return the criterion and the penalty of training."""
+        trained, record = self.as_trained(), self.record
+        penalty = trained._choose_prior().penalty(record.layout, record.features.names, self.labels)
+        return trained._choose_objective(), penalty
+
+    def divided_by(self, temperature: float) -> Any:
+        """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
+        return self.estimator._divided_by(temperature)
+
+
+def check_probabilities(estimator: Any) -> None:
+    """Raise an AttributeError that says why an estimator, fitted or not, has no probabilities, if it has none."""
+    estimator._has_probabilities()
