@@ -478,6 +478,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return {**super()._attributes_of(learned), "token_intercept_": token_intercept}
 
     @property
+    def _least_labels(self):
+        return 2 if self.encoding == "runs" else 1
+
+    @property
     def _encoding(self):
         return self._fitted.targets.encoding if hasattr(self, "_fitted") else self.encoding
 

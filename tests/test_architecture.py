@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "callback": {"_estimator", "_settings", "_files"},
     "pipeline": ESTIMATORS | {"_validation"},
     "interop": CORE | ESTIMATORS | {"_validation"},
-    "dask": CORE | ESTIMATORS | {"_validation", "_objectives", "_persistence", "_settings", "_docstrings"},
+    "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "__init__": TOOLS
     | ESTIMATORS
     | {

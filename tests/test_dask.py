@@ -13,9 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils.fixes import parse_version
+from sklearn.utils.validation import check_is_fitted
 
 distributed = pytest.importorskip("distributed", reason="a cluster needs Dask: pip install 'sklearn_hocrf[dask]'")
 
@@ -25,7 +28,8 @@ from joblib import parallel_config  # noqa: E402
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
 from sklearn_hocrf._data.segments import segment_features  # noqa: E402
 from sklearn_hocrf._inference.schedule import threads_for  # noqa: E402
-from sklearn_hocrf.dask import DaskExtractor, DaskHighOrderCRF, DaskHighOrderSemiCRF, _partitions  # noqa: E402
+from sklearn_hocrf.callback import EarlyStopping  # noqa: E402
+from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions  # noqa: E402
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
 from sklearn_hocrf.training import LBFGS, SGD, Constraints, NegativeLogLikelihood  # noqa: E402
@@ -94,8 +98,9 @@ CHAINS = {
 }
 
 
-def check_same(remote, local, tol=1e-9):
-    """Check that two estimators have the same model, up to the solver's tolerance."""
+def check_same(labeler, local, tol=1e-9):
+    """Check that an estimator has the same model, up to the solver's tolerance, as that of a cluster."""
+    remote = labeler.estimator_
     optimum = local.objective_history_[-1]
     assert abs(remote.objective_history_[-1] - optimum) <= tol * max(1, abs(optimum))
     assert remote.patterns_ == local.patterns_
@@ -178,7 +183,7 @@ def test_optimum_is_that_of_one_machine(name, client):
     weights = {"sample_weight": WEIGHT} if is_weighted else {}
     remote_weights = {"sample_weight": parts(WEIGHT)} if is_weighted else {}
     local = HighOrderCRF(**settings).fit(X, y, **weights)
-    remote = DaskHighOrderCRF(client=client, **settings).fit(parts(X), parts(y), **remote_weights)
+    remote = DaskSequenceLabeler(HighOrderCRF(**settings), client).fit(parts(X), parts(y), **remote_weights)
     check_same(remote, local)
     assert remote.predict(parts(X)).compute() == local.predict(X)
 
@@ -198,9 +203,9 @@ def test_segments(encoding, settings, client):
         model = HighOrderSemiCRF(encoding="runs").fit(X, y)
         given = model.predict_segments(X)
     local = HighOrderSemiCRF(**settings).fit(X, given)
-    remote = DaskHighOrderSemiCRF(client=client, **settings).fit(parts(X), parts(given))
+    remote = DaskSequenceLabeler(HighOrderSemiCRF(**settings), client).fit(parts(X), parts(given))
     check_same(remote, local)
-    assert remote.max_segment_length_ == local.max_segment_length_
+    assert remote.estimator_.max_segment_length_ == local.max_segment_length_
     assert remote.predict(parts(X)).compute() == local.predict(X)
     assert remote.score(parts(X), parts(given)) == pytest.approx(local.score(X, given))
 
@@ -209,7 +214,7 @@ def test_segments_of_one_token_in_some_partitions_alone(client):
     """Whether labels may repeat is a question to all partitions."""
     X, y = [[["a"], ["b"]], [["a"], ["a"], ["b"]]] * 4, [["A", "B"], ["A", "A", "B"]] * 4
     settings = {"tol": 1e-8, "encoding": "runs"}
-    remote = DaskHighOrderSemiCRF(client=client, **settings).fit(
+    remote = DaskSequenceLabeler(HighOrderSemiCRF(**settings), client).fit(
         [delayed(X[::2]), delayed(X[1::2])], [delayed(y[::2]), delayed(y[1::2])]
     )
     check_same(remote, HighOrderSemiCRF(**settings).fit(X, y))
@@ -220,14 +225,14 @@ def test_forms_of_partitions(client):
     few = {"solver": LBFGS(tol=1e-8), "sigma_reg": 0.2}
     local = HighOrderCRF(**few).fit(X, y)
     bags = bag.from_sequence(X, npartitions=3).map(list), bag.from_sequence(y, npartitions=3).map(list)
-    check_same(DaskHighOrderCRF(**few, client=client).fit(*bags), local)
+    check_same(DaskSequenceLabeler(HighOrderCRF(**few), client).fit(*bags), local)
     futures = client.scatter([X[:20], X[20:]]), client.scatter([y[:20], y[20:]])
-    remote = DaskHighOrderCRF(**few).fit(*futures)  # the default client
+    remote = DaskSequenceLabeler(HighOrderCRF(**few)).fit(*futures)  # the default client
     check_same(remote, local)
     batch = SequenceFeatureExtractor().fit_transform([[token[0] for token in x] for x in X])
     local = HighOrderCRF(**few).fit(batch, y)
     batches = [delayed(batch[:11]), delayed(batch[11:])]
-    remote = DaskHighOrderCRF(**few, client=client).fit(batches, [delayed(y[:11]), delayed(y[11:])])
+    remote = DaskSequenceLabeler(HighOrderCRF(**few), client).fit(batches, [delayed(y[:11]), delayed(y[11:])])
     check_same(remote, local)
     assert remote.predict(batches).compute() == local.predict(batch)
 
@@ -237,24 +242,25 @@ def test_dense_and_sparse_rows(client):
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(len(x), 3)) * (n % 2 or rng.random((len(x), 3)) < 0.1) for n, x in enumerate(X)]
     local = HighOrderCRF(tol=1e-8, sigma_reg=0.2).fit(arrays, y)
-    odd = DaskHighOrderCRF(tol=1e-8, sigma_reg=0.2, client=client).fit(
+    labeler = DaskSequenceLabeler(HighOrderCRF(tol=1e-8, sigma_reg=0.2), client).fit(
         [delayed(arrays[::2]), delayed(arrays[1::2])], [delayed(y[::2]), delayed(y[1::2])]
     )
+    odd = labeler.estimator_
     assert odd.objective_history_[-1] == pytest.approx(local.objective_history_[-1], rel=1e-9)
     np.testing.assert_allclose(odd.coef_.toarray(), local.coef_.toarray(), atol=1e-5)
 
 
 def test_bits_depend_on_the_partitions_alone(client):
-    settings = {"l1_reg": 0.1, "max_iter": 4}
+    crf = HighOrderCRF(l1_reg=0.1, max_iter=4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fits = [DaskHighOrderCRF(**settings, client=client).fit(parts(X), parts(y))]
+        fits = [DaskSequenceLabeler(crf, client).fit(parts(X), parts(y)).estimator_]
         for n_workers in 1, 3:
             with (
                 distributed.LocalCluster(n_workers=n_workers, processes=False, **OPTIONS) as cluster,
                 distributed.Client(cluster, set_as_default=False) as other,
             ):
-                fits.append(DaskHighOrderCRF(**settings, client=other).fit(parts(X), parts(y)))
+                fits.append(DaskSequenceLabeler(crf, other).fit(parts(X), parts(y)).estimator_)
     for fit in fits[1:]:
         assert fit.objective_history_.tobytes() == fits[0].objective_history_.tobytes()
         assert fit.coef_.data.tobytes() == fits[0].coef_.data.tobytes()
@@ -262,16 +268,15 @@ def test_bits_depend_on_the_partitions_alone(client):
 
 
 def test_warm_start_goes_on(client):
-    crf = DaskHighOrderCRF(tol=1e-8, sigma_reg=0.2, warm_start=True, client=client).fit(parts(X), parts(y))
-    first = crf.objective_history_[-1]
-    crf.fit(parts(X), parts(y))
-    assert crf.n_iter_ <= 1
-    assert crf.objective_history_[0] == pytest.approx(first, rel=1e-12)
+    labeler = DaskSequenceLabeler(HighOrderCRF(tol=1e-8, sigma_reg=0.2, warm_start=True), client)
+    first, second = (labeler.fit(parts(X), parts(y)).estimator_ for _ in range(2))
+    assert second.n_iter_ <= 1
+    assert second.objective_history_[0] == pytest.approx(first.objective_history_[-1], rel=1e-12)
 
 
 def test_missing_optimum_is_told(client):
     X, y = [[["a"], ["b"]]] * 3, [["A", "B"]] * 3
-    crf = DaskHighOrderCRF(sigma_reg=np.inf, max_iter=2, client=client)
+    crf = DaskSequenceLabeler(HighOrderCRF(sigma_reg=np.inf, max_iter=2), client)
     with pytest.warns(ConvergenceWarning, match="There is no optimum"):
         crf.fit([delayed(X), delayed(X)], [delayed(y), delayed(y)])
 
@@ -308,33 +313,30 @@ def same_features(one, other):
 
 def test_answers_and_copies(client):
     local = HighOrderCRF(tol=1e-6, sigma_reg=0.2).fit(X, y)
-    remote = DaskHighOrderCRF(tol=1e-6, sigma_reg=0.2, client=client)
-    with pytest.raises(NotFittedError):
+    remote = DaskSequenceLabeler(HighOrderCRF(tol=1e-6, sigma_reg=0.2), client)
+    with pytest.raises(NotFittedError, match="This DaskSequenceLabeler instance is not fitted yet"):
         remote.predict(parts(X))
-    assert not hasattr(remote, "coef_")
     remote.fit(parts(X), parts(y))
     marginals = remote.predict_marginals(parts(X)).compute()
     for one, other in zip(marginals, local.predict_marginals(X), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
     assert remote.score(parts(X), parts(y)) == pytest.approx(local.score(X, y))
     assert remote.score(parts(X), parts(y), parts(WEIGHT)) == pytest.approx(local.score(X, y, WEIGHT))
-    assert type(remote.to_local()) is HighOrderCRF
-    assert remote.to_local().predict(X) == local.predict(X)
-    assert remote.to_local().get_params() == local.get_params()
-    assert remote.set_params(decoding="token").to_local().decoding == "token"
+    assert not hasattr(remote.estimator, "coef_")
+    assert remote.estimator_.predict(X) == local.predict(X)
+    assert remote.estimator_.get_params() == local.get_params()
+    assert pickle.loads(pickle.dumps(remote.estimator_)).predict(X) == local.predict(X)
     for twin in pickle.loads(pickle.dumps(remote)), copy.deepcopy(remote):
         assert twin.client is None
         assert twin.predict(parts(X)).compute() == remote.predict(parts(X)).compute()
-    assert pickle.loads(pickle.dumps(remote.to_local())).predict(X) == remote.to_local().predict(X)
+    check_is_fitted(remote)
     twin = clone(remote)
     assert twin.client is None
-    assert not hasattr(twin, "coef_")
-    assert twin.get_params() == {**remote.get_params(), "client": None}
-
-
-def test_parameters_are_those_of_the_local_estimators():
-    for remote, local in (DaskHighOrderCRF, HighOrderCRF), (DaskHighOrderSemiCRF, HighOrderSemiCRF):
-        assert remote().get_params() == {**local().get_params(), "client": None}
+    with pytest.raises(NotFittedError):
+        check_is_fitted(twin)
+    assert twin.estimator.get_params() == remote.estimator.get_params()
+    assert twin.set_params(estimator__sigma_reg=0.7).get_params()["estimator__sigma_reg"] == 0.7
+    assert remote.estimator.sigma_reg == 0.2
 
 
 # -------------------------------------------------------------------------------------------------------------- errors
@@ -352,7 +354,7 @@ def test_refused_partitions_leave_no_traceback_in_logs(caplog):
     ):
         bags = bag.from_sequence(X, npartitions=8), bag.from_sequence(y, npartitions=8)
         with pytest.raises(ValueError, match="^partition 3: sequence 0 has .* tokens in X, but") as caught:
-            DaskHighOrderCRF(client=client).fit(*bags)
+            DaskSequenceLabeler(HighOrderCRF(), client).fit(*bags)
         mixed = bag.from_sequence([["a"], [("a", "b")]], npartitions=2)
         with pytest.raises(ValueError, match="tokens are of the form"):
             DaskExtractor(SequenceFeatureExtractor(), client=client).fit(mixed)
@@ -375,15 +377,39 @@ def test_refused_partitions_leave_no_traceback_in_logs(caplog):
         ({"max_order": None}, "max_order=None"),
         ({"pruning": 3}, "pruning=3 does not work"),
         ({"sigma_reg": 0}, "sigma_reg"),
-        ({"client": "tcp://127.0.0.1"}, "client must be"),
+        ({"max_iter": "many"}, "'max_iter' parameter of HighOrderCRF"),
     ],
 )
 def test_what_does_not_work_is_refused_before_any_work(settings, message):
+    check_refused(message, HighOrderCRF(**settings))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((HighOrderCRF(), "tcp://127.0.0.1"), "client must be"),
+        ((HighOrderCRF,), "estimator must be a HighOrderCRF or HighOrderSemiCRF, got <class"),
+        ((PenaltySearchCV(HighOrderCRF()),), "estimator must be .*, got PenaltySearchCV"),
+    ],
+)
+def test_what_is_no_estimator_or_client_is_refused(arguments, message):
+    check_refused(message, *arguments)
+
+
+@pytest.mark.skipif(parse_version(sklearn.__version__) < parse_version("1.9"), reason="needs scikit-learn >= 1.9")
+def test_callbacks_of_scikit_learn_are_refused():
+    crf = HighOrderCRF().set_callbacks(EarlyStopping(X, y))
+    check_refused("callbacks of scikit-learn do not work on a cluster: use those of solvers", crf)
+
+
+def check_refused(message, *arguments):
+    """Check that a fit is an error before any work."""
+
     def never():
         raise AssertionError("no work must be done")
 
     with pytest.raises((ValueError, TypeError), match=message):
-        DaskHighOrderCRF(**settings).fit([delayed(never)()], [delayed(never)()])
+        DaskSequenceLabeler(*arguments).fit([delayed(never)()], [delayed(never)()])
 
 
 @pytest.mark.parametrize(
@@ -397,7 +423,7 @@ def test_what_does_not_work_is_refused_before_any_work(settings, message):
 )
 def test_collections_are_checked_before_any_work(X, y, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        DaskHighOrderCRF().fit(X, y)
+        DaskSequenceLabeler(HighOrderCRF()).fit(X, y)
 
 
 BAD = {
@@ -423,14 +449,14 @@ BAD = {
 def test_errors_name_partition_sequence_and_position(name, client):
     bad_X, bad_y, message = BAD[name]
     sizes = (7, 0, 12, 1) if bad_X else (0, 0)
-    crf = DaskHighOrderCRF(client=client)
+    crf = DaskSequenceLabeler(HighOrderCRF(), client)
     with pytest.raises((ValueError, TypeError), match=message):
         crf.fit(parts(bad_X, sizes), parts(bad_y, sizes))
-    assert not hasattr(crf, "coef_")
+    assert not hasattr(crf, "estimator_")
 
 
 def test_constraints_name_partition_sequence_and_position(client):
-    crf = DaskHighOrderCRF(constraints="bio", client=client)
+    crf = DaskSequenceLabeler(HighOrderCRF(constraints="bio"), client)
     wrong = tags(y)
     wrong[20] = ["I-A"] * len(wrong[20])
     with pytest.raises(ValueError, match="partition 4: sequence 0, position 0: 'I-A' at the start"):
@@ -441,13 +467,13 @@ def test_constraints_name_partition_sequence_and_position(client):
 def test_partitions_that_are_forgotten_are_not_left_out(X_part, y_part, client):
     first = [delayed(X)], [delayed(y)]
     with pytest.raises(ValueError, match=r"partition 1: X has \w+ sequences?, y has"):
-        DaskHighOrderCRF(client=client).fit([*first[0], delayed(X_part)], [*first[1], delayed(y_part)])
+        DaskSequenceLabeler(HighOrderCRF(), client).fit([*first[0], delayed(X_part)], [*first[1], delayed(y_part)])
 
 
 def test_failures_leave_nothing_on_the_cluster(client):
     before = set(client.futures)
     with pytest.raises(ValueError, match="partition 4"):
-        DaskHighOrderCRF(client=client).fit(parts(X), parts(y[:-1]))
+        DaskSequenceLabeler(HighOrderCRF(), client).fit(parts(X), parts(y[:-1]))
     deadline = time.monotonic() + 5
     while set(client.futures) - before and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -457,7 +483,7 @@ def test_failures_leave_nothing_on_the_cluster(client):
 def test_errors_of_the_whole_name_no_partition(client):
     for settings in ({"constraints": "bio"}, {"class_weight": {"Q": 2.0}}):
         with pytest.raises(ValueError, match=f"^{next(iter(settings))}"):
-            DaskHighOrderCRF(**settings, client=client).fit(parts(X), parts(y))
+            DaskSequenceLabeler(HighOrderCRF(**settings), client).fit(parts(X), parts(y))
 
 
 def test_partitions_of_no_values_and_of_iterators(client):
@@ -465,8 +491,8 @@ def test_partitions_of_no_values_and_of_iterators(client):
     extractor = DaskExtractor(SequenceFeatureExtractor([("w", 0)]), client).fit(words)
     assert extractor.extractor_.get_feature_names_out().tolist() == ["w[0]=a", "w[0]=b", "w[0]=c"]
     assert list(map(len, extractor.transform(words).compute())) == [1, 1, 1]
-    crf = DaskHighOrderCRF(client=client).fit(parts(X), parts(y))
-    assert crf.predict([delayed(None), delayed(X[:1])]).compute() == crf.to_local().predict(X[:1])
+    crf = DaskSequenceLabeler(HighOrderCRF(), client).fit(parts(X), parts(y))
+    assert crf.predict([delayed(None), delayed(X[:1])]).compute() == crf.estimator_.predict(X[:1])
     assert crf.score([delayed(None), delayed(X[:1])], [delayed(None), delayed(y[:1])]) <= 1
 
 
@@ -475,7 +501,7 @@ def test_errors_of_sources_are_those_of_the_user(client):
         raise FileNotFoundError(f"no file {n}")
 
     with pytest.raises(FileNotFoundError, match="no file 1"):
-        DaskHighOrderCRF(client=client).fit([delayed(X), delayed(read)(1)], [delayed(y), delayed(y)])
+        DaskSequenceLabeler(HighOrderCRF(), client).fit([delayed(X), delayed(read)(1)], [delayed(y), delayed(y)])
 
 
 # -------------------------------------------------------------------------------------------------------------- faults
@@ -506,10 +532,10 @@ def test_training_goes_on_after_a_worker_is_killed():
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        expected = DaskHighOrderCRF(max_iter=5, client=client).fit(parts(X), parts(y))
+        expected = DaskSequenceLabeler(HighOrderCRF(max_iter=5), client).fit(parts(X), parts(y)).estimator_
         killed = []
         solver = LBFGS(max_iter=5, callback=At(3, lambda: killed.append(kill_one(client))))
-        crf = DaskHighOrderCRF(solver=solver, client=client).fit(parts(X), parts(y))
+        crf = DaskSequenceLabeler(HighOrderCRF(solver=solver), client).fit(parts(X), parts(y)).estimator_
         assert len(killed) == 1
     assert crf.objective_history_.tobytes() == expected.objective_history_.tobytes()
     assert crf.coef_.data.tobytes() == expected.coef_.data.tobytes()
@@ -533,11 +559,11 @@ def test_a_lost_scheduler_is_an_error_within_seconds():
                     process.kill()
                     started.append(time.monotonic())
 
-                crf = DaskHighOrderCRF(solver=LBFGS(callback=At(2, lose)), client=client)
+                crf = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(callback=At(2, lose))), client)
                 with pytest.raises(ConnectionError, match="scheduler at .* is lost"):
                     crf.fit(parts(X), parts(y))
                 assert time.monotonic() - started[0] < 10
-                assert not hasattr(crf, "coef_")
+                assert not hasattr(crf, "estimator_")
         finally:
             process.kill()
 

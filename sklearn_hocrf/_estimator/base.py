@@ -231,6 +231,7 @@ class BaseSequenceLabeler(
     _family: Family
     _layout_class: type
     _private_attributes: tuple = ()  # what the targets say of the model, beside attributes that end in "_"
+    _least_labels = 2  # that training data must have
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 

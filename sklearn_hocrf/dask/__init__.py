@@ -1,27 +1,26 @@
 """Training and prediction on a cluster, by Dask: for data that one machine does not hold, or trains too slowly.
 
-This module needs Dask: ``pip install 'sklearn_hocrf[dask]'``. Its estimators take the parameters of the local ones, and
-collections of Dask in place of lists. They train the same model: the same function is minimised, exactly, by the same
-solver, and :meth:`~DaskHighOrderCRF.to_local` gives a :class:`~sklearn_hocrf.HighOrderCRF` with all methods, to be
-saved or asked anything on one machine.
+This module needs Dask: ``pip install 'sklearn_hocrf[dask]'``. :class:`DaskSequenceLabeler` takes an estimator, and
+collections of Dask in place of lists. It trains the same model: the same function is minimised, exactly, by the same
+solver, and its ``estimator_`` is the fitted estimator with all methods, to be saved or asked anything on one machine.
 
 >>> import dask.bag
 >>> from distributed import Client, LocalCluster
 >>> from sklearn_hocrf import HighOrderCRF
->>> from sklearn_hocrf.dask import DaskHighOrderCRF
+>>> from sklearn_hocrf.dask import DaskSequenceLabeler
 >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]], [["old"], ["man"]], [["man"]]]
 >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["ADJ", "NOUN"], ["NOUN"]]
 >>> options = {"processes": False, "dashboard_address": None, "threads_per_worker": 1}
 >>> with LocalCluster(n_workers=2, **options) as cluster, Client(cluster) as client:
 ...     X_bag, y_bag = dask.bag.from_sequence(X, npartitions=2), dask.bag.from_sequence(y, npartitions=2)
-...     crf = DaskHighOrderCRF(tol=1e-8, client=client).fit(X_bag, y_bag)
+...     crf = DaskSequenceLabeler(HighOrderCRF(tol=1e-8), client).fit(X_bag, y_bag)
 ...     print(crf.score(X_bag, y_bag), crf.predict(X_bag).compute()[1])
 1.0 ['DET', 'NOUN']
 >>> local = HighOrderCRF(tol=1e-8).fit(X, y)
->>> bool(abs(crf.objective_history_[-1] - local.objective_history_[-1]) < 1e-9)
+>>> bool(abs(crf.estimator_.objective_history_[-1] - local.objective_history_[-1]) < 1e-9)
 True
->>> type(crf.to_local()).__name__, crf.to_local().predict(X[:1])
-('HighOrderCRF', [['DET', 'ADJ', 'NOUN']])
+>>> crf.estimator_.predict(X[:1])
+[['DET', 'ADJ', 'NOUN']]
 
 Features of raw tokens are learned from all partitions by :class:`DaskExtractor`, which fits a transformer of
 :mod:`sklearn_hocrf.feature_extraction`, and applied where the partitions are:
@@ -31,15 +30,15 @@ Features of raw tokens are learned from all partitions by :class:`DaskExtractor`
 >>> words = [[token[0] for token in sequence] for sequence in X]
 >>> with LocalCluster(n_workers=2, **options) as cluster, Client(cluster) as client:
 ...     words_bag = dask.bag.from_sequence(words, npartitions=2)
-...     extractor = DaskExtractor(SequenceFeatureExtractor([("w", 0)]), client=client)
-...     tagger = DaskHighOrderCRF(client=client).fit(extractor.fit_transform(words_bag), y_bag)
->>> extractor.extractor_.get_feature_names_out().tolist(), tagger.coef_.shape[1]
+...     extractor = DaskExtractor(SequenceFeatureExtractor([("w", 0)]), client)
+...     tagger = DaskSequenceLabeler(HighOrderCRF(), client).fit(extractor.fit_transform(words_bag), y_bag)
+>>> extractor.extractor_.get_feature_names_out().tolist(), tagger.estimator_.coef_.shape[1]
 (['w[0]=man', 'w[0]=old', 'w[0]=the'], 3)
 
 Partitions
 ----------
 X and y are :class:`dask.bag.Bag` or lists of :class:`~dask.delayed.Delayed` (or Futures), with partitions of the same
-numbers of sequences. A partition of X is anything that the local estimator takes: a list of sequences of attribute
+numbers of sequences. A partition of X is anything that the estimator takes: a list of sequences of attribute
 names or feature dicts, arrays, or a :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`. Let workers read their
 partitions (``dask.delayed(load)(path)`` or ``dask.bag.read_text``), rather than send data from the client. Partitions
 may be empty. Attribute names and labels are collected from all of them; batches and arrays must have the same features
@@ -98,11 +97,11 @@ under the Dask backend it runs on the client, unless it is itself the estimator 
 from __future__ import annotations
 
 try:
-    from ._estimators import DaskHighOrderCRF, DaskHighOrderSemiCRF
+    from ._estimators import DaskSequenceLabeler
     from ._extractors import DaskExtractor
 except ModuleNotFoundError as error:
     if error.name is None or error.name.split(".")[0] not in ("dask", "distributed"):
         raise
     raise ImportError("sklearn_hocrf.dask needs Dask: pip install 'sklearn_hocrf[dask]'") from error
 
-__all__ = ["DaskExtractor", "DaskHighOrderCRF", "DaskHighOrderSemiCRF"]
+__all__ = ["DaskExtractor", "DaskSequenceLabeler"]

@@ -27,7 +27,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
     extractor : transformer
         With ``fit_partition``, ``merge``, ``finish`` and ``transform_partition``. It is cloned, not fitted itself.
     client : distributed.Client, default=None
-        As in :class:`DaskHighOrderCRF`.
+        As in :class:`DaskSequenceLabeler`.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
 
     See Also
     --------
-    DaskHighOrderCRF : Takes the result as X.
+    DaskSequenceLabeler : Takes the result as X.
 
     Notes
     -----

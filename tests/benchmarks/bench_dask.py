@@ -24,7 +24,7 @@ from distributed import Client, LocalCluster
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._solvers import LBFGS, SolverReport
-from sklearn_hocrf.dask import DaskHighOrderCRF
+from sklearn_hocrf.dask import DaskSequenceLabeler
 from sklearn_hocrf.dask._partitions import Partitions
 
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
@@ -122,8 +122,8 @@ def measure_gradient(n_tokens, n_parts, n_rounds):
         Client(cluster) as client,
     ):
         process.run(keep_local, n_tokens, n_parts)
-        solver = Evaluate(n_rounds, lambda: process.run(evaluate_local))
-        DaskHighOrderCRF(solver=solver, client=client).fit(*partitions(n_tokens, n_parts))
+        crf = HighOrderCRF(solver=Evaluate(n_rounds, lambda: process.run(evaluate_local)))
+        solver = DaskSequenceLabeler(crf, client).fit(*partitions(n_tokens, n_parts)).estimator_.solver
         value = process.run(evaluate_local)
         assert abs(solver.value - value) <= 1e-9 * abs(value), (solver.value, value)
         return solver.n_weights, np.array(solver.seconds), np.array(solver.n_bytes)
@@ -220,10 +220,10 @@ def report_memory(n_tokens, n_parts, limit):
         def look(progress):
             most.append((*client.run(resident).values(), resident()))
 
-        crf = DaskHighOrderCRF(solver=LBFGS(max_iter=5, callback=look), client=client)
+        labeler = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=5, callback=look)), client)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            crf.fit(X, y)
+            crf = labeler.fit(X, y).estimator_
         held = n_tokens * (10 * 4 + 8) + n_tokens * 10 * 8  # features, ranges; where the kernels find weights
         peak = np.max(most, axis=0) / 2**20
         print(
@@ -243,7 +243,7 @@ def report_kills(n_fits, n_tokens=20_000):
     for n in range(n_fits):
         with LocalCluster(n_workers=2, **OPTIONS) as cluster, Client(cluster) as client:
             if n == 0:
-                expected = DaskHighOrderCRF(solver=LBFGS(max_iter=30), client=client).fit(X, y)
+                expected = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=30)), client).fit(X, y).estimator_
 
             def kill(progress, n=n, client=client):
                 if progress.n_iter == 2 + 2 * n:
@@ -251,7 +251,8 @@ def report_kills(n_fits, n_tokens=20_000):
                     os.kill(pids[sorted(pids)[n % 2]], signal.SIGKILL)
 
             start = time.perf_counter()
-            crf = DaskHighOrderCRF(solver=LBFGS(max_iter=30, callback=kill), client=client).fit(X, y)
+            labeler = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=30, callback=kill)), client)
+            crf = labeler.fit(X, y).estimator_
             equal = crf.objective_history_.tobytes() == expected.objective_history_.tobytes()
             same += equal
             print(f"killed at iteration {2 + 2 * n}: {time.perf_counter() - start:.1f} s, same bits: {equal}")
