@@ -176,7 +176,7 @@ def private_violations(name, source):
 
     Own are members that the file itself defines or sets. What `_validation` asks of estimators is declared there.
     """
-    if unit_of(name) in PRIVATE_ROOMS | {"_kernels", "_validation", "dask"}:
+    if unit_of(name) in PRIVATE_ROOMS | {"_kernels", "_validation"}:
         return []
     tree = ast.parse(source)
     defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}

@@ -316,7 +316,7 @@ def mixed():
     """Return a batch with sparse features 0 and 2, and dense ones 1 and 3."""
     sparse_part = SequenceBatch([0, 2, 2, 5], [0, 1, 2, 2, 4, 5], [0, 2, 0, 2, 2], [1, 2, 3, 4, 5], 4)
     dense = DenseColumns([1, 3], np.arange(10, dtype=np.float32).reshape(5, 2))
-    return sparse_part._replaced(dense=dense)
+    return sparse_part._replace(dense=dense)
 
 
 def test_batches_are_cut_and_copied():
@@ -349,7 +349,7 @@ def test_batches_are_cut_and_copied():
 )
 def test_dense_columns_that_do_not_fit(dense, message):
     with pytest.raises(ValueError, match=message):
-        mixed()._replaced(dense=DenseColumns(*dense))
+        mixed()._replace(dense=DenseColumns(*dense))
 
 
 # -------------------------------------------------------------------------------------------------------------- fields

@@ -375,11 +375,11 @@ class SequenceBatch:
         """Return the batch with other blocks."""
         for block in blocks or ():
             freeze_indices(getattr(block, "attributes", ()), self.n_attributes, "attributes of a block")
-        return self._replaced(blocks=blocks, block_names=block_names)
+        return self._replace(blocks=blocks, block_names=block_names)
 
     def without_dense(self) -> SequenceBatch:
         """Return the batch with the same features, where those of dense columns have no values."""
-        return self if self.dense is None else self._replaced(dense=None)
+        return self if self.dense is None else self._replace(dense=None)
 
     def as_sparse(self) -> SequenceBatch:
         """Return the batch with the values of dense columns among the sparse rows."""
@@ -387,9 +387,9 @@ class SequenceBatch:
             return self
         matrix = self.tocsr()
         values = None if (matrix.data == 1).all() else matrix.data
-        return self._replaced(indptr=matrix.indptr, indices=matrix.indices, values=values, dense=None)
+        return self._replace(indptr=matrix.indptr, indices=matrix.indices, values=values, dense=None)
 
-    def _replaced(self, **changes):
+    def _replace(self, **changes):
         parts = {name: getattr(self, name) for name in self.__slots__}
         return SequenceBatch(**{**parts, **changes})
 

@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._objectives import Objective, Problem
-from .._validation import FeatureSpace, TrainingData, read_training_sequences
+from .._solvers import SolverReport
+from .._structure.layout import LayoutBuilder
+from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
 from .fitted import Fitted
 from .fitted_model import FittedModel
+from .patterns import ObservedPatterns
 
 __all__ = ["Course"]
 
@@ -34,20 +37,61 @@ class Course:
 
     def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
         """Return validated training data; their labels and highest lengths are those of ``fixed`` targets, if given."""
-        sequences = read_training_sequences(self.estimator, X, sample_weight)
+        return self.read_targets(y, read_training_sequences(self.estimator, X, sample_weight), fixed)
+
+    def read_targets(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
+        """Return the same for sequences that have been read; ``fixed`` may be all possible labels, too."""
         return self.estimator._read_training_data(y, sequences, fixed)
+
+    def label_set(self, y: Any, sequences: TrainingSequences) -> np.ndarray:
+        """Return the labels of a part of the training data, sorted."""
+        return self.estimator._read_label_set(y, sequences)
+
+    def has_holes(self, y: Any, sequences: TrainingSequences) -> bool:
+        """Tell whether y leaves labels open."""
+        return self.estimator._has_holes(y, sequences.batch, sequences.form)
+
+    @property
+    def least_labels(self) -> int:
+        """How many labels there must be."""
+        return self.estimator._least_labels
+
+    def observed(self, data: TrainingData) -> ObservedPatterns:
+        """Return the label patterns of training data."""
+        return self.estimator._observed(data)
+
+    def label_counts(self, data: TrainingData) -> np.ndarray:
+        """Return the sum of the weights of the tokens of each label."""
+        return self.estimator._label_counts(data)
+
+    def layout_builder(self, data: TrainingData, observed: ObservedPatterns) -> LayoutBuilder:
+        """Return what decides which weights there are, for data that may lack the sequences."""
+        patterns = self.estimator._select_patterns(None, data, observed)
+        return self.estimator._layout_builder(data, patterns)
 
     def layout(self, data: TrainingData) -> Any:
         """Return which weights there are."""
         return self.estimator._build_layout(data)
 
-    def problem(self, layout: Any, data: TrainingData) -> Problem:
-        """Return the data under a layout."""
-        return self.estimator._pose_problem(layout, data)
+    def problem(self, layout: Any, data: TrainingData, label_counts: np.ndarray | None = None) -> Problem:
+        """Return the data under a layout; counts of labels are those of the data unless they are given."""
+        return self.estimator._pose_problem(layout, data, label_counts)
+
+    def penalty(self, prior: Any, layout: Any, data: TrainingData) -> Any:
+        """Return the penalty on the weights of a layout; warn of prefixes that no feature has."""
+        return self.estimator._choose_penalty(prior, layout, data)
 
     def objective(self) -> Objective:
         """Return the criterion, without data."""
         return self.estimator._choose_objective()
+
+    def report(self, data: TrainingData, problem: Any, penalty: Any, report: SolverReport) -> Fitted:
+        """Return the record of the model that a solver has found, for :meth:`keep`."""
+        return self.estimator._report_learned(data, problem, penalty, report)
+
+    def keep(self, record: Fitted) -> None:
+        """Set the fitted attributes, all at once."""
+        self.estimator._keep(record)
 
     def end(self, layout: Any, weights: np.ndarray, targets: Any, features: FeatureSpace, **more: Any) -> FittedModel:
         """Set the fitted attributes for weights that ``fit`` has not found; ``more`` are fields of the record."""
@@ -63,5 +107,5 @@ class Course:
             trained_with=self.estimator._trained_with(),
             **more,
         )
-        self.estimator._keep(record.checked(type(layout)))
+        self.keep(record.checked(type(layout)))
         return FittedModel(self.estimator)

@@ -13,7 +13,7 @@ from .._data.segments import Segments
 from .._inference.families import SEGMENTS
 from .._inference.model import Model
 from .._objectives import Objective
-from .._validation import read_sequences
+from .._validation import TrainingData, read_sequences
 from .._validation._delegation import model_and_input, model_inside
 from .fitted import Fitted
 from .labelled import LabelledBatch
@@ -96,6 +96,14 @@ class FittedModel:
     def are_right(self, decoded: Any, truth: Any) -> np.ndarray:
         """Tell of each token whether its decoded class is right; shape (N,)."""
         return self.estimator._are_right(decoded, truth)
+
+    def count_right(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[float, float]:
+        """Return how many tokens are predicted correctly, and how many there are, both weighted."""
+        return self.estimator._count_right(X, y, sample_weight)
+
+    def last_weights(self, layout: Any, data: TrainingData) -> np.ndarray:
+        """Return the weights under another layout, matched by pattern and feature; 0 for new ones."""
+        return self.estimator._last_weights(layout, data)
 
     def mask(self, batch: SequenceBatch, form: str = "sequences") -> Mask | None:
         """Return which labellings of a batch the constraints allow; None for all."""

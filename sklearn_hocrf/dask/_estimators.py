@@ -13,6 +13,8 @@ from sklearn.exceptions import NotFittedError
 from .._data.labels import sorted_labels
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.constraints import compile_constraints
+from .._estimator.course import Course
+from .._estimator.fitted_model import FittedModel
 from .._estimator.fitting import Training, choose_objective, choose_training, warn_not_converged
 from .._estimator.label_parts import compile_label_parts
 from .._estimator.pattern_search import pattern_search
@@ -126,7 +128,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
             learned, report = self._train(local, training, partitions)
         finally:
             partitions.release()
-        local._keep(learned)
+        Course(local).keep(learned)
         self.estimator_ = local
         lines_of(training.solver).end(report[-1])
         warn_not_converged(type(local).__name__, training.solver, report)
@@ -134,8 +136,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     def _choose_training(self, local) -> Training:
         """Check the parameters, and return the training that they specify."""
-        local._validate_params()
-        local._check_parameters()
+        Course(local).check()
         if pattern_search(local.patterns) is not None:
             raise ValueError(
                 f"patterns={local.patterns!r} are not searched on a cluster: search them in a part of the data with "
@@ -153,12 +154,13 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     def _train(self, local, training, partitions):
         """Return the record of the fitted model, and the reports of the stages of training."""
+        course = Course(local)
         remote = Kept(copy.copy(local).set_params(**_ON_CLIENT))
         partitions.add_step(read_part, remote)
         described: Description | None = partitions.total(describe, Description.merged)
         if described is None:
             raise ValueError("X has no sequences of positive weight: fit needs at least one")
-        labels = sorted_labels(described.labels, [0, len(described.labels)], local._least_labels)
+        labels = sorted_labels(described.labels, [0, len(described.labels)], course.least_labels)
         features = described.features
         rules = compile_constraints(local.constraints, labels)
         parts = compile_label_parts(local.label_parts, labels)
@@ -168,15 +170,15 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
             check_class_weight(local.class_weight, labels, surveyed.label_counts)  # workers would do it one by one
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
         observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns)
-        builder = local._layout_builder(data, local._select_patterns(None, data, observed))
+        builder = course.layout_builder(data, observed)
         layout = builder.build(partitions.total(count_features, _merged, Kept(builder)))
         setting = Setting(remote.value, layout, surveyed.label_counts)
         problem = ClusterProblem(partitions, setting, surveyed.n_sequences)
-        penalty = local._choose_penalty(training.prior, layout, data)
+        penalty = course.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None
-        start = np.zeros(layout.n_weights) if before is None else before._last_weights(layout, data)
+        start = np.zeros(layout.n_weights) if before is None else FittedModel(before).last_weights(layout, data)
         stages = training.run(problem, penalty, start, is_warm=before is not None)
-        return local._report_learned(data, problem, penalty, stages[-1]), stages
+        return course.report(data, problem, penalty, stages[-1]), stages
 
     def _local(self) -> BaseSequenceLabeler:
         """Return an estimator with the parameters of that given, which is not fitted."""
@@ -272,4 +274,4 @@ def _count_right(model, number, X, y, sample_weight=None) -> tuple[float, float]
     if not number_of_sequences(X) and not len(y) or sample_weight is not None and not np.any(sample_weight):
         return 0.0, 0.0
     with naming(number):
-        return model._count_right(X, y, sample_weight)
+        return FittedModel(model).count_right(X, y, sample_weight)

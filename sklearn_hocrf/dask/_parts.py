@@ -13,6 +13,7 @@ import numpy as np
 from .._data.checks import number_weights, short
 from .._data.labels import flatten_labels, sorted_labels
 from .._estimator.base import BaseSequenceLabeler
+from .._estimator.course import Course
 from .._structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
 from .._structure.patterns import PatternCounts
 from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
@@ -71,9 +72,9 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
             raise ValueError(f"X has no sequences, y has {len(y)}")
         return None
     sequences = read_training_sequences(local, X, sample_weight)
-    if local._has_holes(y, sequences.batch, sequences.form):
+    if Course(local).has_holes(y, sequences):
         raise ValueError(_HOLES)
-    return ReadPart(sequences, y, local._read_label_set(y, sequences))
+    return ReadPart(sequences, y, Course(local).label_set(y, sequences))
 
 
 class Description(NamedTuple):
@@ -152,7 +153,7 @@ class Part:
     def bound(self, setting: Setting) -> Any:
         """Return the criterion of a setting, bound to the data."""
         if self._bound is None or self._bound[0] != setting.key:
-            problem = setting.local._pose_problem(setting.layout, self.data, setting.label_counts)
+            problem = Course(setting.local).problem(setting.layout, self.data, setting.label_counts)
             self._bound = setting.key, setting.criterion.bind(problem)
         return self._bound[1]
 
@@ -172,11 +173,11 @@ class Part:
 
 def prepare(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) -> Part:
     """Return a partition with the labels and features that all partitions have."""
-    data = local._read_training_data(part.y, part.sequences, agreed.labels)
+    data = Course(local).read_targets(part.y, part.sequences, agreed.labels)
     features = agreed.features
     if features.vocabulary is not None:
         data = data.numbered_by(features)
-    batch = data.batch._replaced(attribute_names=None, block_names=None)  # the client has the names
+    batch = data.batch._replace(attribute_names=None, block_names=None)  # the client has the names
     return Part(data._replace(batch=batch, features=features._replace(names=None, vocabulary=None)))
 
 
@@ -204,11 +205,11 @@ class Survey(NamedTuple):
 def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
     """Return what the labels of a partition say."""
     data, patterns = part.data, None
-    observed = local._observed(data)
+    observed = Course(local).observed(data)
     if isinstance(local.patterns, str) and local.patterns == "observed":
         patterns = observed.count(local.max_order, 1).compact()
     targets = data.targets.without_data()
-    return Survey(targets, local._label_counts(data), observed.n_positions, len(data.batch), patterns)
+    return Survey(targets, Course(local).label_counts(data), observed.n_positions, len(data.batch), patterns)
 
 
 # ------------------------------------------------------------------------------------------------ 3. counts, 4. values
