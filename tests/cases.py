@@ -13,7 +13,8 @@ from scipy import sparse
 
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._structure.layout import build_layout
+from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame
+from sklearn_hocrf._structure.pairs import PairRule
 from sklearn_hocrf._structure.patterns import given_patterns
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -109,6 +110,15 @@ def to_batch(sequences, n_features):
 def to_codes(labels):
     """Return labellings as one flat array of label codes."""
     return np.array([y for labelling in labels for y in labelling], dtype=np.int32)
+
+
+def build_layout(
+    batch, codes, patterns, *, fit_intercept=True, sequence_weight=None, forbidden=(), parts=None, like=None, **rule
+):
+    """Return the layout of labelled data; ``rule`` has the fields of a PairRule, ``like`` is a layout to be like."""
+    frame = LayoutFrame.of(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
+    builder = LayoutBuilder(frame, PairRule(**rule), fit_intercept)
+    return builder.build(builder.count(batch, codes, sequence_weight))
 
 
 def to_layout(case, **options):

@@ -33,8 +33,10 @@ from sklearn_hocrf._data.segments import (
     TokenBlock,
 )
 from sklearn_hocrf._inference.segment import SegmentModel
+from sklearn_hocrf._structure.layout import LayoutFrame
+from sklearn_hocrf._structure.pairs import PairRule
 from sklearn_hocrf._structure.patterns import given_patterns
-from sklearn_hocrf._structure.segment_layout import build_segment_layout
+from sklearn_hocrf._structure.segment_layout import SegmentLayoutBuilder, SegmentLimits
 
 # by prefix of the features' names: tag n-grams of BIO and BIOES inside a segment, across its last border, and others
 CHANNELS = {
@@ -375,6 +377,31 @@ def from_segments(segments, token_offsets):
         tuple((u - first, v - first, y) for u, v, y in part)
         for part, first in zip(parts, token_offsets[:-1].tolist(), strict=True)
     ]
+
+
+def build_segment_layout(
+    batch,
+    segments,
+    patterns,
+    longest,
+    *,
+    repeats,
+    shortest=None,
+    fit_intercept=True,
+    sequence_weight=None,
+    forbidden=(),
+    parts=None,
+    like=None,
+    **rule,
+):
+    """Return the layout of labelled segments; ``rule`` has the fields of a PairRule, ``like`` is a layout to be like.
+
+    The other parameters are those of SegmentLimits, LayoutFrame and SegmentLayoutBuilder.
+    """
+    frame = LayoutFrame.of(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
+    limits = SegmentLimits(longest, repeats, shortest)
+    builder = SegmentLayoutBuilder(limits, frame, PairRule(**rule), fit_intercept)
+    return builder.build(builder.count(batch, segments, sequence_weight))
 
 
 def to_segment_layout(case, batch=None, **options):

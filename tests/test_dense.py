@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import skops.io
-from cases import cases, random_case, reschedule, to_batch, to_codes, to_layout
+from cases import build_layout, cases, random_case, reschedule, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,7 +21,6 @@ from sklearn_hocrf._inference.chain import ChainModel
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.segment import SegmentModel
 from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import given_patterns
 from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf._validation._inputs import read_training_sequences

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import build_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import FunctionTransformer
@@ -22,7 +23,6 @@ from sklearn_hocrf._data import batch as batch_module
 from sklearn_hocrf._data.arrays import mapped_file, reading_order
 from sklearn_hocrf._data.batch import DenseColumns, SequenceBatch, TokenColumn
 from sklearn_hocrf._data.scratch import allocator
-from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.pairs import first_seen
 from sklearn_hocrf._structure.patterns import observed_patterns
 from sklearn_hocrf._structure.tied_weights import tie_weights

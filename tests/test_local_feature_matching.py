@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import oracle
 import pytest
-from cases import cases, random_case, to_batch, to_codes
+from cases import build_layout, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -18,7 +18,6 @@ from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._inference.families import CHAIN
 from sklearn_hocrf._inference.schedule import Schedule
 from sklearn_hocrf._objectives import Problem
-from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import given_patterns
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.training import LBFGS, OWLQN, LocalFeatureMatching, NegativeLogLikelihood

@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import oracle
 import pytest
-from cases import Case, cases, random_case, to_batch, to_codes
+from cases import Case, build_layout, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,6 @@ from sklearn_hocrf._inference.families import CHAIN
 from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf._penalties import L2
 from sklearn_hocrf._solvers import LBFGS
-from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import given_patterns
 
 SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds

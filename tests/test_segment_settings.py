@@ -13,7 +13,7 @@ import pytest
 import segment_oracle as so
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from segment_cases import from_segments, spread, to_segments
+from segment_cases import build_segment_layout, from_segments, spread, to_segments
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderSemiCRF
@@ -22,7 +22,6 @@ from sklearn_hocrf._inference.families import SEGMENTS
 from sklearn_hocrf._inference.segment import SegmentModel
 from sklearn_hocrf._objectives import Hinge, NegativeLogLikelihood, Problem
 from sklearn_hocrf._structure.patterns import given_patterns
-from sklearn_hocrf._structure.segment_layout import build_segment_layout
 from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import cases, random_case, to_batch, to_codes, to_layout
+from cases import build_layout, cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -36,7 +36,6 @@ from sklearn_hocrf._inference.schedule import Schedule
 from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._solvers import LBFGS, OWLQN, SGD, AdaGrad, check_needs, shortest_subgradient
-from sklearn_hocrf._structure.layout import build_layout
 from sklearn_hocrf._structure.patterns import observed_patterns
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.training import Hinge

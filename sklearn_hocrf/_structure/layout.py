@@ -51,7 +51,7 @@ from .weighted_arcs import (
     label_arcs,
 )
 
-__all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "build_layout", "weights_of"]
+__all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "weights_of"]
 
 
 class WeightLayout:
@@ -568,7 +568,7 @@ class LayoutBuilder:
         return compile_patterns(self.patterns, self.forbidden)
 
     def count(self, batch: SequenceBatch, codes, sequence_weight=None) -> FeatureCounts:
-        """Return the counts of labelled data; parameters are as in :func:`build_layout`."""
+        """Return the counts of labelled data; ``sequence_weight`` is how often each sequence counts (None: once)."""
         arcs = label_arcs(self.compiled.automaton, batch.offsets, codes)
         dense = []
         if batch.dense is not None:
@@ -596,55 +596,3 @@ class LayoutBuilder:
 def weights_of(batch, sequence_weight) -> np.ndarray:
     """Return the weight of each sequence; None stands for ones."""
     return np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)
-
-
-def build_layout(
-    batch: SequenceBatch,
-    codes,
-    patterns: PatternTable,
-    *,
-    feature_orders=(0,),
-    min_feature_count=1,
-    fit_intercept=True,
-    unsupported=False,
-    sequence_weight=None,
-    forbidden=(),
-    parts=None,
-    like=None,
-) -> WeightLayout:
-    """Decide which weights the model has.
-
-    Parameters
-    ----------
-    batch : SequenceBatch
-        Training data.
-    codes : ndarray of shape (N,), int32
-        Label codes of its tokens.
-    patterns : PatternTable
-        Label patterns; every pattern of order 1 or more has a weight of its own.
-    feature_orders : tuple of int, or list of tuples of int
-        Exact orders of the patterns with which features are conjoined: one tuple for all features, or one each.
-    min_feature_count : float
-        Pairs that occur less often (weighted) get no weight, unless ``unsupported``; see
-        :func:`~sklearn_hocrf._structure.patterns.is_frequent`.
-    fit_intercept : bool
-        Whether the single labels have weights of their own.
-    unsupported : bool
-        Whether pairs that do not occur get a weight, too.
-    sequence_weight : ndarray of shape (n_sequences,) or None
-        How often each sequence counts; 0 leaves it out.
-    forbidden : iterable of tuples of int
-        Runs of label codes that have probability 0.
-    parts : LabelParts or None
-        The parts of labels; None stands for none. Their pairs with features are chosen as those of single labels.
-    like : WeightLayout or None
-        A layout of the same patterns, whose automaton is taken, what is forbidden, and the parts of labels.
-
-    Returns
-    -------
-    WeightLayout
-    """
-    rule = PairRule(feature_orders, min_feature_count, unsupported)
-    frame = LayoutFrame.of(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
-    builder = LayoutBuilder(frame, rule, fit_intercept)
-    return builder.build(builder.count(batch, codes, sequence_weight))

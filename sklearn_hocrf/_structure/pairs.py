@@ -70,11 +70,11 @@ class PairTable(NamedTuple):
 
 
 class PairRule(NamedTuple):
-    """Which pairs get a weight; see :func:`~sklearn_hocrf._structure.layout.build_layout`."""
+    """Which pairs get a weight."""
 
-    feature_orders: tuple | list = (0,)
-    min_feature_count: float = 1
-    unsupported: bool = False
+    feature_orders: tuple | list = (0,)  # exact orders of the patterns of features: one tuple for all, or one each
+    min_feature_count: float = 1  # pairs that occur less often, weighted, get none; see ``is_frequent``
+    unsupported: bool = False  # whether all pairs get a weight, even those that do not occur
 
     def by_order(self, n_features) -> list[tuple[int, np.ndarray | None]]:
         """Return pairs (order, features conjoined with it); None stands for all features."""

@@ -50,7 +50,6 @@ __all__ = [
     "SegmentLimits",
     "SegmentRules",
     "SharedFeatures",
-    "build_segment_layout",
 ]
 
 _CHUNK = 1 << 18  # candidate segments whose features are computed at a time
@@ -395,7 +394,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
         return compile_patterns(self.patterns, _all_forbidden(self.forbidden, self.limits.repeats, self.patterns))
 
     def count(self, batch: SequenceBatch, segments: Segments, sequence_weight=None) -> FeatureCounts:
-        """Return the counts of labelled data; parameters are as in :func:`build_segment_layout`."""
+        """Return the counts of labelled data; ``sequence_weight`` is as in :meth:`LayoutBuilder.count`."""
         arcs = label_arcs(self.compiled.automaton, segments.offsets, segments.codes)
         weight = np.repeat(weights_of(batch, sequence_weight), np.diff(segments.offsets))
         units = _segment_units(batch.without_dense(), segments, arcs, weight)
@@ -415,54 +414,6 @@ class SegmentLayoutBuilder(LayoutBuilder):
         if self.fit_intercept not in (True, "token") or n_labels == 1:  # the tokens of all labels are always as many
             return ()
         return np.flatnonzero((longest > 1) | (self.fit_intercept == "token"))
-
-
-def build_segment_layout(
-    batch: SequenceBatch,
-    segments: Segments,
-    patterns,
-    longest,
-    *,
-    repeats,
-    shortest=None,
-    feature_orders=(0,),
-    min_feature_count=1,
-    fit_intercept=True,
-    unsupported=False,
-    sequence_weight=None,
-    forbidden=(),
-    parts=None,
-    like=None,
-) -> SegmentLayout:
-    """Decide which weights a semi-Markov model has.
-
-    Parameters
-    ----------
-    batch : SequenceBatch
-        Training data.
-    segments : Segments
-        Its segmentation.
-    patterns : PatternTable
-        Patterns of segment labels that have weights; without equal neighbours unless ``repeats``.
-    longest : ndarray of shape (L,)
-        Highest length of a segment, by label.
-    repeats : bool
-        Whether neighbouring segments may have one label.
-    shortest : ndarray of shape (L,) or None
-        Lowest length of a segment that neither begins nor ends a sequence, by label; None stands for 1.
-    feature_orders, min_feature_count, unsupported, sequence_weight, forbidden, parts, like
-        As in :func:`~sklearn_hocrf._structure.layout.build_layout`.
-    fit_intercept : bool, "segment" or "token"
-        As in :class:`SegmentLayoutBuilder`.
-
-    Returns
-    -------
-    SegmentLayout
-    """
-    rule = PairRule(feature_orders, min_feature_count, unsupported)
-    frame = LayoutFrame.of(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
-    builder = SegmentLayoutBuilder(SegmentLimits(longest, repeats, shortest), frame, rule, fit_intercept)
-    return builder.build(builder.count(batch, segments, sequence_weight))
 
 
 def _segment_units(batch, segments, arcs, weight) -> Units:

@@ -16,6 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame
+from sklearn_hocrf._structure.pairs import PairRule
 
 
 def data_file(*parts):
@@ -162,6 +164,12 @@ def fit_quietly(model, X, y, **params):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y, **params)
+
+
+def build_layout(batch, codes, patterns, *, fit_intercept=True, **rule):
+    """Return the layout of labelled data; ``rule`` has the fields of a PairRule."""
+    builder = LayoutBuilder(LayoutFrame.of(patterns), PairRule(**rule), fit_intercept)
+    return builder.build(builder.count(batch, codes))
 
 
 def training_objective(model, X, y):
