@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ._data.batch import SequenceBatch, TokenColumn
+from ._data.batch import SequenceBatch
 from ._data.checks import short
+from ._data.columns import TokenColumn
 from ._data.encodings import OUTSIDE
 from ._data.texts import escaped, visible
 

@@ -31,7 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.fitted_model import FittedModel, check_probabilities
-from ._estimator.labelled import LabelledBatch
+from ._inference.labelled import LabelledBatch
 from ._inference.model import Model
 from ._persistence import VersionMixin
 from ._solvers import zero_of_slope

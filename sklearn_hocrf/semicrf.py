@@ -134,7 +134,7 @@ from ._data.segments import NO_LIMIT
 from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
-from ._estimator.decoding import SegmentDecoding, TokenDecoding
+from ._estimator.decoding import RARE, SegmentDecoding, TokenDecoding
 from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_lengths
 from ._estimator.pattern_search import PatternSearch
 from ._estimator.tag_segments import check_threshold
@@ -158,8 +158,6 @@ from ._validation import (
 from ._validation._sklearn import Interval, Options, StrOptions, available_if
 
 __all__ = ["HighOrderSemiCRF"]
-
-_RARE = 1e-9  # probability below which a segment is as good as impossible when segments are chosen
 
 
 @share_docstring(BaseSequenceLabeler)
@@ -515,7 +513,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         if self._outside < 0:  # all tokens are in segments
             thresholds[:] = 0.0
         thresholds[self._outside] = 0.0
-        listed, probability = self._ask("segment_marginals", batch, _RARE, mask=mask)
+        listed, probability = self._ask("segment_marginals", batch, RARE, mask=mask)
         gains = np.where(listed.codes == self._outside, 0.0, probability - thresholds[listed.codes])
         return self._ask("decode_listed", batch, listed, gains, -thresholds, mask=mask)
 

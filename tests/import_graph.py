@@ -73,6 +73,16 @@ def circle_in(graph):
     return None
 
 
+def module_circle(graph):
+    """Return the modules of a circle, as text, or None.
+
+    A package's own file, which lists its names, may be imported by what is in it.
+    """
+    inner = {parts: {t for t in targets if t not in (("__init__",), parts[:1])} for parts, targets in graph.items()}
+    circle = circle_in(inner)
+    return circle and " -> ".join(".".join(parts) for parts in circle)
+
+
 def floors_of(rooms):
     """Return the floor of each room, from 0; of rooms without circles."""
     floor = {}
@@ -110,10 +120,7 @@ def report(top):
         print(f"floors {max(floor.values()) + 1}, circles of rooms 0, upward arrows {len(upward)}")
         for height, group in groupby(sorted(rooms, key=floor.get, reverse=True), key=floor.get):
             print(f"  {height:2d}  " + ", ".join(sorted(group)))
-    # a package's own file, which lists its names, may be imported by what is in it
-    inner = {parts: {t for t in targets if t not in (("__init__",), parts[:1])} for parts, targets in graph.items()}
-    circle = circle_in(inner)
-    print("circles of modules:", " -> ".join(".".join(parts) for parts in circle) if circle else 0)
+    print("circles of modules:", module_circle(graph) or 0)
     functions = list(functions_of(root))
     kernels = [one for one in functions if "_kernels" in one[2]]
     for title, chosen in (("package", functions), ("kernels", kernels)):

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sklearn_hocrf._data.arrays import freeze
-from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.columns import TokenColumn
 from sklearn_hocrf._data.segments import (
     BAG,
     BEGIN,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from segment_cases import segment_cases, to_segment_batch, to_segments
 from test_patterns import WEIGHTS, flat, labelled
 
-from sklearn_hocrf._data.batch import DenseColumns
+from sklearn_hocrf._data.columns import DenseColumns
 from sklearn_hocrf._structure.label_parts import LabelParts
 from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame
 from sklearn_hocrf._structure.pairs import PairRule

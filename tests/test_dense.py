@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import DenseColumns, SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.columns import DenseColumns
 from sklearn_hocrf._inference.chain import ChainModel
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.segment import SegmentModel

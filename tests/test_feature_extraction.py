@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.columns import TokenColumn
 from sklearn_hocrf.feature_extraction import (
     AttributeVectorizer,
     LogOddsSegments,

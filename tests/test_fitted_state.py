@@ -17,7 +17,8 @@ from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch, TokenColumn
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.columns import TokenColumn
 from sklearn_hocrf._data.segments import BAG, BEGIN, FROM_START, FROM_STOP, RANGE, WHOLE, Channel, LengthBlock
 from sklearn_hocrf._estimator import base, predictions
 from sklearn_hocrf._structure.layout import WeightLayout

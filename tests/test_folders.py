@@ -21,7 +21,8 @@ from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, _files
 from sklearn_hocrf._data import arrays, folders, scratch
 from sklearn_hocrf._data import batch as batch_module
 from sklearn_hocrf._data.arrays import mapped_file, reading_order
-from sklearn_hocrf._data.batch import DenseColumns, SequenceBatch, TokenColumn
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
 from sklearn_hocrf._data.scratch import allocator
 from sklearn_hocrf._structure.pairs import first_seen
 from sklearn_hocrf._structure.patterns import observed_patterns

@@ -21,78 +21,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .arrays import PIECE, ascends, freeze, freeze_indices, joined_ranges, offsets_of, pieces
+from .arrays import PIECE, ascends, freeze, freeze_indices, joined_ranges, offsets_of
+from .columns import DenseColumns, TokenColumn, is_mostly_nonzero
+from .folders import read_folder, write_folder
 from .texts import escaped
 
-__all__ = [
-    "DenseColumns",
-    "SequenceBatch",
-    "Sequences",
-    "TokenColumn",
-    "TokenFeatures",
-    "dense_dtype",
-    "is_mostly_nonzero",
-]
-
-_DENSE_SHARE = 0.5  # of values that are not 0; a number takes 0.3 of the memory and time dense that it takes sparse
-
-
-def is_mostly_nonzero(table) -> bool:
-    """Tell whether a table, an array or a sparse one, is better kept dense."""
-    n_nonzero = np.count_nonzero(table.data if sparse.issparse(table) else table)
-    return bool(n_nonzero > 0 and n_nonzero >= _DENSE_SHARE * table.shape[0] * table.shape[1])
-
-
-def dense_dtype(dtype) -> type:
-    """Return the type in which numbers of a type are kept dense: float32 stays, all others become float64."""
-    return np.float32 if dtype == np.float32 else np.float64
-
+__all__ = ["SequenceBatch", "Sequences", "TokenFeatures"]
 
 _FEW_TOKENS, _FEW_FEATURES = 5, 8  # that notebooks show of a batch
-
-
-class TokenColumn(NamedTuple):
-    """One raw column of the tokens, as integer codes.   N tokens, V distinct values."""
-
-    codes: np.ndarray  # (N,) int32   index into ``values``; -1 where the token has no such field
-    values: np.ndarray  # (V,) object   the distinct raw values
-
-    def take(self, tokens) -> TokenColumn:
-        """Return the column of the given token rows; the distinct values stay shared."""
-        return TokenColumn(freeze(self.codes[tokens], np.int32), self.values)
-
-
-class DenseColumns(NamedTuple):
-    """Token features whose values are kept for all tokens, zeros and all.   N tokens, d features."""
-
-    attributes: np.ndarray  # (d,) int32, ascending   their numbers, which no sparse entry has
-    values: np.ndarray  # (N, d) float32 or float64
-
-    def checked(self, n_tokens, n_attributes, indices) -> DenseColumns | None:
-        """Return the columns with read-only arrays, None if there are none, or raise a ValueError."""
-        attributes = freeze_indices(self.attributes, n_attributes, "features of dense columns")
-        values = np.asarray(self.values)
-        if values.shape != (n_tokens, len(attributes)):
-            raise ValueError(f"dense columns have shape {values.shape}, not {(n_tokens, len(attributes))}")
-        if (np.diff(attributes) <= 0).any():
-            raise ValueError("features of dense columns must ascend")
-        if not len(attributes):
-            return None
-        is_dense = np.zeros(n_attributes, dtype=bool)
-        is_dense[attributes] = True
-        if any(is_dense[part].any() for part in pieces(indices)):
-            raise ValueError("features of dense columns have sparse entries, too")
-        return DenseColumns(attributes, freeze(values, dense_dtype(values.dtype)))
-
-    def take(self, tokens) -> DenseColumns:
-        """Return the columns of the given token rows."""
-        return self._replace(values=self.values[tokens])
-
-    def tocsr(self, n_attributes) -> sparse.csr_array:
-        """Return the columns as a sparse matrix of shape (N, n_attributes), float64."""
-        rows = sparse.csr_array(self.values)
-        shape = rows.shape[0], n_attributes
-        return sparse.csr_array((rows.data.astype(np.float64), self.attributes[rows.indices], rows.indptr), shape=shape)
 
 
 class SequenceBatch:
@@ -334,9 +270,7 @@ class SequenceBatch:
         ...     SequenceBatch.load(Path(folder, "train"))
         SequenceBatch(3 sequences, 6 tokens, 262144 features)
         """
-        from .folders import write_folder  # which needs this module
-
-        write_folder(folder, batches, overwrite)
+        write_folder(folder, _only_batches(batches), overwrite)
 
     @staticmethod
     def load(folder: str | PathLike, mmap_mode: str | None = "r") -> SequenceBatch:
@@ -367,9 +301,7 @@ class SequenceBatch:
         RuntimeError
             If the batch is overwritten again and again while it is read, so that no attempt comes to its end.
         """
-        from .folders import read_folder
-
-        return read_folder(folder, mmap_mode)
+        return read_folder(folder, mmap_mode, SequenceBatch)
 
     def with_blocks(self, blocks: Any, block_names: Any = None) -> SequenceBatch:
         """Return the batch with other blocks."""
@@ -388,6 +320,16 @@ class SequenceBatch:
         matrix = self.tocsr()
         values = None if (matrix.data == 1).all() else matrix.data
         return self._replace(indptr=matrix.indptr, indices=matrix.indices, values=values, dense=None)
+
+    def with_dense(self, attributes: np.ndarray) -> SequenceBatch:
+        """Return the batch with the given features as its dense columns."""
+        matrix = self.tocsr()
+        is_sparse = np.ones(self.n_attributes, dtype=bool)
+        is_sparse[attributes] = False
+        data = np.where(is_sparse[matrix.indices], matrix.data, 0.0)
+        rest = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        dense = DenseColumns(attributes, matrix[:, attributes].toarray())
+        return SequenceBatch.from_csr(rest, self.offsets, self.attribute_names, self.columns, dense)
 
     def _replace(self, **changes):
         parts = {name: getattr(self, name) for name in self.__slots__}
@@ -565,6 +507,14 @@ class SequenceBatch:
     def __reduce__(self):
         # through the constructor, so that arrays are read-only again on the other side
         return SequenceBatch, tuple(getattr(self, name) for name in self.__slots__)
+
+
+def _only_batches(batches):
+    """Yield batches, and raise where one is something else."""
+    for number, batch in enumerate(batches):
+        if not isinstance(batch, SequenceBatch):
+            raise TypeError(f"batch {number} is a {type(batch).__name__}, where a SequenceBatch belongs")
+        yield batch
 
 
 class TokenFeatures(NamedTuple):

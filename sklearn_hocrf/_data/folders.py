@@ -18,18 +18,17 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from .._files import NUMBER, claimed, replace, unclaimed
 from .arrays import PIECE
-from .batch import DenseColumns, SequenceBatch, TokenColumn
 from .checks import short
+from .columns import DenseColumns, TokenColumn
 from .texts import pack_texts, unpack_texts
 
 __all__ = ["read_folder", "write_folder"]
@@ -100,7 +99,7 @@ class _Writer:
             self._arrays[name] = _GrowingArray(self._folder, name, dtype, width)
         return self._arrays[name]
 
-    def append(self, batch: SequenceBatch, number: int) -> None:
+    def append(self, batch, number: int) -> None:
         """Write a batch; ``number`` is its number, for messages."""
         _refuse_blocks(batch)
         if self._first is None:
@@ -132,7 +131,7 @@ class _Writer:
         if batch.dense is not None:
             self._array("dense_attributes", np.int32).append(batch.dense.attributes)
 
-    def _like_first(self, batch, number) -> SequenceBatch:
+    def _like_first(self, batch, number):
         """Return a batch with dense columns where the first one has them, or raise if it is of another form."""
         first = self._first
         if batch.n_attributes != first.n_attributes:
@@ -147,7 +146,7 @@ class _Writer:
         if first.dense is None:
             return batch.as_sparse()
         if batch.dense is None or not np.array_equal(batch.dense.attributes, first.dense.attributes):
-            batch = _with_dense(batch, first.dense.attributes)
+            batch = batch.with_dense(first.dense.attributes)
         values = batch.dense.values.astype(first.dense.values.dtype, copy=False)
         if not np.array_equal(values, batch.dense.values, equal_nan=True):
             raise ValueError(f"batch {number} has dense columns of float64, but those of batch 0 are of float32")
@@ -183,17 +182,6 @@ class _Writer:
     def discard(self) -> None:
         for array in self._arrays.values():
             array.discard()
-
-
-def _with_dense(batch, attributes) -> SequenceBatch:
-    """Return a batch with the given dense columns."""
-    matrix = batch.tocsr()
-    is_sparse = np.ones(batch.n_attributes, dtype=bool)
-    is_sparse[attributes] = False
-    data = np.where(is_sparse[matrix.indices], matrix.data, 0.0)
-    rest = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-    dense = DenseColumns(attributes, matrix[:, attributes].toarray())
-    return SequenceBatch.from_csr(rest, batch.offsets, batch.attribute_names, batch.columns, dense)
 
 
 class _Column:
@@ -261,7 +249,7 @@ def _refuse_blocks(batch):
         )
 
 
-def write_folder(folder, batches: Iterable[SequenceBatch], overwrite: bool) -> None:
+def write_folder(folder, batches: Iterable, overwrite: bool) -> None:
     """Write batches, one after the other, as one batch; see :meth:`SequenceBatch.save_all`."""
     folder = Path(folder)
     is_new = _make_folder(folder, overwrite)
@@ -306,8 +294,6 @@ def _write(arrays, batches):
     writer = _Writer(arrays)
     try:
         for number, batch in enumerate(batches):
-            if not isinstance(batch, SequenceBatch):
-                raise TypeError(f"batch {number} is a {type(batch).__name__}, where a SequenceBatch belongs")
             writer.append(batch, number)
         replace(writer.finish(), arrays.parent / HEADER)
     finally:
@@ -369,22 +355,22 @@ def read_header(folder: Path) -> _Header:
     return _Header(*values)
 
 
-def read_folder(folder, mmap_mode) -> SequenceBatch:
-    """Return a saved batch; see :meth:`SequenceBatch.load`."""
+def read_folder(folder, mmap_mode, make: Callable):
+    """Return a saved batch, which ``make`` makes of what a SequenceBatch is made of; see :meth:`SequenceBatch.load`."""
     if mmap_mode not in ("r", None):
         raise ValueError(f"mmap_mode must be 'r' or None, got {mmap_mode!r}")
     folder = Path(folder)
     for _ in range(_MOST_READS):
         header = read_header(folder)
         try:
-            return _read_batch(folder, header, mmap_mode)
+            return _read_batch(folder, header, mmap_mode, make)
         except (ValueError, OSError):
             if read_header(folder).generation == header.generation:
                 raise
     raise RuntimeError(f"{folder} was overwritten whenever it was read, {_MOST_READS} times: load it again later")
 
 
-def _read_batch(folder, header, mmap_mode) -> SequenceBatch:
+def _read_batch(folder, header, mmap_mode, make):
     """Return the batch of a header."""
     reader = _Reader(folder, header, mmap_mode)
     n_sequences, n_tokens, n_attributes = header[1:4]
@@ -398,7 +384,7 @@ def _read_batch(folder, header, mmap_mode) -> SequenceBatch:
         dense = DenseColumns(attributes, reader.array("dense_values", None, n_tokens, len(attributes)))
     columns = dict(reader.columns(n_tokens))
     try:
-        return SequenceBatch(offsets, indptr, indices, values, n_attributes, names, columns, dense=dense)
+        return make(offsets, indptr, indices, values, n_attributes, names, columns, dense=dense)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from None
 

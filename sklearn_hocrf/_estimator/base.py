@@ -21,6 +21,7 @@ from sklearn.utils import ClassifierTags
 from .._data.checks import refuse_infinite_sum
 from .._data.masks import both
 from .._inference.families import SEGMENTS, Family
+from .._inference.impossible import naming_the_impossible
 from .._inference.lattice import LatticeModel
 from .._objectives import Problem
 from .._persistence import VersionMixin, with_lists, with_mappings
@@ -48,7 +49,6 @@ from .fitting import (
     warn_not_found,
     without_zeros,
 )
-from .known import naming_the_impossible
 from .label_parts import compile_label_parts
 from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS, check_parameters, resolve_feature_orders
 from .partial_fit import PartialFitMixin

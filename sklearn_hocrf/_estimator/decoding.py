@@ -17,6 +17,7 @@ from .tags import SEGMENT_ENCODINGS
 
 __all__ = [
     "DECODINGS",
+    "RARE",
     "SegmentDecoding",
     "TokenDecoding",
     "best_cover",
@@ -24,6 +25,8 @@ __all__ = [
     "check_decoding",
     "choose_decoding",
 ]
+
+RARE = 1e-9  # probability below which a segment is as good as impossible when segments are chosen
 
 
 class TokenDecoding(BaseEstimator):

@@ -16,7 +16,7 @@ from .._objectives import Objective
 from .._validation import TrainingData, read_sequences
 from .._validation._delegation import model_and_input, model_inside
 from .fitted import Fitted
-from .labelled import LabelledBatch
+from .._inference.labelled import LabelledBatch
 
 __all__ = ["FittedModel", "check_probabilities"]
 

@@ -14,12 +14,12 @@ from .._data.arrays import offsets_of
 from .._data.batch import Sequences
 from .._data.labels import decode_labels
 from .._data.masks import Mask, both
+from .._inference.impossible import naming_the_impossible
+from .._inference.labelled import LabelledBatch
 from .._validation import check_sequence_weight, read_sequences, refuse_metrics_of_labels
 from .._validation._sklearn import available_if
 from .decoding import check_decoding, choose_decoding
 from .fitting import refuse_decoding, says_no_probabilities
-from .known import naming_the_impossible
-from .labelled import LabelledBatch
 from .patterns import pattern_codes
 
 __all__ = ["PredictionsMixin", "border_mask"]

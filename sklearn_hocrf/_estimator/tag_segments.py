@@ -19,7 +19,7 @@ from .._data.encodings import (
 from .._settings import check, is_number
 from .._validation import read_sequences
 from .._validation._sklearn import available_if
-from .decoding import best_cover, best_writing
+from .decoding import RARE, best_cover, best_writing
 from .tags import SEGMENT_ENCODINGS, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold"]
@@ -174,7 +174,7 @@ class TagSegmentsMixin:
             thresholds[:], is_forced[:] = 0.0, True
         elif mask is not None:
             is_forced = ~mask.allowed[:, tags.outside]
-        least = _RARE if is_forced.any() else float(thresholds.min(initial=1.0))
+        least = RARE if is_forced.any() else float(thresholds.min(initial=1.0))
         segments, probability = fitted._ask("segment_marginals", batch, least, tags.tags, mask=mask)
         gains = probability - thresholds[segments.codes]
         codes, begins = np.full(batch.n_tokens, tags.outside, np.int32), np.zeros(batch.n_tokens, bool)
@@ -186,7 +186,7 @@ class TagSegmentsMixin:
         for n in _misread(fitted, batch, codes, begins, tags, mask).tolist():
             first, stop = batch.offsets[n : n + 2].tolist()
             part = None if mask is None else mask.part(np.arange(first, stop))
-            segments, probability = fitted._ask("segment_marginals", batch[[n]], _RARE, tags.tags, mask=part)
+            segments, probability = fitted._ask("segment_marginals", batch[[n]], RARE, tags.tags, mask=part)
             candidates = _listed(segments, probability - thresholds[segments.codes], 0, stop - first)
             allowed = np.ones((stop - first, len(fitted.classes_)), bool) if part is None else part.allowed
             written = best_writing(candidates, tags, allowed, set(fitted._layout.forbidden))
@@ -214,9 +214,6 @@ def _misread(fitted, batch, codes, begins, tags, mask) -> np.ndarray:
     if fitted._layout.forbidden:
         wrong |= fitted._build_model().log_score(batch, np.maximum(codes, 0)) == -np.inf
     return np.flatnonzero(wrong)
-
-
-_RARE = 1e-9  # least probability of the segments among which those are found that must be there
 
 
 def _tags_of(fitted, encoding, what="encoding") -> SegmentTags:

@@ -117,6 +117,12 @@ class LatticePlan(SharedWork):
             found &= is_kept
         return found
 
+    def pair_counts(self, codes: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return how often pairs occur where candidates are the labels, weighted by token; shape (n_pairs,)."""
+        counts = np.zeros(self.layout.n_pairs)
+        lattice.count_labels(self.lattice, self.candidates.places(codes), weight, counts)
+        return counts
+
     @cached_property
     def mask(self) -> Mask:
         """The mask that makes the model of all labels one of this lattice."""

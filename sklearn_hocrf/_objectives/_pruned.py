@@ -10,7 +10,6 @@ import numpy as np
 from .._data.arrays import joined_ranges
 from .._inference.candidates import Candidates, LevelZero
 from .._inference.lattice import LatticeModel, LatticePlan
-from .._kernels import lattice
 from .._structure.weighted_arcs import label_arcs
 from ._problem import Problem
 
@@ -74,12 +73,9 @@ class PrunedProblem(Problem):
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,)."""
         weight = np.repeat(self.sequence_weight, self.batch.lengths)
-        counts = np.zeros(self.layout.n_pairs)
-        places = self.candidates.places(self.truth)
-        lattice.count_labels(self.plan.lattice, places, weight, counts)
         arcs = label_arcs(self.layout.automaton, self.batch.offsets, self.truth)
         used = np.bincount(arcs, weights=weight, minlength=self.layout.automaton.n_arcs)
-        return np.concatenate([counts, self.layout.sum_over_suffixes(used)])
+        return np.concatenate([self.plan.pair_counts(self.truth, weight), self.layout.sum_over_suffixes(used)])
 
     def on(self, *_: Any, **__: Any) -> NoReturn:
         """Raise a ValueError: there are no candidates for other data."""

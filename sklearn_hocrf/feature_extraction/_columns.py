@@ -18,8 +18,9 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze, offsets_of
-from .._data.batch import SequenceBatch, TokenColumn
+from .._data.batch import SequenceBatch
 from .._data.checks import is_missing, short, to_float
+from .._data.columns import TokenColumn
 from .._data.labels import position_name
 from .._validation import warn_user
 from .._validation._messages import FRAMES_FIRST

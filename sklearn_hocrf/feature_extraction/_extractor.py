@@ -14,8 +14,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
-from .._data.batch import DenseColumns, SequenceBatch, TokenColumn
+from .._data.batch import SequenceBatch
 from .._data.checks import short
+from .._data.columns import DenseColumns, TokenColumn
 from .._data.labels import position_name
 from .._data.segments import BAG, TokenBlock
 from .._validation._messages import refuse_infinite_values

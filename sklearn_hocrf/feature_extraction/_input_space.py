@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.batch import SequenceBatch, TokenColumn
+from .._data.batch import SequenceBatch
 from .._data.checks import short
+from .._data.columns import TokenColumn
 from .._data.segments import blocks_of
 from ._columns import check_complete, complete_fields, is_text, read_tokens, without_arrays
 from ._names import InputFeatures

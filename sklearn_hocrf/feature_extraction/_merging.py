@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.batch import TokenColumn
 from .._data.checks import short
+from .._data.columns import TokenColumn
 from ._array_fields import ArrayColumn
 from ._columns import is_text
 from ._templates import CodedField, FieldTable, TemplateVocabularies

@@ -15,8 +15,9 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
-from .._data.batch import SequenceBatch, is_mostly_nonzero
+from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
+from .._data.columns import is_mostly_nonzero
 from .._data.labels import position_name
 from .._validation._messages import refuse_broken, refuse_masked
 from .._validation._sklearn import HasMethods, fit_context

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.batch import SequenceBatch
-from .._inference.model import Model
-from .._inference.schedule import Plan
+from .model import Model
+from .schedule import Plan
 
 __all__ = ["LabelledBatch"]
 
