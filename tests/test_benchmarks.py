@@ -5,6 +5,7 @@ import inspect
 import os
 import shutil
 import sys
+from collections import Counter
 from concurrent.futures.process import BrokenProcessPool
 from itertools import product
 from pathlib import Path
@@ -92,6 +93,20 @@ def test_segmentations_run(load, capsys, task):
     load(f"bench_{task}").main(["--quick"])
     printed = capsys.readouterr().out
     assert "SC^2 against SC^1" in printed or "indicators, log odds" in printed or printed.startswith("skipped")
+
+
+def test_punctuation_is_encoded(load):
+    module = load("bench_punctuation")
+    y = [["O", "O", ","], [".", "?", "O"], []]
+    encoded = module.encode_punctuation(y)
+    assert encoded == [["O-,", "O", ","], [".-.", "?-?", "O"], []]
+    assert module.decode_punctuation(encoded) == module.decode_punctuation(y) == y
+
+
+def test_real_punctuation(load, data_dir):
+    y = load("bench_punctuation").load_words(data_dir / "punctuation" / "punc.tr")[1]
+    counts = {"O": 11519, "O-.": 2617, ".": 2617, ",-,": 1722, "O-,": 1179, ",": 1179, "O-?": 1153, "?": 1153}
+    assert Counter(label for labels in y for label in labels) == counts | {".-.": 310, "?-?": 132}
 
 
 @pytest.mark.slow

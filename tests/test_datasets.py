@@ -10,13 +10,9 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestCentroid
 
 from sklearn_hocrf.datasets import (
-    decode_punctuation,
-    encode_punctuation,
     load_conll,
     load_cora_references,
-    load_jmlr_example,
     load_ocr_letters,
-    load_punctuation,
     load_ud_chinese,
     make_digit_words,
     make_markov_sequences,
@@ -268,9 +264,7 @@ def test_conll_parameters_that_do_not_fit(tmp_path, parameters, message):
         load_conll(path, **parameters)
 
 
-@pytest.mark.parametrize(
-    "load", [load_conll, load_cora_references, load_punctuation, load_ocr_letters, load_ud_chinese]
-)
+@pytest.mark.parametrize("load", [load_conll, load_cora_references, load_ocr_letters, load_ud_chinese])
 def test_broken_files(tmp_path, load):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "absent")
@@ -295,33 +289,6 @@ def test_conll_encoding(tmp_path):
     path = tmp_path / "esp"
     path.write_bytes("ma\u00f1ana O\n".encode("latin-1"))
     assert load_conll(path, encoding="latin-1").data == [[{"0": "ma\u00f1ana"}]]
-
-
-# ---------------------------------------------------------------------------------------------------------- punctuation
-
-
-def test_punctuation_labels_are_encoded_on_request(tmp_path):
-    path = write(tmp_path / "punc.tr", "all O\nright O\njoey ,\n\nme .\nwhat ?\nyes O\n", crlf=True)
-    plain, encoded = load_punctuation(path), load_punctuation(path, encode=True)
-    assert plain.data == encoded.data == [["all", "right", "joey"], ["me", "what", "yes"]]
-    assert plain.target == [["O", "O", ","], [".", "?", "O"]]
-    assert encoded.target == [["O-,", "O", ","], [".-.", "?-?", "O"]]
-
-
-def test_encoding_is_undone_and_leaves_its_input():
-    rng = np.random.default_rng(0)
-    y = [list(rng.choice(["O", ",", ".", "?", "!"], size=size, p=[0.6, 0.1, 0.1, 0.1, 0.1])) for size in range(60)]
-    before = [list(labels) for labels in y]
-    encoded = encode_punctuation(y)
-    assert y == before
-    assert encoded != y
-    assert decode_punctuation(encoded) == y
-    assert decode_punctuation(y) == y
-
-
-def test_unknown_mark_is_named():
-    with pytest.raises(ValueError, match="sequence 1, position 2: label ';'"):
-        encode_punctuation([["O", "."], ["O", "O", ";"]])
 
 
 # ---------------------------------------------------------------------------------------------------------- handwriting
@@ -434,36 +401,6 @@ def test_lines_that_are_no_words(tmp_path, text, message):
         load_ud_chinese(write(tmp_path / "train", CHINESE), encoding="bioes")
 
 
-# ------------------------------------------------------------------------------------------------------- worked example
-
-
-@pytest.mark.parametrize("everywhere", [False, True])
-def test_jmlr_example_has_the_printed_numbers(everywhere):
-    """Recompute the whole table from words and weights by enumerating all label sequences."""
-    from itertools import product
-
-    example = load_jmlr_example(everywhere=everywhere)
-    X, y = load_jmlr_example(everywhere=everywhere, return_X_y=True)
-    assert (X, y) == (example.data, example.target)
-    sentence = X[0]
-    log_partition, marginals, pattern_marginals = 0.0, np.zeros((8, 3)), np.zeros(8)
-    for path in product(example.classes, repeat=8):
-        score = sum(
-            weight
-            for t in range(8)
-            for (word, pattern), weight in example.weights.items()
-            if word in (None, sentence[t][0]) and path[max(0, t + 1 - len(pattern)) : t + 1] == pattern
-        )
-        log_partition += np.exp(score)
-        for t in range(8):
-            marginals[t, example.classes.index(path[t])] += np.exp(score)
-            pattern_marginals[t] += np.exp(score) * (path[max(0, t - 2) : t + 1] == ("L", "O", "L"))
-    assert_allclose(np.log(log_partition), example.log_partition, atol=5e-4 if not everywhere else 5e-5)
-    assert_allclose(marginals / log_partition, example.marginals, atol=0.00501)
-    assert_allclose(pattern_marginals / log_partition, example.pattern_marginals, atol=0.00501)
-    assert {pattern for _, pattern in example.weights} == set(example.patterns)
-
-
 # ------------------------------------------------------------------------------------------------------------ real data
 
 
@@ -491,14 +428,6 @@ def test_real_columns(data_dir):
 def test_real_references(data_dir, name, n_sequences, n_tokens):
     X, y = load_cora_references(data_dir / "cora_references" / name, return_X_y=True)
     assert (len(X), sum(map(len, X)), len(set().union(*y))) == (n_sequences, n_tokens, 13)
-
-
-def test_real_punctuation(data_dir):
-    _, y = load_punctuation(data_dir / "punctuation" / "punc.tr", encode=True, return_X_y=True)
-    counts = {"O": 11519, "O-.": 2617, ".": 2617, ",-,": 1722, "O-,": 1179, ",": 1179, "O-?": 1153, "?": 1153}
-    assert Counter(label for labels in y for label in labels) == counts | {".-.": 310, "?-?": 132}
-    path = data_dir / "punctuation" / "punc.ts"
-    assert decode_punctuation(load_punctuation(path, encode=True).target) == load_punctuation(path).target
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from sklearn_hocrf.datasets import (
     load_conll,
     load_cora_references,
     load_ocr_letters,
-    load_punctuation,
     load_ud_chinese,
 )
 
@@ -32,8 +31,6 @@ WORDS = "right O\njoey ,\n\nni\u00f1o O\nbe .\n"
 READERS = {
     "conll": (load_conll, WORDS),
     "cora": (load_cora_references, WORDS),
-    "punctuation": (load_punctuation, WORDS),
-    "encoded punctuation": (lambda path, **rest: load_punctuation(path, encode=True, **rest), WORDS),
     "letters": (load_ocr_letters, LETTERS),
     "chinese": (load_ud_chinese, CHINESE),
 }
@@ -198,12 +195,6 @@ def test_numbers_of_letters_fit(tmp_path):
     path = write(tmp_path / "letters", LETTERS.replace("\t0\t", f"\t{10**19}\t", 1).encode())
     with pytest.raises(ValueError, match="letters, line 1: expected id"):
         load_ocr_letters(path)
-
-
-@pytest.mark.parametrize("load", [READERS["encoded punctuation"][0]])
-def test_a_label_that_is_no_mark_is_named_by_its_line(tmp_path, load):
-    with pytest.raises(ValueError, match="file, line 4.*label ';' is none of"):
-        load(write(tmp_path / "file", b"a O\n\nb .\nc ;\n"))
 
 
 def test_a_line_that_is_no_word_is_named(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
-from sklearn_hocrf.datasets import load_conll, load_doccano, load_jmlr_example, load_ocr_letters
+from sklearn_hocrf.datasets import load_conll, load_cora_references, load_doccano, load_ocr_letters
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceBatch, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_f1, token_recall_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
@@ -21,7 +21,7 @@ def script() -> None:
     load_conll("train.txt", ["word", "tag"]).data.clear()
     texts, spans = load_doccano("train.jsonl", return_X_y=True)
     assert_type(spans[0][0], tuple[int, int, str])
-    assert_type(load_jmlr_example(return_X_y=True)[1], list[list[str]])
+    assert_type(load_cora_references("ref.train", return_X_y=True)[1], list[list[str]])
     letters, _ = load_ocr_letters("letter.data", folds=0, return_X_y=True)
     assert_type(letters, list[np.ndarray])
     load_conll("train.txt", separater=";")  # type: ignore[call-overload]

@@ -23,21 +23,15 @@ from ._files import load_conll, load_cora_references, load_ocr_letters
 from ._frames import frame_from_predictions, sequences_from_frame
 from ._generators import make_digit_words, make_markov_sequences
 from ._invented import make_name_sentences, make_references
-from ._jmlr_example import load_jmlr_example
-from ._punctuation import decode_punctuation, encode_punctuation, load_punctuation
 
 __all__ = [
-    "decode_punctuation",
     "dump_conll",
     "dump_doccano",
-    "encode_punctuation",
     "frame_from_predictions",
     "load_conll",
     "load_cora_references",
     "load_doccano",
-    "load_jmlr_example",
     "load_ocr_letters",
-    "load_punctuation",
     "load_ud_chinese",
     "make_digit_words",
     "make_markov_sequences",

@@ -180,13 +180,6 @@ def load_conll(
     return (X, y) if return_X_y else Bunch(data=X, target=y, columns=[name for _, name in kept])
 
 
-def read_words(path: str | PathLike, **parameters: Any) -> tuple[list[list[str]], list[list[str]]]:
-    """Return words and labels of a file of two columns; ``parameters`` go to :func:`read_columns`."""
-    sequences = read_columns(path, 2, **parameters)
-    words = [[word for word, _ in tokens] for tokens in sequences]
-    return words, [[label for _, label in tokens] for tokens in sequences]
-
-
 @overload
 def load_cora_references(
     path: str | PathLike, *, return_X_y: Literal[True], **options: Unpack[FileOptions]
@@ -238,7 +231,9 @@ def load_cora_references(
     >>> X, y
     ([['A.', 'Cau', '1992']], [['author', 'author', 'date']])
     """
-    X, y = read_words(path, max_bytes=max_bytes, max_line=max_line)
+    sequences = read_columns(path, 2, max_bytes=max_bytes, max_line=max_line)
+    X = [[word for word, _ in tokens] for tokens in sequences]
+    y = [[label for _, label in tokens] for tokens in sequences]
     return (X, y) if return_X_y else Bunch(data=X, target=y)
 
 

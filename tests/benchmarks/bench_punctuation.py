@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.datasets import decode_punctuation, load_punctuation
+from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
 from sklearn_hocrf.metrics import randomization_test, token_f1_score
 
@@ -101,9 +101,35 @@ def load_dialogues(n_dialogues=None):
     """Return the dialogues, or the first ``n_dialogues`` of either set; None where the data is absent."""
     if data_file(*TRAIN) is None:
         return None
-    X, y = load_punctuation(data_file(*TRAIN), encode=True, return_X_y=True)
-    X_test, y_test = load_punctuation(data_file(*TEST), encode=True, return_X_y=True)
-    return Dialogues(*(part[:n_dialogues] for part in (X, y, X_test, y_test)))
+    parts = *load_words(data_file(*TRAIN)), *load_words(data_file(*TEST))
+    return Dialogues(*(part[:n_dialogues] for part in parts))
+
+
+def load_words(path):
+    """Return the words of dialogues, and their labels in the form of the published models."""
+    X, y = load_conll(path, ["word", "mark"], return_X_y=True)
+    return [[token["word"] for token in tokens] for tokens in X], encode_punctuation(y)
+
+
+def encode_punctuation(y):
+    """Return labels in which the first word of each stretch has the mark at the stretch's end, too.
+
+    In the file, a label is the mark that follows the word, or O. The words without a mark before one with the mark m
+    are its stretch; ``-m`` is appended to the label of the first word, from which a pattern can then reach the mark.
+    """
+    encoded = [list(labels) for labels in y]
+    for labels in encoded:
+        first = 0
+        for position, label in enumerate(list(labels)):
+            if label != "O":
+                labels[first] += f"-{label}"
+                first = position + 1
+    return encoded
+
+
+def decode_punctuation(y):
+    """Return labels, true or predicted, without what ``encode_punctuation`` appends."""
+    return [[label.rpartition("-")[0] or label for label in labels] for labels in y]
 
 
 class Fitted(NamedTuple):

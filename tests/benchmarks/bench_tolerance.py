@@ -33,7 +33,7 @@ from common import print_table
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.datasets import decode_punctuation, load_conll
+from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.metrics import segment_f1_score, token_accuracy_score, token_f1_score
 from sklearn_hocrf.training import LBFGS, SolverReport
 
@@ -107,7 +107,7 @@ def punctuation(n):
 
 
 def f1_of_marks(y, predicted):
-    y, predicted = map(decode_punctuation, (y, predicted))
+    y, predicted = map(bench_punctuation.decode_punctuation, (y, predicted))
     return token_f1_score(y, predicted, labels=bench_punctuation.MARKS, average="micro", zero_division=0)
 
 

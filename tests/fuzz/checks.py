@@ -1256,7 +1256,6 @@ def check_file(case):
 READERS = {
     "conll": lambda path, **options: datasets.load_conll(path, return_X_y=True, **options),
     "cora": lambda path: datasets.load_cora_references(path, return_X_y=True),
-    "punctuation": lambda path, **options: datasets.load_punctuation(path, return_X_y=True, **options),
     "chinese": lambda path, **options: datasets.load_ud_chinese(path, return_X_y=True, **options),
     "ocr": lambda path, **options: datasets.load_ocr_letters(path, return_X_y=True, **options),
 }
@@ -1330,7 +1329,6 @@ def check_content(case, X, y):
             else None
         )
         if cells is None:
-            y = datasets.decode_punctuation(y) if case.options.get("encode") else y
             cells = [[list(pair) for pair in zip(*both, strict=True)] for both in zip(X, y, strict=True)]
         require(cells == case.content, "other tokens than are in the file", cells, case.content)
 

@@ -576,9 +576,8 @@ class FileCase(NamedTuple):
     options: dict
 
 
-READERS = ("conll", "cora", "punctuation", "chinese", "ocr")
+READERS = ("conll", "cora", "chinese", "ocr")
 CELL = st.text(st.sampled_from("abé名#-.,\u00a0\u3000'\"\\"), min_size=1, max_size=3)
-MARKS = st.sampled_from([",", ".", "?", "!", "O"])
 EDITS = st.tuples(
     st.sampled_from(["cut", "insert", "replace", "repeat", "delete"]),
     st.integers(0, 10**6),
@@ -595,7 +594,6 @@ def file_cases(draw):
     columns = {
         "conll": st.lists(CELL, min_size=n_columns, max_size=n_columns),
         "cora": st.tuples(CELL, CELL).map(list),
-        "punctuation": st.tuples(CELL, MARKS).map(list),
         "chinese": st.tuples(CELL, st.sampled_from(["NOUN", "VERB"])).map(list),
         "ocr": st.tuples(st.sampled_from("abz"), st.integers(0, 2**128 - 1)).map(list),
     }[reader]
@@ -607,7 +605,6 @@ def file_cases(draw):
             }
         ),
         "cora": st.just({}),
-        "punctuation": st.fixed_dictionaries({"encode": st.booleans()}),
         "chinese": st.fixed_dictionaries({"encoding": st.sampled_from(["segments", "bio"]), "upos": st.booleans()}),
         "ocr": st.fixed_dictionaries({"folds": st.sampled_from([None, 0, [0, 1]])}),
     }[reader]
