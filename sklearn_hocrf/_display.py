@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ._data.texts import escaped, visible
 __all__ = [
     "COLORS",
     "EDGES",
+    "Display",
     "HtmlPage",
     "LINES",
     "MARKERS",
@@ -156,6 +157,27 @@ class HtmlPage:
         if path is not None:
             Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")  # lone surrogates have no code
         return page
+
+
+class Display(HtmlPage):
+    """Base class of what notebooks show as HTML and matplotlib draws."""
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the display with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None stands for a new figure of a size that suits.
+
+        Returns
+        -------
+        display : object
+            The display itself.
+        """
+        self.ax_ = self._plot(ax)  # type: ignore[attr-defined]
+        self.figure_ = self.ax_.figure
+        return self
 
 
 class Table(HtmlPage, list):

@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "_validation": CORE,
     "feature_extraction": CORE | {"_validation", "_persistence"},  # some extractors learn from y, too
     "metrics": CORE | {"_validation", "_docstrings", "_display"},
-    "datasets": CORE | {"_validation"},
+    "datasets": CORE | {"_validation", "_docstrings"},
     "text": {"_kernels", "_data", "metrics"},
     "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings", "_display", "metrics", "_estimator"},
     "training": LEARNING | {"_estimator"},  # the settings of its search for patterns

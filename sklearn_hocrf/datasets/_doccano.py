@@ -11,7 +11,9 @@ from typing import Any, Literal, Unpack, overload
 from sklearn.utils import Bunch
 
 from .._data.encodings import read_segment
+from .._docstrings import share_docstring
 from .._validation._messages import short
+from ._files import load_conll
 from ._lines import MAX_LINE, FileOptions, read_lines
 
 KEYS = "label", "labels", "entities"  # of the spans: of exports, of imports, and of projects with relations
@@ -26,6 +28,7 @@ def load_doccano(
 def load_doccano(
     path: str | PathLike[str], *, return_X_y: Literal[False] = False, **options: Unpack[FileOptions]
 ) -> Bunch: ...
+@share_docstring(load_conll)
 def load_doccano(
     path: str | PathLike[str], *, max_bytes: int | None = None, max_line: int = MAX_LINE, return_X_y: bool = False
 ) -> Bunch | tuple[list[str], list[list[Span]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from .._data.texts import visible
-from .._display import HtmlPage, Table
+from .._display import Display, Table
 from ._bars import bars
 from ._explanation import Explanation, explain
 from ._reasons import Reason, explanation_html, reasons_of
@@ -13,7 +13,7 @@ from ._reasons import Reason, explanation_html, reasons_of
 __all__ = ["ExplanationDisplay"]
 
 
-class ExplanationDisplay(HtmlPage):
+class ExplanationDisplay(Display):
     """Why a model prefers a labelling to another one: both labellings, and bars of the contributions of weights.
 
     Notebooks show it as HTML, and :class:`Explanation` in the same way.
@@ -82,18 +82,8 @@ class ExplanationDisplay(HtmlPage):
     def _repr_html_(self) -> str:
         return explanation_html(self.explanation, self.top)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Plot the contributions as bars.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to plot; None stands for a new figure.
-
-        Returns
-        -------
-        display : ExplanationDisplay
-        """
+    def _plot(self, ax: Any) -> Any:
+        """Plot the contributions as bars, and return the Axes."""
         shown = reasons_of(self.explanation, self.top)
         names, values = [], [reason.contribution for reason in shown.largest]
         for reason in shown.largest:
@@ -102,8 +92,7 @@ class ExplanationDisplay(HtmlPage):
         if shown.n_others:
             names.append(f"{shown.n_others} others")
             values.append(shown.sum_of_others)
-        self.ax_ = bars(names, values, "log-odds", ax)
-        self.figure_ = self.ax_.figure
-        write = self.figure_.suptitle if ax is None else self.ax_.set_title
+        drawn = bars(names, values, "log-odds", ax)
+        write = drawn.figure.suptitle if ax is None else drawn.set_title
         write(visible(self.explanation.title), fontsize="medium", parse_math=False)
-        return self
+        return drawn

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.checks import short
 from .._data.encodings import hold_segments
 from .._data.texts import escaped, visible
-from .._display import HtmlPage, bar, color_map, html_table, listed, pyplot, texts_of, tokens_of
+from .._display import Display, bar, color_map, html_table, listed, pyplot, texts_of, tokens_of
 from .._validation._delegation import method_of_model, model_inside
 from .._validation._sklearn import safe_indexing
 from ._paths import read_position
@@ -24,7 +24,7 @@ _SEEN = 0.02  # lowest probability that HTML and legends show
 _LEGEND_ROWS = 12
 
 
-class MarginalsDisplay(HtmlPage):
+class MarginalsDisplay(Display):
     """Probabilities of labels at each token of a sequence, or of segments that compete with each other.
 
     Make one by :meth:`from_estimator` or :meth:`from_predictions`. Notebooks show it as HTML; :meth:`plot` shows long
@@ -242,18 +242,8 @@ class MarginalsDisplay(HtmlPage):
 
     # --- matplotlib ---------------------------------------------------------------------------------------------------
 
-    def plot(self, ax: Any = None) -> Self:
-        """Plot probabilities of tokens as areas over time, segments as bars.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to plot; None stands for a new figure.
-
-        Returns
-        -------
-        display : MarginalsDisplay
-        """
+    def _plot(self, ax: Any) -> Any:
+        """Plot probabilities of tokens as areas over time, segments as bars, and return the Axes."""
         rows = self._packed()
         if ax is None:
             height = 3.2 if self.segments is None else 1.0 + 0.4 * max(len(rows), 1)
@@ -275,8 +265,7 @@ class MarginalsDisplay(HtmlPage):
             ax.set_xticks(np.arange(n_tokens) + 0.5, names, parse_math=False, **turned)
         else:
             ax.set_xlabel("token")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax
 
     def _draw_areas(self, ax: Any) -> None:
         """Draw the probabilities of classes above each other, a step for each token."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._data.texts import escaped, visible
-from .._display import HtmlPage, bar, html_table, number, pyplot, table_of
+from .._display import Display, bar, html_table, number, pyplot, table_of
 from .._estimator.fitted_model import FittedModel
 from ._bars import bars
 from ._weights import weights
@@ -17,7 +17,7 @@ __all__ = ["PatternWeightsDisplay"]
 _MOST_LABELS = 25  # of a matrix of weights
 
 
-class PatternWeightsDisplay(HtmlPage):
+class PatternWeightsDisplay(Display):
     """Weights of label patterns themselves: of pairs of labels as a matrix, of others as bars.
 
     Notebooks show it as HTML.
@@ -122,23 +122,11 @@ class PatternWeightsDisplay(HtmlPage):
         table = html_table(["", *map(escaped, self.labels)], rows, ["start"] + ["right"] * len(self.labels))
         return f'<div style="overflow-x:auto">{table}</div>'
 
-    def plot(self, ax: Any = None) -> Self:
-        """Plot the matrix of pairs of labels, or bars.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to plot; None stands for a new figure.
-
-        Returns
-        -------
-        display : PatternWeightsDisplay
-        """
+    def _plot(self, ax: Any) -> Any:
+        """Plot the matrix of pairs of labels, or bars, and return the Axes."""
         if self.labels is None:
             names = [" ".join(map(str, pattern)) for pattern in self.patterns]
-            self.ax_ = bars(names, self.weights, "weight", ax)
-            self.figure_ = self.ax_.figure
-            return self
+            return bars(names, self.weights, "weight", ax)
         if ax is None:
             _, ax = pyplot().subplots(layout="constrained")
         matrix, largest = self.matrix(), max(map(abs, self.weights), default=1.0)
@@ -148,5 +136,4 @@ class PatternWeightsDisplay(HtmlPage):
         ax.set_xticks(places, names, rotation=60, ha="right", rotation_mode="anchor", parse_math=False)
         ax.set_yticks(places, names, parse_math=False)
         ax.set(xlabel="second label", ylabel="first label")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from .._data.encodings import OUTSIDE
 from .._data.texts import escaped, visible
-from .._display import EDGES, HtmlPage, chip, color_map, listed, pyplot, texts_of
+from .._display import EDGES, Display, chip, color_map, listed, pyplot, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
 from ._texts import (
@@ -28,7 +28,7 @@ _LINE, _ABOVE, _AFTER = 3.6, 1.5, 0.8  # heights of a line, of the captions in i
 _MONO = 0.602  # width of a character of DejaVu Sans Mono, in the size of the font
 
 
-class SegmentsDisplay(HtmlPage):
+class SegmentsDisplay(Display):
     """Sequences as text in which segments are coloured, with their labels and probabilities.
 
     Make one by :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML, without scripts, in
@@ -297,18 +297,8 @@ class SegmentsDisplay(HtmlPage):
 
     # --- matplotlib ---------------------------------------------------------------------------------------------------
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the text with matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to plot; None stands for a new figure, as high as the text needs.
-
-        Returns
-        -------
-        display : SegmentsDisplay
-        """
+    def _plot(self, ax: Any) -> Any:
+        """Draw the text, in a new figure as high as it needs, and return the Axes."""
         sequences = [self._lines(n) for n in self._shown()]
         height = sum(_LINE * len(lines) + _AFTER for lines in sequences) or 1.0
         if ax is None:
@@ -323,8 +313,7 @@ class SegmentsDisplay(HtmlPage):
                     self._draw(ax, box, top, 0.95 * points / _MONO)
                 top += _LINE
             top += _AFTER
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax
 
     def _lines(self, n: int) -> list[list[Box]]:
         """Return what to draw of a sequence, line by line."""
