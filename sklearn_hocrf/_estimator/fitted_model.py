@@ -11,12 +11,12 @@ from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._data.segments import Segments
 from .._inference.families import SEGMENTS
+from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
 from .._objectives import Objective
 from .._validation import TrainingData, read_sequences
 from .._validation._delegation import model_and_input, model_inside
 from .fitted import Fitted
-from .._inference.labelled import LabelledBatch
 
 __all__ = ["FittedModel", "check_probabilities"]
 
