@@ -442,4 +442,5 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         return read_known_tokens(known, batch.lengths, form, type(self).__name__, reader, what)
 
     def _class_marginals(self, batch, mask):
-        return self._ask("marginals", batch, mask=mask)
+        with self._asked(batch, mask) as model:
+            return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)

@@ -492,8 +492,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _class_marginals(self, batch, mask):
         if self._tags is None:
-            return self._ask("marginals", batch, mask=mask)
-        table = self._ask("tag_marginals", batch, tag_channels(self._tags, self._encoding), mask=mask)
+            with self._asked(batch, mask) as model:
+                return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
+        with self._asked(batch, mask) as model:
+            table = model.tag_marginals(batch, tag_channels(self._tags, self._encoding), n_jobs=self.n_jobs, mask=mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def _as_predicted(self, labelling, batch) -> list:
@@ -506,16 +508,21 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         roles = np.repeat(labels[:, None], 4, axis=1)
         if self._tags is not None:
             roles = tag_roles(self._tags, self._encoding, len(labels))
-        return self._ask("decode_gains", batch, gains, np.ascontiguousarray(roles, np.int32), mask=mask)
+        with self._asked(batch, mask) as model:
+            return model.decode_gains(
+                batch, gains, np.ascontiguousarray(roles, np.int32), n_jobs=self.n_jobs, mask=mask
+            )
 
     def _decode_segments(self, batch, decoding, mask):
         thresholds = decoding.thresholds(self.segment_labels_.tolist())
         if self._outside < 0:  # all tokens are in segments
             thresholds[:] = 0.0
         thresholds[self._outside] = 0.0
-        listed, probability = self._ask("segment_marginals", batch, RARE, mask=mask)
+        with self._asked(batch, mask) as model:
+            listed, probability = model.segment_marginals(batch, RARE, n_jobs=self.n_jobs, mask=mask)
         gains = np.where(listed.codes == self._outside, 0.0, probability - thresholds[listed.codes])
-        return self._ask("decode_listed", batch, listed, gains, -thresholds, mask=mask)
+        with self._asked(batch, mask) as model:
+            return model.decode_listed(batch, listed, gains, -thresholds, n_jobs=self.n_jobs, mask=mask)
 
     @overload
     def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
@@ -619,7 +626,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         if not with_probability:
             return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
         fitted._has_probabilities()
-        probability = fitted._ask("segment_probabilities", batch, segments, mask=mask)
+        with fitted._asked(batch, mask) as model:
+            probability = model.segment_probabilities(batch, segments, n_jobs=fitted.n_jobs, mask=mask)
         return segment_tables(batch, segments, probability, fitted.segment_labels_)
 
     @available_if(BaseSequenceLabeler._has_probabilities)
@@ -665,7 +673,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         check_threshold(threshold)
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
-        segments, probability = fitted._ask("segment_marginals", batch, threshold, mask=mask)
+        with fitted._asked(batch, mask) as model:
+            segments, probability = model.segment_marginals(batch, threshold, n_jobs=fitted.n_jobs, mask=mask)
         probability = probability[segments.codes != fitted._outside]
         return segment_tables(batch, segments.without(fitted._outside), probability, fitted.segment_labels_)
 

@@ -112,7 +112,8 @@ class AnswersMixin:
             for numbers in _portions(waiting, batch.lengths, asked):
                 tokens = joined_ranges(batch.offsets[numbers], batch.offsets[numbers + 1])
                 part, part_mask = batch[numbers], mask and mask.part(tokens)
-                best = fitted._ask("best_labellings", part, asked, mask=part_mask)
+                with fitted._asked(part, part_mask) as model:
+                    best = model.best_labellings(part, asked, n_jobs=fitted.n_jobs, mask=part_mask)
                 candidates = _candidates(fitted, part, best, log_z[numbers])
                 for place, sequence in enumerate(numbers.tolist()):
                     accepted = [c for c in candidates[place] if accept is None or accept(c.labels)]
@@ -166,8 +167,9 @@ class AnswersMixin:
         seed = int(check_random_state(random_state).randint(2**31))
         fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
         batch, form = read_sequences(fitted, X)
-        model, mask = fitted._build_model(), fitted._mask(batch, form, known)
-        tables = fitted._ask("draw", batch, n_samples, seed, mask=mask)
+        mask = fitted._mask(batch, form, known)
+        with fitted._asked(batch, mask) as model:
+            tables = model.draw(batch, n_samples, seed, n_jobs=fitted.n_jobs, mask=mask)
         drawn = zip(*(table.T for table in tables), strict=True)
         samples = [fitted._as_predicted(model.labelling(batch, *pair), batch) for pair in drawn]
         return [list(labellings) for labellings in zip(*samples, strict=True)]
@@ -213,7 +215,8 @@ class AnswersMixin:
         mask = fitted._mask(batch, form, known)
         if of == "token":
             return fitted._reshape(_entropy_of_rows(fitted._class_marginals(batch, mask)), batch, form)
-        return fitted._ask("entropy", batch, mask=mask)
+        with fitted._asked(batch, mask) as model:
+            return model.entropy(batch, n_jobs=fitted.n_jobs, mask=mask)
 
 
 def _portions(sequences, lengths, n_best) -> list[np.ndarray]:

@@ -129,19 +129,23 @@ class FittedModel:
 
     def decode(self, batch: SequenceBatch, mask: Mask | None) -> Any:
         """Return the best labelling that a mask allows; this and what follows name where it allows none."""
-        return self.estimator._ask("decode", batch, mask=mask)
+        with self.estimator._asked(batch, mask) as model:
+            return model.decode(batch, n_jobs=self.estimator.n_jobs, mask=mask)
 
     def marginals(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
         """Return the probability of each label at each token; shape (N, L)."""
-        return self.estimator._ask("marginals", batch, mask=mask)
+        with self.estimator._asked(batch, mask) as model:
+            return model.marginals(batch, n_jobs=self.estimator.n_jobs, mask=mask)
 
     def segment_probabilities(self, batch: SequenceBatch, segments: Segments, mask: Mask | None) -> np.ndarray:
         """Return the probability of each segment."""
-        return self.estimator._ask("segment_probabilities", batch, segments, mask=mask)
+        with self.estimator._asked(batch, mask) as model:
+            return model.segment_probabilities(batch, segments, n_jobs=self.estimator.n_jobs, mask=mask)
 
     def best_labellings(self, batch: SequenceBatch, n: int, mask: Mask | None) -> Any:
         """Return the n best labellings of each sequence."""
-        return self.estimator._ask("best_labellings", batch, n, mask=mask)
+        with self.estimator._asked(batch, mask) as model:
+            return model.best_labellings(batch, n, n_jobs=self.estimator.n_jobs, mask=mask)
 
     # --- training -----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, overload
 
 import numpy as np
@@ -16,6 +17,7 @@ from .._data.labels import decode_labels
 from .._data.masks import Mask, both
 from .._inference.impossible import naming_the_impossible
 from .._inference.labelled import LabelledBatch
+from .._inference.model import Model
 from .._validation import check_sequence_weight, read_sequences, refuse_metrics_of_labels
 from .._validation._sklearn import available_if
 from .decoding import check_decoding, choose_decoding
@@ -38,15 +40,17 @@ class PredictionsMixin:
         check_decoding(self.decoding)
         decoding = choose_decoding(self.decoding)
         if decoding is None:
-            return self._ask("decode", batch, mask=mask)
+            with self._asked(batch, mask) as model:
+                return model.decode(batch, n_jobs=self.n_jobs, mask=mask)
         refuse_decoding(self.decoding, self._fitted.trained_with["objective"])
         return decoding.decode(self, batch, mask)
 
-    def _ask(self, question, batch, *args, mask):
-        """Ask the model about a batch, given a mask; raise where no labelling agrees with it."""
+    @contextmanager
+    def _asked(self, batch, mask) -> Iterator[Model]:
+        """Give the model, to be asked about a batch under a mask; raise where no labelling agrees with it."""
         model = self._build_model()
         with self._naming_the_impossible(model, batch, mask):
-            return getattr(model, question)(batch, *args, n_jobs=self.n_jobs, mask=mask)
+            yield model
 
     def _naming_the_impossible(self, model, batch, mask):
         """Return a context in which an error names the sequence and position where no labelling agrees with a mask."""
@@ -244,7 +248,9 @@ class PredictionsMixin:
         fitted = self._as_fitted()
         codes = pattern_codes(list(patterns), fitted._labels)
         batch, form = read_sequences(fitted, X)
-        marginals = fitted._ask("pattern_marginals", batch, codes, mask=fitted._mask(batch, form, known))
+        mask = fitted._mask(batch, form, known)
+        with fitted._asked(batch, mask) as model:
+            marginals = model.pattern_marginals(batch, codes, n_jobs=fitted.n_jobs, mask=mask)
         return fitted._reshape(marginals, batch, form)
 
     def _as_predicted(self, labelling, batch) -> list:

@@ -87,7 +87,10 @@ class TagSegmentsMixin:
         tags = _tags_of(fitted, encoding)
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
-        segments, probability = fitted._ask("segment_marginals", batch, threshold, tags.tags, mask=mask)
+        with fitted._asked(batch, mask) as model:
+            segments, probability = model.segment_marginals(
+                batch, threshold, tags.tags, n_jobs=fitted.n_jobs, mask=mask
+            )
         return segment_tables(batch, segments, probability, tags.names)
 
     @overload
@@ -144,7 +147,8 @@ class TagSegmentsMixin:
             segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
         if not with_probability:
             return segment_lists(segments, batch.offsets, tags.names.tolist())
-        probability = fitted._ask("segment_probabilities", batch, segments, tags.tags, mask=mask)
+        with fitted._asked(batch, mask) as model:
+            probability = model.segment_probabilities(batch, segments, tags.tags, n_jobs=fitted.n_jobs, mask=mask)
         return segment_tables(batch, segments, probability, tags.names)
 
     @property
@@ -157,7 +161,8 @@ class TagSegmentsMixin:
     def _decode_tokens(self, batch, gains, mask, legal):
         fitted: Any = self
         if legal:
-            return fitted._ask("decode_gains", batch, gains, mask=mask)
+            with fitted._asked(batch, mask) as model:
+                return model.decode_gains(batch, gains, n_jobs=fitted.n_jobs, mask=mask)
         if mask is not None:
             gains = np.where(mask.allowed, gains, -np.inf)
         return gains.argmax(axis=1).astype(np.int32)
@@ -175,7 +180,8 @@ class TagSegmentsMixin:
         elif mask is not None:
             is_forced = ~mask.allowed[:, tags.outside]
         least = RARE if is_forced.any() else float(thresholds.min(initial=1.0))
-        segments, probability = fitted._ask("segment_marginals", batch, least, tags.tags, mask=mask)
+        with fitted._asked(batch, mask) as model:
+            segments, probability = model.segment_marginals(batch, least, tags.tags, n_jobs=fitted.n_jobs, mask=mask)
         gains = probability - thresholds[segments.codes]
         codes, begins = np.full(batch.n_tokens, tags.outside, np.int32), np.zeros(batch.n_tokens, bool)
         for first, stop in itertools.pairwise(batch.offsets.tolist()):
@@ -186,11 +192,14 @@ class TagSegmentsMixin:
         for n in _misread(fitted, batch, codes, begins, tags, mask).tolist():
             first, stop = batch.offsets[n : n + 2].tolist()
             part = None if mask is None else mask.part(np.arange(first, stop))
-            segments, probability = fitted._ask("segment_marginals", batch[[n]], RARE, tags.tags, mask=part)
-            candidates = _listed(segments, probability - thresholds[segments.codes], 0, stop - first)
-            allowed = np.ones((stop - first, len(fitted.classes_)), bool) if part is None else part.allowed
-            written = best_writing(candidates, tags, allowed, set(fitted._layout.forbidden))
-            codes[first:stop] = fitted._ask("decode", batch[[n]], mask=part) if written is None else written
+            one = batch[[n]]
+            with fitted._asked(one, part) as model:
+                options = {"n_jobs": fitted.n_jobs, "mask": part}
+                segments, probability = model.segment_marginals(one, RARE, tags.tags, **options)
+                candidates = _listed(segments, probability - thresholds[segments.codes], 0, stop - first)
+                allowed = np.ones((stop - first, len(fitted.classes_)), bool) if part is None else part.allowed
+                written = best_writing(candidates, tags, allowed, set(fitted._layout.forbidden))
+                codes[first:stop] = model.decode(one, **options) if written is None else written
         return codes
 
 
