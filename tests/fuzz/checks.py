@@ -212,7 +212,7 @@ def check_optimum(estimator, model, training, p, given_patterns, converged):
             value -= weight * math.log(probability[gold])
             add_counts(gradient, [(weight * q, s) for s, q in probability.items()], sequence)
             add_counts(gradient, [(-weight, gold)], sequence)
-    w, g, strength = [], [], []
+    w, g, strength, precisions = [], [], [], []
     for kind, key in keys:
         w.append((model.patterns if kind == "pattern" else model.features).get(key, 0.0))
         order = len(key if kind == "pattern" else key[1]) - 1
@@ -222,10 +222,14 @@ def check_optimum(estimator, model, training, p, given_patterns, converged):
         strength.append(plain.by_order(search.l1_reg if of_search else p["l1_reg"], order))
         value += precision * w[-1] ** 2 / 2 + strength[-1] * abs(w[-1])
         g.append(gradient[kind, key] + precision * w[-1])
+        precisions.append(precision)
     require_close(estimator.objective_history_[-1], value, "objective_history_ is not the objective", 1e-7, 1e-7)
-    norm = float(np.linalg.norm(plain.shortest_subgradient(w, g, np.array(strength))))
-    most = 1e-4 * max(1.0, float(np.linalg.norm(w))) * 1.001 + 1e-7
-    require(not converged or norm <= most, "not the optimum, and no warning: gradient norm", norm, most)
+    steepest, precisions = plain.shortest_subgradient(w, g, np.array(strength)), np.array(precisions)
+    if precisions.all():  # the distance from the optimum is at most this
+        left, most = 0.5 * float(steepest @ (steepest / precisions)), estimator.tol**2 * value
+    else:
+        left, most = float(np.linalg.norm(steepest)), estimator.tol * max(1.0, float(np.linalg.norm(w)))
+    require(not converged or left <= 1.001 * most + 1e-7, "not the optimum, and no warning", left, most)
 
 
 def add_counts(total, weighted, sequence):
