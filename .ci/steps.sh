@@ -77,9 +77,11 @@ main_command() {  # from an empty kernel cache, within two minutes
     (cd "$work/empty" && time timeout 120 python -m sklearn_hocrf)
 }
 
-notebooks() {  # notebooks FOLDER_OF_DATA: two at a time
+notebooks() {  # notebooks FOLDER_OF_DATA [PATTERN...]: two at a time, by default all of them
+    local data=$1
+    shift
     cp -R notebooks "$work/notebooks"
-    (cd "$work/notebooks" && printf '%s\0' *.ipynb | SKLEARN_HOCRF_DATA=$1 xargs -0 -n 1 -P 2 python -c '
+    (cd "$work/notebooks" && printf '%s\0' ${@:-*.ipynb} | SKLEARN_HOCRF_DATA=$data xargs -0 -n 1 -P 2 python -c '
 import sys
 import time
 
