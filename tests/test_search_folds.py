@@ -6,14 +6,16 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll, make_references
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import AttributeVectorizer, SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.model_selection._novelty import warn_of_folds
+from sklearn_hocrf.model_selection._novelty import _unseen, warn_of_folds
 from sklearn_hocrf.model_selection._splits import training_data
 
 RNG = np.random.default_rng(0)
@@ -85,6 +87,27 @@ def test_who_gives_groups_is_not_warned():
 @pytest.mark.filterwarnings("error")
 def test_shuffled_folds_of_sorted_data_are_fine():
     search().fit(features(SUBJECTS), LABELS)
+
+
+WORDS = st.lists(st.lists(st.sampled_from(["a", "é", "文", "b=c", ""]), max_size=4), min_size=1, max_size=3)
+
+
+@given(st.lists(WORDS, min_size=2, max_size=8), st.data())
+def test_what_held_out_parts_lack_is_counted(X, data):
+    """Beside plain Python: tokens without features and with repeated ones, parts that overlap, or have one sequence."""
+    batch = AttributeVectorizer().fit_transform(X)
+    before = batch.indices.copy()
+    numbers = st.lists(st.integers(0, len(X) - 1), min_size=1, unique=True).map(np.array)
+    parts = data.draw(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=3))
+    of_sequence = [{name for token in sequence for name in token} for sequence in X]
+    expected = sum(
+        len(set().union(*(of_sequence[n] for n in test)) - set().union(*(of_sequence[n] for n in train)))
+        for train, test in parts
+    )
+    unseen, most = _unseen(batch, parts)
+    assert unseen == expected
+    assert 0 <= most <= len(parts) * len(set().union(*of_sequence))
+    np.testing.assert_array_equal(batch.indices, before)
 
 
 @pytest.mark.parametrize("n_words", [8, 200])

@@ -53,8 +53,9 @@ def _places(whole: TrainingData, part) -> np.ndarray:
 def _unseen(batch: SequenceBatch, parts: list) -> tuple[int, int]:
     """Return how many features are in held-out parts alone, and the most of this for shuffled parts of these sizes."""
     ones = np.ones(len(batch.indices), dtype=np.float32)
-    occurs = csr_array((ones, batch.indices, batch.indptr[batch.offsets]), (len(batch), batch.n_attributes))
-    occurs.sum_duplicates()
+    rows = batch.indptr[batch.offsets]
+    occurs = csr_array((ones, batch.indices, rows), (len(batch), batch.n_attributes), copy=True)
+    occurs.sum_duplicates()  # in place, and the batch is not ours
     occurs.data[:] = 1.0
     by_feature, rng = occurs.T, np.random.default_rng(0)
 
