@@ -20,9 +20,8 @@ from sklearn.utils import ClassifierTags
 
 from .._data.checks import refuse_infinite_sum
 from .._data.masks import both
-from .._inference.families import SEGMENTS, Family
+from .._inference.families import LATTICE, SEGMENTS, Family
 from .._inference.impossible import naming_the_impossible
-from .._inference.lattice import LatticeModel
 from .._objectives import Problem
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.layout import LayoutBuilder, LayoutFrame, weights_of
@@ -729,7 +728,7 @@ class BaseSequenceLabeler(
     def _build_model(self) -> Any:
         """Return the fitted model that decodes batches and gives their marginals."""
         if self._fitted.level_zero is not None:
-            return LatticeModel(self._layout, self._weights, self._fitted.level_zero.finder())
+            return LATTICE.model(self._layout, self._weights, self._fitted.level_zero.finder())
         return self._family.model(self._layout, self._weights)
 
     @property

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from .._data.checks import short
 from .._inference.candidates import LevelZero, train_level_zero
-from .._objectives import Hinge, LocalFeatureMatching, Perceptron, Problem, PrunedProblem
+from .._objectives import Hinge, LocalFeatureMatching, Perceptron, Problem
 from .._settings import capability, check, is_integer
 from .._solvers import Solver
 from .._structure.layout import WeightLayout
@@ -145,7 +145,7 @@ def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     numbers = int(settings.n_candidates), n_states, int(settings.n_epochs), seed
     level_zero = train_level_zero(problem.layout.of_order_zero(), *data, numbers)
     candidates = level_zero.finder().find(problem.batch, problem.support)
-    return PrunedProblem(problem, candidates.with_labels(problem.truth), level_zero)
+    return problem.over(candidates.with_labels(problem.truth), level_zero)
 
 
 def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers) -> LevelZero | None:

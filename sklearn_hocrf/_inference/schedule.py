@@ -307,6 +307,10 @@ class Plan(SharedWork):
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add to the counts of pairs what the counts of segments' lengths make; chains have none."""
 
+    def empirical_counts(self, labelling: Any, sequence_weight: np.ndarray) -> np.ndarray:
+        """Return how often each weight's feature occurs in a labelling of the batch, weighted; shape (n_weights,)."""
+        return self.layout.empirical_counts(self.batch, labelling, sequence_weight, self.token_features)
+
     def masked(self, mask: Mask | None, may_be_impossible: bool = False):
         """Return the plan of the same batch where a mask says which labellings are possible."""
         plan = copy.copy(self)
