@@ -270,7 +270,7 @@ class LatticeModel(TokenModel):
         How many chunks there are.
     """
 
-    lowest_log = lattice.LOWEST_LOG
+    plan_class, lowest_log = LatticePlan, lattice.LOWEST_LOG
 
     def __init__(
         self,

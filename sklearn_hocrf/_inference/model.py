@@ -64,6 +64,7 @@ class Model(metaclass=ABCMeta):
         Where batches are cut.
     """
 
+    plan_class: ClassVar[Any]
     has_lengths: ClassVar[bool]  # whether labellings are made of segments
     lowest_log: ClassVar[float]  # smallest score of an arc, beside the greatest, that kernels can scale
     unanswered: ClassVar[Mapping[str, str]] = {}  # questions that the family does not answer, and why
