@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from .._penalties import Penalty
 from .._settings import capability
 from .._solvers import Solver
 from .decoding import choose_decoding
-from .pattern_search import has_l1, pattern_search
+from .pattern_search import PatternSearch, has_l1, pattern_search
 
 __all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "refuse"]
 
@@ -48,7 +49,7 @@ class Asked:
     penalty: Any = None
     circumstance: str = ""
 
-    @property
+    @cached_property
     def needs(self) -> tuple[str, ...]:
         """The methods of an objective that the solver needs."""
         return capability(self.solver, Solver, "needs").get("objective", ())
@@ -68,7 +69,12 @@ class Asked:
         """Whether the criterion is minimised by expectation maximisation."""
         return getattr(self.objective, "method", None) == "em"
 
-    @property
+    @cached_property
+    def search(self) -> PatternSearch | None:
+        """The search for label patterns that is asked for."""
+        return pattern_search(self.parameters["patterns"])
+
+    @cached_property
     def has_probabilities(self) -> bool:
         """Whether the criterion trains probabilities."""
         return capability(self.objective, Objective, "gives_probabilities")
@@ -90,8 +96,8 @@ def _has_infinity(numbers: Any) -> bool:
 FEATURES: dict[str, Callable[[Asked], Any]] = {
     # parameters
     "pruning": lambda asked: asked["pruning"] is not None,
-    "pattern search": lambda asked: pattern_search(asked["patterns"]) is not None,
-    "a search for the final model": lambda asked: not getattr(pattern_search(asked["patterns"]), "relax", True),
+    "pattern search": lambda asked: asked.search is not None,
+    "a search for the final model": lambda asked: asked.search is not None and not asked.search.relax,
     "no highest order": lambda asked: asked["max_order"] is None,
     "features of several labels": lambda asked: any(map(np.any, _values(asked["feature_order"]))),
     "parts": lambda asked: asked["label_parts"] is not None,

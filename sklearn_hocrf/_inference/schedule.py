@@ -31,7 +31,7 @@ from joblib.parallel import (
     get_active_backend,
 )
 
-from .._data.arrays import freeze, offsets_of, reading_order
+from .._data.arrays import freeze_all, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
 from .._kernels import chain
@@ -301,7 +301,7 @@ class Plan(SharedWork):
             ends = (length > start) & (length <= stop)
             rows = offsets_of(np.minimum(n_rows, stop) - start)
             tables = (rows, first + start, in_tile, np.where(ends, length - 1 - start, -1))
-            tiles.append(Tile(*(freeze(table, np.int64) for table in tables)))
+            tiles.append(Tile(*freeze_all(tables, np.int64)))
         return Task(sequences, tiles)
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
