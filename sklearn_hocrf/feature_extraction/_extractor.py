@@ -302,7 +302,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         -------
         batch : SequenceBatch of shape (n_sequences, n_features_out_)
         """
-        return self._to_batch(X, *self._learn(X))
+        table, attributes = self._learn(X)
+        return self._to_batch(X, table, self._rows(table.offsets, attributes))
 
     def transform(self, X: Any) -> SequenceBatch:
         """Return the features of sequences; attributes that were not seen in training are ignored, unless hashed.
@@ -333,8 +334,11 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             return clone(self).fit_transform(X)
         check_is_fitted(self, "templates_")
         table = self._like_fitted(X, read_tokens(X, _check_fields(self.fields)))
-        attributes = self._attributes(table.offsets, self._with_token_features(table.columns), learn=False)
-        return self._to_batch(X, table, attributes)
+        rows = self._rows_of_texts(table)
+        if rows is None:
+            attributes = self._attributes(table.offsets, self._with_token_features(table.columns), learn=False)
+            rows = self._rows(table.offsets, attributes)
+        return self._to_batch(X, table, rows)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -592,12 +596,28 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             self._feature_names = FeatureNames([ConstantNames(self._input.feature_names), *new])
         self.n_features_out_ = len(self._feature_names)
 
-    def _to_batch(self, X, table, attributes) -> SequenceBatch:
+    def _rows_of_texts(self, table) -> tuple | None:
+        """Return what :meth:`_rows` does where all fields hold text, by kernels; else None."""
+        if self.n_features is not None or not len(self._vocabularies.all):
+            return None
+        functions = {name: (field, as_function(function)) for name, (field, function) in self.token_features_.items()}
+        compiled = self._vocabularies.compiled(functions)
+        if compiled is None:
+            return None
+        rows = compiled.attributes(table.columns, table.offsets, self.padding == "mark", bool(self.bias))
+        return None if rows is None else (*rows, None)
+
+    def _rows(self, offsets, attributes) -> tuple:
+        """Return the attributes of all tokens as CSR arrays."""
+        vocabularies = self._vocabularies.all
+        sizes = [*map(len, vocabularies)] + [1] * (len(attributes) - len(vocabularies))
+        return _assemble(int(offsets[-1]), attributes, [0] * len(sizes) if self.n_features is not None else sizes)
+
+    def _to_batch(self, X, table, rows) -> SequenceBatch:
         hashed = self.n_features is not None
-        sizes = [*map(len, self._vocabularies.all)] + [1] * (len(attributes) - len(self._vocabularies.all))
-        sizes = [0] * len(attributes) if hashed else sizes
-        indptr, indices, values = _assemble(int(table.offsets[-1]), attributes, sizes)
-        n_new = (self.n_features if hashed else sum(sizes)) + self._arrays.n_features
+        indptr, indices, values = rows
+        n_attributes = self.n_features if hashed else len(self._vocabularies) + len(self._names_of_always())
+        n_new = n_attributes + self._arrays.n_features
         columns = without_arrays(table.columns)
         if not isinstance(X, SequenceBatch) and not hashed:
             parts = indptr, indices, values, n_new, self._attribute_names

@@ -10,15 +10,17 @@ first request: a third of a million strings take more time than all other steps.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Mapping
 from itertools import chain, pairwise
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.arrays import freeze_indices
+from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from .._data.texts import pack_texts, unpack_texts
+from .._kernels.attributes import Templates, list_attributes
 from ._columns import is_text
 from ._names import escape
 
@@ -35,6 +37,7 @@ __all__ = [
 
 BOS, EOS = "__BOS__", "__EOS__"
 MAX_KEY = 2**62
+MOST_KNOWN = 50_000  # texts whose codes are kept
 TABLE_FACTOR = 4  # keys are looked up in a table, not by sorting, if the table has at most so many cells a token
 
 
@@ -104,7 +107,7 @@ class FieldTable:
         self.labels = labels
         self.size = 1 if self.labels is None else len(self.labels)
         self.n_codes = self.size + 2
-        self._code_of = None if self.labels is None else {label: code for code, label in enumerate(self.labels)}
+        self.code_of = None if self.labels is None else {label: code for code, label in enumerate(self.labels)}
 
     @classmethod
     def of(cls, column) -> FieldTable:
@@ -128,7 +131,7 @@ class FieldTable:
         if is_text(column) and self.labels is None:  # all are missing
             return CodedField(column.codes, np.zeros(len(column.codes)))
         if is_text(column):
-            code = [self._code_of.get(value, -1) for value in column.values.tolist()]
+            code = [self.code_of.get(value, -1) for value in column.values.tolist()]
             return CodedField(np.array([*code, -1], dtype=np.int32)[column.codes], None)
         numbers = np.nan_to_num(column, nan=0.0)
         return CodedField(np.where(numbers != 0, 0, -1).astype(np.int32), numbers)
@@ -269,6 +272,16 @@ class TemplateVocabularies:
         self.tables = tables
         self.all = [TemplateVocabulary(template, [tables[field] for field, _ in template]) for template in templates]
         self._state: dict | None = None
+        self._compiled: CompiledTemplates | None = None
+
+    def compiled(self, functions) -> CompiledTemplates | None:
+        """Return the templates for the kernels, made once; None if some field holds numbers.
+
+        ``functions`` has, for fields that are made of another one, this one and the function of its texts.
+        """
+        if self._compiled is None and all(table.labels is not None for table in self.tables.values()):
+            self._compiled = CompiledTemplates(self, functions)  # in one step: other threads may do the same
+        return self._compiled
 
     @classmethod
     def of(cls, templates, columns) -> TemplateVocabularies:
@@ -331,6 +344,92 @@ class TemplateVocabularies:
             self.all[i].prefixes[j] = keys
         for vocabulary in self.all:
             vocabulary.check()
+
+
+class CodeReader:
+    """The codes of a text in several fields: its own, and those made of it by functions.
+
+    Texts that have been seen keep their codes, so that a known word costs one look-up.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._fields: list[tuple[Callable | None, dict[str, int]]] = []
+        self._known: dict[str, tuple[int, ...]] = {}
+
+    def add(self, number: int, function: Callable | None, table: FieldTable) -> None:
+        """Add a field: its number, how it is made, and its values."""
+        self.numbers.append(number)
+        self._fields.append((function, table.code_of))
+
+    def rows(self, texts: np.ndarray) -> np.ndarray:
+        """Return the codes of some texts, and as last row those of no text; shape (len(texts) + 1, n), int32."""
+        known = self._known
+        if len(known) > MOST_KNOWN:
+            known = self._known = {}
+        rows = [known.get(text) or self._learn(known, text) for text in texts.tolist()]
+        return np.array([*rows, (-1,) * len(self.numbers)], dtype=np.int32)
+
+    def _learn(self, known, text):
+        codes = []
+        for function, code_of in self._fields:
+            made = text if function is None else function(text)
+            if not (made is None or isinstance(made, str)):
+                raise TypeError(f"{made!r} is not a text")
+            codes.append(code_of.get(made, -1))
+        known[text] = tuple(codes)
+        return known[text]
+
+
+class CompiledTemplates:
+    """Vocabularies of fields of text, as kernels read them; their keys become parts of one array.
+
+    Parameters
+    ----------
+    vocabularies : TemplateVocabularies
+        Of fields of text.
+    functions : dict
+        As for :meth:`TemplateVocabularies.compiled`.
+    """
+
+    def __init__(self, vocabularies: TemplateVocabularies, functions: Mapping) -> None:
+        every = vocabularies.all
+        self.readers: dict[Any, CodeReader] = {}
+        for i, (field, table) in enumerate(vocabularies.tables.items()):
+            source, function = functions.get(field, (field, None))
+            self.readers.setdefault(source, CodeReader()).add(i, function, table)
+        number = {field: i for i, field in enumerate(vocabularies.tables)}
+        pairs = [pair for vocabulary in every for pair in vocabulary.template]
+        prefixes = [vocabulary.prefixes.get(i, ()) for vocabulary in every for i in range(len(vocabulary.template))]
+        keys, key = offsets_of(list(map(len, every))), _joined(vocabulary.keys for vocabulary in every)
+        self.templates = Templates(
+            offsets_of([len(vocabulary.template) for vocabulary in every]),
+            np.array([number[field] for field, _ in pairs], np.int64),
+            np.array([offset for _, offset in pairs], np.int64),
+            np.array([vocabularies.tables[field].n_codes for field, _ in pairs], np.int64),
+            keys,
+            key,
+            offsets_of(list(map(len, prefixes))),
+            _joined(np.asarray(some, np.int64) for some in prefixes),
+        )
+        for vocabulary, start, stop in zip(every, keys[:-1].tolist(), keys[1:].tolist(), strict=True):
+            vocabulary.keys = key[start:stop]
+
+    def attributes(
+        self, columns: Mapping, offsets: np.ndarray, marks: bool, has_bias: bool
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return which attributes tokens have, as ``indptr`` and ``indices``; None if a function gives no text."""
+        codes = np.empty((int(offsets[-1]), sum(len(reader.numbers) for reader in self.readers.values())), np.int32)
+        for field, reader in self.readers.items():
+            try:
+                rows = reader.rows(columns[field].values)
+            except Exception:  # the functions of users may raise what they like; the other way says where
+                return None
+            codes[:, reader.numbers] = rows[columns[field].codes]
+        indptr = np.empty(len(codes) + 1, np.int64)
+        indices = np.empty(len(codes) * (len(self.templates.pairs) + 2), np.int32)
+        n_found = list_attributes(self.templates, codes, offsets, marks, has_bias, indptr, indices)
+        return indptr, indices[:n_found].copy()
 
 
 def _joined(arrays) -> np.ndarray:
