@@ -20,7 +20,7 @@ from sklearn.utils import ClassifierTags
 
 from .._data.checks import refuse_infinite_sum
 from .._data.masks import both
-from .._inference.families import LATTICE, SEGMENTS, Family
+from .._inference.families import SEGMENTS, Family
 from .._inference.impossible import naming_the_impossible
 from .._objectives import Problem
 from .._persistence import VersionMixin, with_lists, with_mappings
@@ -699,7 +699,7 @@ class BaseSequenceLabeler(
         if "_fitted" in state:
             learned = state["_fitted"]
             state["_fitted"] = learned._replace(
-                trained_with=with_lists(learned.trained_with, MAPPINGS), features=learned.features.packed()
+                trained_with=with_lists(learned.trained_with, MAPPINGS), features=learned.features.packed(), made=None
             )
         return with_lists(state, MAPPINGS)
 
@@ -727,9 +727,7 @@ class BaseSequenceLabeler(
 
     def _build_model(self) -> Any:
         """Return the fitted model that decodes batches and gives their marginals."""
-        if self._fitted.level_zero is not None:
-            return LATTICE.model(self._layout, self._weights, self._fitted.level_zero.finder())
-        return self._family.model(self._layout, self._weights)
+        return self._fitted.model(self._family)
 
     @property
     def pruning_recall_(self):

@@ -10,6 +10,8 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._inference.candidates import LevelZero
+from .._inference.families import LATTICE, Family
+from .._inference.model import Model
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._validation import FeatureSpace, SegmentTargets, TokenTargets
@@ -17,6 +19,26 @@ from .pattern_search import HISTORY
 from .pruning import checked_level_zero
 
 __all__ = ["Fitted"]
+
+MOST_KEPT, LITTLE = 1 << 26, 1 << 20  # bytes of tables that are kept beside weights
+
+
+class Made:
+    """What is made of a record at the first question, and kept as long as the record; copies and files have none.
+
+    Attributes
+    ----------
+    model : Model or None
+        With the tables that its kernels read. Any thread may set it: all of them make the same.
+    """
+
+    __slots__ = ("model",)
+
+    def __init__(self) -> None:
+        self.model: Model | None = None
+
+    def __reduce__(self):
+        return Made, ()
 
 
 class Fitted(NamedTuple):
@@ -38,6 +60,20 @@ class Fitted(NamedTuple):
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
     temperature: float = 1.0  # what calibration has divided the weights of training by
+    made: Made | None = None  # set by ``checked``
+
+    def model(self, family: Family) -> Model:
+        """Return the model with the weights, which is kept unless its tables are large."""
+        kept = self.made and self.made.model
+        if kept:
+            return kept
+        if self.level_zero is not None:
+            model = LATTICE.model(self.layout, self.weights, self.level_zero.finder())
+        else:
+            model = family.model(self.layout, self.weights)
+        if self.made is not None and model.n_bytes <= min(MOST_KEPT, max(self.weights.nbytes // 2, LITTLE)):
+            self.made.model = model
+        return model
 
     def checked(self, layout_class) -> Fitted:
         """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
@@ -82,7 +118,12 @@ class Fitted(NamedTuple):
         level_zero = checked_level_zero(self.level_zero, layout, _numbers)
         part_names = _part_names(self.part_names, layout.parts.n_parts)
         return self._replace(
-            weights=weights, features=features, borders=borders, level_zero=level_zero, part_names=part_names
+            weights=weights,
+            features=features,
+            borders=borders,
+            level_zero=level_zero,
+            part_names=part_names,
+            made=Made(),
         )
 
     def _check_stream(self):

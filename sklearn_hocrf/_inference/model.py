@@ -83,6 +83,13 @@ class Model(metaclass=ABCMeta):
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > self.lowest_log)
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of what the model has beside its weights."""
+        return self.dense_table.nbytes + sum(
+            table.nbytes for table in self.weighted_arcs if isinstance(table, np.ndarray)
+        )
+
     @abstractmethod
     def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:
         """Return how a batch is cut, for questions to this model and others of its layout."""

@@ -352,6 +352,8 @@ class WeightLayout:
 
     def dense_product(self, batch) -> DenseProduct | None:
         """Return the dense columns of a batch with the places of their weights; None if there are none."""
+        if batch.dense is None:
+            return None
         return dense_product(batch.dense, self.features.attribute[self.pair_feature], self.pairs.columns)
 
     def occurrences(self, product: DenseProduct, arcs, places) -> Occurrences:
