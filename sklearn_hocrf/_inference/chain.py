@@ -201,7 +201,6 @@ class ChainModel(Model):
 
     plan_class, pass_class, decode_pass_class = ChainPlan, ChainPass, ChainDecodePass
     has_lengths = False
-    lowest_log = chain.LOWEST_LOG
 
     def marginals(self, batch, n_jobs=None, mask=None):
         table = self.column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)

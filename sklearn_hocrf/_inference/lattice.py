@@ -163,8 +163,8 @@ def build_lattice(
         layout.pairs.columns,
     )
     columns, numbers, links, column = _columns(layout, candidates)
-    counts = np.empty(len(numbers), np.int64)
-    lattice.count_entries(entries, columns, numbers, counts)
+    counts = np.zeros(len(numbers), np.int64)
+    lattice.list_entries(entries, columns, numbers, counts, None, None)
     ranges = offsets_of(counts)
     pairs = np.empty(int(ranges[-1]), np.uint32)
     values = np.empty(len(pairs) if len(entries.values) else 0)
@@ -269,7 +269,6 @@ class LatticeModel(Model):
     """
 
     has_lengths = False
-    lowest_log = lattice.LOWEST_LOG
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ import numpy as np
 from .._data.arrays import freeze, joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
+from .._kernels._network import LOWEST_LOG
 from .._structure.weighted_arcs import weighted_arcs
 from .answers import BestLabellings, Entropies, Samples, SearchPass
 from .passes import (
@@ -64,7 +65,6 @@ class Model(metaclass=ABCMeta):
     pass_class: ClassVar[type[MarginalPass]]
     decode_pass_class: ClassVar[type[DecodePass]]
     has_lengths: ClassVar[bool]  # whether labellings are made of segments
-    lowest_log: ClassVar[float]  # smallest score of an arc, beside the greatest, that kernels can scale
 
     def __init__(self, layout: Any, weights, dense_table=None, schedule: Schedule | None = None) -> None:
         self.layout, self.schedule = layout, schedule
@@ -78,7 +78,7 @@ class Model(metaclass=ABCMeta):
         self.weighted_arcs = weighted_arcs(layout, self.weights)
         arcs = self.weighted_arcs
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
-        self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > self.lowest_log)
+        self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > LOWEST_LOG)
 
     def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:
         """Return how a batch is cut, for questions to this model and others of its layout."""

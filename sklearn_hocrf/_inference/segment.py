@@ -333,7 +333,6 @@ class SegmentModel(Model):
 
     plan_class, pass_class, decode_pass_class = SegmentPlan, SegmentPass, SegmentDecodePass
     has_lengths = True
-    lowest_log = segment.LOWEST_LOG
 
     def marginals(self, batch, n_jobs=None, mask=None):
         labels = [((label,), BAG) for label in range(self.layout.automaton.n_labels)]
