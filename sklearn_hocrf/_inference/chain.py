@@ -13,7 +13,6 @@ from .._data.segments import BEGIN, Segments, sorted_segments
 from .._kernels import chain, chain_log, feature_matching, label_parts, masks, token_scores
 from .._kernels.tag_segments import Tags
 from .._structure.layout import WeightLayout
-from .._structure.weighted_arcs import label_arcs
 from .answers import LikelyTagSegments, WeighedTagSegments
 from .model import Model
 from .passes import SMALL_STEP, DecodePass, MarginalPass
@@ -200,7 +199,6 @@ class ChainModel(Model):
     """A high-order CRF with numbers in it; its labellings are label codes of the tokens, of shape (N,), int32."""
 
     plan_class, pass_class, decode_pass_class = ChainPlan, ChainPass, ChainDecodePass
-    has_lengths = False
 
     def marginals(self, batch, n_jobs=None, mask=None):
         table = self.column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)
@@ -235,19 +233,6 @@ class ChainModel(Model):
             masks.add_label_gains(tile, self.layout.pairs.n_columns, gains, decoding.scores(tile))
 
         return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
-
-    def label_codes(self, labelling):
-        return labelling
-
-    def labelling(self, batch, codes, lengths):
-        return codes
-
-    def _log_scores(self, batch, labelling):
-        codes = np.maximum(labelling, 0)
-        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
-        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
-        scores[labelling < 0] = -np.inf
-        return scores, batch.lengths
 
     def _label_moves(self, plan, position, label):
         table = np.zeros((plan.n_tokens, self.layout.pairs.n_columns))

@@ -268,8 +268,6 @@ class LatticeModel(Model):
         How many chunks there are.
     """
 
-    has_lengths = False
-
     def __init__(
         self,
         layout: WeightLayout,
@@ -482,19 +480,6 @@ class LatticeModel(Model):
                 "this question needs all states that the candidates lead to, but pruning has left some out: train with "
                 "a larger n_states, as in pruning=Pruning(n_candidates, n_states=...)"
             )
-
-    def label_codes(self, labelling):
-        return labelling
-
-    def labelling(self, batch, codes, lengths):
-        return codes
-
-    def _log_scores(self, batch, labelling):
-        codes = np.maximum(labelling, 0)
-        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
-        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
-        scores[labelling < 0] = -np.inf
-        return scores, batch.lengths
 
     def _label_moves(self, plan, position, label):
         raise NotImplementedError("the model of all labels moves labels")

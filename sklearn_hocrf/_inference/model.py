@@ -16,7 +16,7 @@ from .._data.arrays import freeze, joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._kernels._network import LOWEST_LOG
-from .._structure.weighted_arcs import weighted_arcs
+from .._structure.weighted_arcs import label_arcs, weighted_arcs
 from .answers import BestLabellings, Entropies, Samples, SearchPass
 from .passes import (
     SMALL_STEP,
@@ -64,7 +64,7 @@ class Model(metaclass=ABCMeta):
     plan_class: ClassVar[type[Plan]]
     pass_class: ClassVar[type[MarginalPass]]
     decode_pass_class: ClassVar[type[DecodePass]]
-    has_lengths: ClassVar[bool]  # whether labellings are made of segments
+    has_lengths: ClassVar[bool] = False  # whether labellings are made of segments
 
     def __init__(self, layout: Any, weights, dense_table=None, schedule: Schedule | None = None) -> None:
         self.layout, self.schedule = layout, schedule
@@ -266,17 +266,21 @@ class Model(metaclass=ABCMeta):
         """Return the mask of all labellings that a mask lets through and the model has: fewer only in lattices."""
         return mask
 
-    @abstractmethod
     def label_codes(self, labelling) -> np.ndarray:
-        """Return the label codes of the tokens of a labelling; shape (N,), int32."""
+        """Return the label codes of the tokens of a labelling, here the labelling itself; shape (N,), int32."""
+        return labelling
 
-    @abstractmethod
     def labelling(self, batch, codes, lengths):
         """Return a labelling, given what :class:`DecodePass` writes."""
+        return codes
 
-    @abstractmethod
     def _log_scores(self, batch, labelling) -> tuple[np.ndarray, np.ndarray]:
         """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
+        codes = np.maximum(labelling, 0)
+        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
+        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
+        scores[labelling < 0] = -np.inf
+        return scores, batch.lengths
 
     @abstractmethod
     def _label_moves(self, plan, position, label) -> np.ndarray:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._docstrings import share_docstring
 from ._counts import count_segments
 from ._reading import LabelSequences
-from ._token_scores import PrecisionRecallF1, ScoreOptions, all_scores, f1_score
+from ._token_scores import PrecisionRecallF1, ScoreOptions, all_scores, f1_score, token_precision_recall_f1
 
 __all__ = ["segment_f1_score", "segment_precision_recall_f1"]
 
@@ -31,6 +31,7 @@ def segment_precision_recall_f1(
 def segment_precision_recall_f1(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: str, **options: Unpack[SegmentScoreOptions]
 ) -> PrecisionRecallF1[float]: ...
+@share_docstring(token_precision_recall_f1)
 def segment_precision_recall_f1(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -60,20 +61,13 @@ def segment_precision_recall_f1(
         ``y_pred``, sorted.
     ignore : list of labels, default=()
         Labels of segments not to score, such as ``["O"]`` for runs of "O".
-    average : {"micro", "macro", "weighted"} or None, default=None
-        None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
-        "weighted": the mean over labels, weighted by their support.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Means leave
-        out nan.
+    average, zero_division : as in :func:`token_precision_recall_f1`
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
     Returns
     -------
-    scores : PrecisionRecallF1
-        Named tuple of ``precision``, ``recall``, ``f1``, ``support`` (arrays of shape (n_labels,), or numbers if
-        averaged) and ``labels``.
+    scores : as in :func:`token_precision_recall_f1`
 
     Raises
     ------
