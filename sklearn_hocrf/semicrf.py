@@ -53,7 +53,7 @@ Segments in y, scores, lengths
   ``segment_marginals`` returns all likely segments with their probabilities. Give the same ``encoding`` to each
   transformer that reads y.
 * **Scores of segments**: ``GridSearchCV(segmenter, grid, scoring=metrics.segment_f1_scorer)`` for runs;
-  ``bio_f1_scorer``, ``bioes_f1_scorer`` and ``segments_f1_scorer`` for the other encodings.
+  ``bio_f1_scorer``, ``bioes_f1_scorer`` and ``span_f1_scorer`` for the other encodings.
 * **Longest and shortest segments**: by default, a segment is at most as long as the longest training segment with its
   label. A longer segment in new data is broken up, and its log-likelihood is -inf. ``max_segment_length``, a number, a
   dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` stands beside it, and does

@@ -202,7 +202,7 @@ def test_scores_of_single_labels_say_what_to_use_instead(pipe, kind, scoring):
         y = SEGMENTS if kind == "segments" else Y
     scorers = {"theirs": scoring, "ours": metrics.token_accuracy_scorer}
     if kind == "segments":
-        scorers["ours"] = metrics.segments_f1_scorer
+        scorers["ours"] = metrics.span_f1_scorer
     with pytest.warns(
         UserWarning, match="takes one label a sample, not sequences: use a scorer of sklearn_hocrf.metrics"
     ):

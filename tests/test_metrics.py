@@ -19,9 +19,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
-QUANTITIES = ("precision", "recall", "f1")
-TOKEN_SCORES = {quantity: getattr(metrics, f"token_{quantity}_score") for quantity in QUANTITIES}
-SEGMENT_SCORES = {quantity: getattr(metrics, f"segment_{quantity}_score") for quantity in QUANTITIES}
 TYPES = ("PER", "A-B", "L")
 TAGS = {
     "bio": ["O", "B", "I", *(f"{prefix}-{label}" for prefix in "BI" for label in TYPES)],
@@ -81,8 +78,7 @@ def test_token_scores_are_those_of_scikit_learn(pair, labels, average, zero_divi
     scores = metrics.token_precision_recall_f1(y_true, y_pred, **params)
     for value, reference in zip(scores[: 4 if average is None else 3], expected, strict=False):
         np.testing.assert_allclose(value, reference, rtol=1e-14)
-    for quantity, score in TOKEN_SCORES.items():
-        np.testing.assert_array_equal(score(y_true, y_pred, **params), getattr(scores, quantity))
+    np.testing.assert_array_equal(metrics.token_f1_score(y_true, y_pred, **params), scores.f1)
     assert scores.labels == (sorted(set(flat(y_true) + flat(y_pred))) if labels is None else labels)
 
 
@@ -106,7 +102,7 @@ def test_ignored_labels_are_not_scored_but_still_wrong_elsewhere():
     np.testing.assert_array_equal(scores.support, [2, 1])
     assert metrics.token_f1_score(y_true, y_pred, labels=["A", "B"], average="micro") == pytest.approx(4 / 6)
     assert metrics.token_f1_score(y_true, y_pred, ignore=["O"], average="micro") == pytest.approx(4 / 6)
-    assert metrics.token_recall_score(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"], average=None).tolist() == [
+    assert metrics.token_precision_recall_f1(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"]).recall.tolist() == [
         1,
         0.5,
     ]
@@ -118,7 +114,7 @@ def test_sample_weight_counts_a_sequence_as_often_as_it_says():
     weight = [2, 1, 0]
     for score in (metrics.token_accuracy_score, metrics.sequence_accuracy_score):
         assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
-    for score in (*TOKEN_SCORES.values(), *SEGMENT_SCORES.values()):
+    for score in (metrics.token_f1_score, metrics.segment_f1_score):
         assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
     scores = metrics.token_precision_recall_f1(y_true, y_pred, sample_weight=weight)
     np.testing.assert_array_equal(scores.support, [2.0, 3.0])
@@ -162,11 +158,13 @@ def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
         warnings.simplefilter("ignore")  # numpy's, where seqeval averages nothing
         labels = metrics.segment_precision_recall_f1(y_true, y_pred, **params).labels
         for average in ("micro", "macro", "weighted", None) if labels else ("micro",):
-            for quantity, score in SEGMENT_SCORES.items():
-                expected = getattr(seqeval_metrics, f"{quantity}_score")(
-                    y_true, y_pred, average=average, **seqeval_params
-                )
-                np.testing.assert_allclose(score(y_true, y_pred, average=average, **params), expected, atol=1e-14)
+            scores = metrics.segment_precision_recall_f1(y_true, y_pred, average=average, **params)
+            for quantity in ("precision", "recall", "f1"):
+                score = getattr(seqeval_metrics, f"{quantity}_score")
+                expected = score(y_true, y_pred, average=average, **seqeval_params)
+                np.testing.assert_allclose(getattr(scores, quantity), expected, atol=1e-14)
+            f1 = metrics.segment_f1_score(y_true, y_pred, average=average, **params)
+            np.testing.assert_array_equal(f1, scores.f1)
         if labels:
             report = seqeval_metrics.classification_report(y_true, y_pred, output_dict=True, **seqeval_params)
             ours = metrics.segment_classification_report(y_true, y_pred, output_dict=True, **params)
@@ -375,10 +373,10 @@ def test_report_of_numbers_and_weights():
 def test_warnings_are_those_of_scikit_learn():
     y_true, y_pred = [["A", "B"]], [["A", "A"]]
     with pytest.warns(UndefinedMetricWarning, match="Precision is ill-defined .* in labels with no predicted") as seen:
-        metrics.token_precision_score(y_true, y_pred)
+        metrics.token_precision_recall_f1(y_true, y_pred)
     assert [warning.filename for warning in seen] == [__file__]
     with pytest.warns(UndefinedMetricWarning, match="Recall is ill-defined .* no true tokens"):
-        metrics.token_recall_score(y_pred, y_true)
+        metrics.token_precision_recall_f1(y_pred, y_true)
     with pytest.warns(UndefinedMetricWarning, match="F-score is ill-defined .* due to no true nor predicted segments"):
         metrics.segment_f1_score([["O"]], [["O"]], encoding="bio")
     with pytest.warns(UndefinedMetricWarning) as seen:
@@ -386,8 +384,8 @@ def test_warnings_are_those_of_scikit_learn():
     assert [warning.filename for warning in seen] == [__file__]
     # one of the two denominators is not 0, a value is given, or averages are fine
     metrics.token_f1_score(y_true, y_pred)
-    metrics.token_precision_score(y_true, y_pred, zero_division=1)
-    metrics.token_precision_score(y_true, y_pred, average="micro")
+    metrics.token_precision_recall_f1(y_true, y_pred, zero_division=1)
+    metrics.token_precision_recall_f1(y_true, y_pred, average="micro")
 
 
 @pytest.mark.parametrize(("zero_division", "expected"), [("warn", 0.0), (0, 0.0), (1.0, 1.0), (np.nan, np.nan)])
@@ -546,15 +544,11 @@ TESTED = [
     (metrics.token_accuracy_score, {}),
     (metrics.sequence_accuracy_score, {}),
     (metrics.sequence_accuracy_score, {"encoding": "bio"}),
-    *((score, {"average": average}) for score in TOKEN_SCORES.values() for average in ("micro", "macro", "weighted")),
+    *((metrics.token_f1_score, {"average": average}) for average in ("micro", "macro", "weighted")),
     (metrics.token_f1_score, {"ignore": ["O"], "average": "micro"}),
-    (metrics.token_precision_score, {"labels": ["B-B", "I-A", "X"], "zero_division": 1}),
-    (metrics.token_precision_score, {"labels": ["B-B", "O"], "zero_division": np.nan}),
-    *(
-        (score, {"encoding": "bio", "average": average})
-        for score in SEGMENT_SCORES.values()
-        for average in ("micro", "macro")
-    ),
+    (metrics.token_f1_score, {"labels": ["B-B", "I-A", "X"], "zero_division": 1}),
+    (metrics.token_f1_score, {"labels": ["B-B", "O"], "zero_division": np.nan}),
+    *((metrics.segment_f1_score, {"encoding": "bio", "average": average}) for average in ("micro", "macro")),
     (metrics.segment_f1_score, {}),
     (metrics.segment_f1_score, {"encoding": "bio", "strict": False, "labels": ["B"]}),
 ]
@@ -576,7 +570,7 @@ def test_labels_of_one_system_only(systems, seed):
     """Macro averages are over the labels that occur, which swaps may change."""
     y_true, a, b = systems
     a = [["C" if label == "B" else label for label in labels] for labels in a]
-    for metric, params in ((metrics.token_f1_score, {}), (metrics.segment_recall_score, {"average": "macro"})):
+    for metric, params in ((metrics.token_f1_score, {}), (metrics.segment_f1_score, {"average": "macro"})):
         fast = metrics.randomization_test(y_true, a, b, metric, n_trials=5, random_state=seed, **params)
         slow = metrics.randomization_test(
             y_true, a, b, functools.partial(metric, **params), n_trials=5, random_state=seed
@@ -662,8 +656,6 @@ STRUCTURED = [np.array(s, dtype=[("start", int), ("stop", int), ("label", "U1")]
     "score",
     [
         metrics.segment_f1_score,
-        metrics.segment_precision_score,
-        metrics.segment_recall_score,
         metrics.segment_precision_recall_f1,
         metrics.segment_classification_report,
         functools.partial(metrics.segment_f1_score, encoding="bio"),
@@ -702,9 +694,9 @@ SCORERS = {name: getattr(metrics, name) for name in metrics.__all__ if name.ends
 
 
 def test_every_scorer_in_cross_validation():
-    other_forms = "bioes_f1_scorer", "segments_f1_scorer"  # for other forms of y
+    other_forms = "bioes_f1_scorer", "span_f1_scorer"  # for other forms of y
     scoring = {name: scorer for name, scorer in SCORERS.items() if name not in other_forms}
-    assert len(scoring) >= 7
+    assert len(scoring) >= 6
     for y in (LABELS, [np.array(labels) for labels in LABELS], object_array(LABELS)):
         crf = HighOrderCRF(sigma_reg=0.1)
         results = cross_validate(crf, X, y, cv=2, scoring=scoring, error_score="raise")
@@ -726,7 +718,7 @@ def test_every_scorer_in_cross_validation():
 def test_scorer_of_lists_of_segments():
     X = [[["a"], ["b"], ["b"]], [["b"], ["a"]]] * 4
     y = [[(0, 1, "A"), (1, 3, "B")], [(0, 1, "B"), (1, 2, "A")]] * 4
-    scorer = pickle.loads(pickle.dumps(metrics.segments_f1_scorer))
+    scorer = pickle.loads(pickle.dumps(metrics.span_f1_scorer))
     crf = HighOrderSemiCRF(encoding="segments")
     assert cross_val_score(crf, X, y, cv=2, scoring=scorer).tolist() == [1, 1]
     wrong = [[(0, 3, "A")], y[1]]
@@ -736,7 +728,7 @@ def test_scorer_of_lists_of_segments():
 def test_scorers_pickle():
     crf = HighOrderCRF().fit(X, LABELS)
     for scorer in (*SCORERS.values(),):
-        if scorer not in (metrics.bioes_f1_scorer, metrics.segments_f1_scorer):
+        if scorer not in (metrics.bioes_f1_scorer, metrics.span_f1_scorer):
             assert pickle.loads(pickle.dumps(scorer))(crf, X, LABELS) == scorer(crf, X, LABELS)
 
 

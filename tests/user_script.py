@@ -8,7 +8,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.datasets import load_conll, load_cora_references, load_doccano, load_ocr_letters
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceBatch, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_f1, token_recall_score
+from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_f1, token_f1_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import SequencePipeline, make_pipeline
 
@@ -67,6 +67,6 @@ def script() -> None:
     score = segment_f1_score(y, y, average=None)  # type: ignore[assignment]
     score.is_integer()
     assert_type(segment_f1_score(y, y, average=None), np.ndarray)
-    assert_type(token_recall_score(y, y), float)
+    assert_type(token_f1_score(y, y), float)
     assert_type(segment_precision_recall_f1(y, y).f1, np.ndarray)
     assert_type(segment_precision_recall_f1(y, y, average="micro").f1, float)

@@ -198,7 +198,6 @@ class ChainModel(LaneModel, TokenModel):
     """A high-order CRF with numbers in it; its labellings are label codes of the tokens, of shape (N,), int32."""
 
     plan_class, pass_class, decode_pass_class = ChainPlan, ChainPass, ChainDecodePass
-    lowest_log = chain.LOWEST_LOG
 
     def marginals(self, batch, n_jobs=None, mask=None):
         table = self.column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)

@@ -165,8 +165,8 @@ def build_lattice(
         layout.pairs.columns,
     )
     columns, numbers, links, column = _columns(layout, candidates)
-    counts = np.empty(len(numbers), np.int64)
-    lattice.count_entries(entries, columns, numbers, counts)
+    counts = np.zeros(len(numbers), np.int64)
+    lattice.list_entries(entries, columns, numbers, counts, None, None)
     ranges = offsets_of(counts)
     pairs = np.empty(int(ranges[-1]), np.uint32)
     values = np.empty(len(pairs) if len(entries.values) else 0)
@@ -270,7 +270,7 @@ class LatticeModel(TokenModel):
         How many chunks there are.
     """
 
-    plan_class, lowest_log = LatticePlan, lattice.LOWEST_LOG
+    plan_class = LatticePlan
 
     def __init__(
         self,

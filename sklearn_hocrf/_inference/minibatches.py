@@ -217,6 +217,13 @@ class Minibatches(metaclass=ABCMeta):
         at_rest = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
         return arcs, at_rest._replace(log_shift=0.0, **looking)
 
+    def _tiled(self, batches) -> descent.TiledBatches:
+        """Return minibatches as kernels take them."""
+        starts = offsets_of([len(sequences) for sequences in batches])
+        block_starts, sequences, tiles = self._plan.tiles_of(batches)
+        in_lanes = np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
+        return descent.TiledBatches(np.concatenate(batches), starts, block_starts, tiles, in_lanes)
+
     def _allowed(self):
         """Return the labels that are possible, (0, L) where all are, and where segments may begin."""
         mask = self._plan.mask
@@ -254,11 +261,7 @@ class ChainMinibatches(Minibatches):
         )
         fixed = data, weighted_arcs, (plan.token_features, layout.pairs, layout.arc_columns), arcs, rule, moving
 
-        def take_steps(batches):
-            starts = offsets_of([len(sequences) for sequences in batches])
-            return descent.descend(descent.Batches(np.concatenate(batches), starts), *fixed)
-
-        return take_steps
+        return lambda batches: descent.descend(self._tiled(batches), *fixed)
 
     def _arcs_of(self, truth):
         offsets = self._plan.offsets
@@ -308,14 +311,7 @@ class SegmentMinibatches(Minibatches):
         view = segment_descent.View(*(freeze(array, np.float64) for array in (moving.w, moving.dense, length_scores)))
         fixed = truth, possible, weighted_arcs, structure, arcs, rule, moving, length_scores, view
 
-        def take_steps(batches):
-            starts = offsets_of([len(sequences) for sequences in batches])
-            block_starts, sequences, tiles = plan.tiles_of(batches)
-            in_lanes = np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
-            tiled = segment_descent.TiledBatches(np.concatenate(batches), starts, block_starts, tiles, in_lanes)
-            return segment_descent.descend(tiled, *fixed)
-
-        return take_steps
+        return lambda batches: segment_descent.descend(self._tiled(batches), *fixed)
 
     def pairs(self, sequences):
         return np.concatenate([super().pairs(sequences), self._plan.length_weights])

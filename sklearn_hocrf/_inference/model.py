@@ -18,6 +18,7 @@ from .._data.arrays import freeze, joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._data.segments import Segments
+from .._kernels._network import LOWEST_LOG
 from .._kernels.tag_segments import Tags
 from .._structure.weighted_arcs import label_arcs, weighted_arcs
 from .answers import BestLabellings, Entropies, Samples, SearchPass
@@ -66,7 +67,6 @@ class Model(metaclass=ABCMeta):
 
     plan_class: ClassVar[Any]
     has_lengths: ClassVar[bool]  # whether labellings are made of segments
-    lowest_log: ClassVar[float]  # smallest score of an arc, beside the greatest, that kernels can scale
     unanswered: ClassVar[Mapping[str, str]] = {}  # questions that the family does not answer, and why
 
     def __init__(self, layout: Any, weights, dense_table=None, schedule: Schedule | None = None) -> None:
@@ -81,7 +81,7 @@ class Model(metaclass=ABCMeta):
         self.weighted_arcs = weighted_arcs(layout, self.weights)
         arcs = self.weighted_arcs
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
-        self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > self.lowest_log)
+        self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > LOWEST_LOG)
 
     @abstractmethod
     def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:

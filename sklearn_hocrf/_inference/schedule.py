@@ -304,6 +304,31 @@ class Plan(SharedWork):
             tiles.append(Tile(*freeze_all(tables, np.int64)))
         return Task(sequences, tiles)
 
+    def tiles_of(self, batches) -> tuple[np.ndarray, np.ndarray, Tile]:
+        """Return a tile of each of some minibatches, whose sequences come by length.   m minibatches, B blocks of all.
+
+        Returns
+        -------
+        block_starts : ndarray of shape (m + 1,), int64
+            Range of each minibatch's blocks.
+        sequences : ndarray of shape (B, chain.LANES)
+            -1 for an empty lane.
+        tiles : Tile
+            The arrays of all blocks; the rows of minibatch i begin at ``block_starts[i] + i``, with 0.
+        """
+        block_starts = offsets_of([-(-len(batch) // chain.LANES) for batch in batches])
+        sequences = np.full(block_starts[-1] * chain.LANES, -1)
+        for start, batch in zip(block_starts * chain.LANES, batches, strict=False):
+            sequences[start : start + len(batch)] = batch[::-1]  # longest first
+        sequences = sequences.reshape(-1, chain.LANES)
+        filled = sequences >= 0
+        first, length = np.where(filled, self.offsets[sequences], 0), np.where(filled, self.lengths[sequences], 0)
+        rows = offsets_of(length[:, 0])
+        ranges = zip(block_starts[:-1], block_starts[1:], strict=True)
+        rows = np.concatenate([rows[start : stop + 1] - rows[start] for start, stop in ranges])
+        tiles = Tile(*(freeze(array, np.int64) for array in (rows, first, length, length - 1)))
+        return block_starts, sequences, tiles
+
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add to the counts of pairs what the counts of segments' lengths make; chains have none."""
 

@@ -11,12 +11,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.encodings import token_labels
 from .._data.segments import BAG, END_OF_SEGMENT, Segments, sorted_segments
 from .._kernels import (
-    chain,
     label_parts,
     loss_augmented,
     masks,
@@ -88,31 +87,6 @@ class SegmentPlan(Plan):
         first, length = self.offsets[:-1, None], self.lengths[:, None]
         arrays = np.concatenate([np.zeros_like(length), length], axis=1), first, length, length - 1
         return Tile(*(freeze(array, np.int64) for array in arrays))
-
-    def tiles_of(self, batches) -> tuple[np.ndarray, np.ndarray, Tile]:
-        """Return a tile of each of some minibatches, whose sequences come by length.   m minibatches, B blocks of all.
-
-        Returns
-        -------
-        block_starts : ndarray of shape (m + 1,), int64
-            Range of each minibatch's blocks.
-        sequences : ndarray of shape (B, LANES)
-            -1 for an empty lane.
-        tiles : Tile
-            The arrays of all blocks; the rows of minibatch i begin at ``block_starts[i] + i``, with 0.
-        """
-        block_starts = offsets_of([-(-len(batch) // chain.LANES) for batch in batches])
-        sequences = np.full(block_starts[-1] * chain.LANES, -1)
-        for start, batch in zip(block_starts * chain.LANES, batches, strict=False):
-            sequences[start : start + len(batch)] = batch[::-1]  # longest first
-        sequences = sequences.reshape(-1, chain.LANES)
-        filled = sequences >= 0
-        first, length = np.where(filled, self.offsets[sequences], 0), np.where(filled, self.lengths[sequences], 0)
-        rows = offsets_of(length[:, 0])
-        ranges = zip(block_starts[:-1], block_starts[1:], strict=True)
-        rows = np.concatenate([rows[start : stop + 1] - rows[start] for start, stop in ranges])
-        tiles = Tile(*(freeze(array, np.int64) for array in (rows, first, length, length - 1)))
-        return block_starts, sequences, tiles
 
     def add_length_counts(self, lengths, gradient):
         if len(lengths):
@@ -333,7 +307,6 @@ class SegmentModel(LaneModel):
 
     plan_class, pass_class, decode_pass_class = SegmentPlan, SegmentPass, SegmentDecodePass
     has_lengths = True
-    lowest_log = segment.LOWEST_LOG
 
     def marginals(self, batch, n_jobs=None, mask=None):
         labels = [((label,), BAG) for label in range(self.layout.automaton.n_labels)]

@@ -208,17 +208,7 @@ def weighted_arcs(layout, weights, direction=None) -> WeightedArcs:
 def label_arcs(automaton: PatternAutomaton, offsets, codes) -> np.ndarray:
     """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
     arcs = np.empty(len(codes), dtype=np.int32)
-    chain.label_arcs(
-        automaton.n_labels,
-        automaton.outgoing,
-        automaton.source_arcs,
-        automaton.arc_label,
-        automaton.arc_target,
-        automaton.fail,
-        freeze(offsets, np.int64),
-        freeze(codes, np.int32),
-        arcs,
-    )
+    chain.label_arcs(automaton, freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
     return arcs
 
 
