@@ -326,7 +326,7 @@ class Plan(SharedWork):
         rows = offsets_of(length[:, 0])
         ranges = zip(block_starts[:-1], block_starts[1:], strict=True)
         rows = np.concatenate([rows[start : stop + 1] - rows[start] for start, stop in ranges])
-        tiles = Tile(*(freeze(array, np.int64) for array in (rows, first, length, length - 1)))
+        tiles = Tile(*freeze_all((rows, first, length, length - 1), np.int64))
         return block_starts, sequences, tiles
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
