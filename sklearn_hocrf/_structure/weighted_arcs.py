@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._data.arrays import freeze, group_offsets, joined_ranges
 from .._kernels import chain
@@ -136,6 +137,7 @@ if TYPE_CHECKING:
         arc_weight_derivative: np.ndarray  # (A,) float64
 
         def __new__(cls, *fields: Any) -> Self: ...
+        def _replace(self, **fields: Any) -> Self: ...
 else:
     _SCORES = ("arc_score", "arc_weight", "log_shift", "arc_score_derivative", "arc_weight_derivative")
     WeightedArcs = namedtuple("WeightedArcs", (*ArcStructure._fields, *_SCORES))
@@ -232,7 +234,7 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
     )
 
 
-def label_arcs(automaton: PatternAutomaton, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def label_arcs(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.ndarray) -> np.ndarray:
     """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
     arcs = np.empty(len(codes), dtype=np.int32)
     chain.label_arcs(
