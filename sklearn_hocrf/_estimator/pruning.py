@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def check_no_holes(parameters: Mapping[str, Any]) -> None:
         )
 
 
-def _is_likelihood(objective) -> bool:
+def _is_likelihood(objective: Any) -> bool:
     """Tell whether a criterion is the likelihood, or one of users, which may be made of it."""
     return not isinstance(objective, (LocalFeatureMatching, Hinge, Perceptron))
 
@@ -148,7 +148,7 @@ def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     return PrunedProblem(problem, candidates.with_labels(problem.truth), level_zero)
 
 
-def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers) -> LevelZero | None:
+def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero | None:
     """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not fit.
 
     ``numbers`` is the function that checks the weights.
