@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from .._data.arrays import freeze, joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
+from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import weighted_arcs
 from .answers import BestLabellings, Entropies, Samples, SearchPass
 from .passes import (
@@ -27,7 +29,7 @@ from .passes import (
     Receiver,
     run_all,
 )
-from .schedule import Plan, Schedule
+from .schedule import Plan, Schedule, Tile, Workspace
 
 __all__ = ["Expectations", "Model"]
 
@@ -66,7 +68,9 @@ class Model(metaclass=ABCMeta):
     has_lengths: ClassVar[bool]  # whether labellings are made of segments
     lowest_log: ClassVar[float]  # smallest score of an arc, beside the greatest, that kernels can scale
 
-    def __init__(self, layout: Any, weights, dense_table=None, schedule: Schedule | None = None) -> None:
+    def __init__(
+        self, layout: Any, weights: np.ndarray, dense_table: np.ndarray | None = None, schedule: Schedule | None = None
+    ) -> None:
         self.layout, self.schedule = layout, schedule
         self.weights = freeze(weights, np.float64)
         if self.weights.shape != (layout.n_weights,):  # kernels do not look
@@ -85,20 +89,24 @@ class Model(metaclass=ABCMeta):
         plan = self.plan_class(self.layout, batch, self.schedule)
         return plan if mask is None else plan.masked(mask)
 
-    def _whole_plan(self, batch, mask) -> Plan:
+    def _whole_plan(self, batch: SequenceBatch, mask: Mask | None) -> Plan:
         """Return a plan that cuts no sequence into tiles, for walks through whole sequences."""
         schedule = self.plan_class.default_schedule if self.schedule is None else self.schedule
         schedule = replace(schedule, cut_size=math.inf, lone_size=min(schedule.lone_size, _LONE_SIZE))
         plan = self.plan_class(self.layout, batch, schedule)
         return plan if mask is None else plan.masked(mask)
 
-    def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
+    def expectations(
+        self, plan: Plan, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> Expectations:
         """Return partition functions and expected counts."""
         log_z = np.zeros(plan.n_sequences)
         sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, _weights(plan, sequence_weight))
         return Expectations(log_z, self.counts(plan, sums))
 
-    def add_expectations(self, plan: Plan, sequences, sequence_weight, gradient, log_z) -> tuple:
+    def add_expectations(
+        self, plan: Plan, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
+    ) -> tuple:
         """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
 
         The model and the plan have no dense table, so that the work goes by the sequences and not by the weights.
@@ -128,7 +136,9 @@ class Model(metaclass=ABCMeta):
                 counting.run(task)
             return counting.sums()[2:]
 
-    def hessian_vector_product(self, plan: Plan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
+    def hessian_vector_product(
+        self, plan: Plan, direction: np.ndarray, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> np.ndarray:
         """Return the product of the Hessian of sum c_n log Z_n and a direction of the weights; shape (n_weights,).
 
         It is the derivative of the expected counts along the direction: kernels on dual numbers give it in one forward
@@ -139,7 +149,7 @@ class Model(metaclass=ABCMeta):
         sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, weight, direction=moving)
         return self.counts(plan, sums) / SMALL_STEP
 
-    def label_gradient(self, batch: SequenceBatch, token, label, mask=None) -> np.ndarray:
+    def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
         """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
 
         It is the covariance of the label's indicator with all counts: the derivative of the expected counts when the
@@ -168,7 +178,7 @@ class Model(metaclass=ABCMeta):
         plan.add_length_counts(lengths, pairs)
         return np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
 
-    def log_partition(self, batch: SequenceBatch, n_jobs=None, plan: Plan | None = None) -> np.ndarray:
+    def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Plan | None = None) -> np.ndarray:
         """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
 
         With a masked plan, the sum goes over the possible labellings alone.
@@ -178,7 +188,9 @@ class Model(metaclass=ABCMeta):
         self._run_all(plan, n_jobs, lambda: None, log_z)
         return log_z
 
-    def log_partition_and_slope(self, plan: Plan, direction, n_jobs=None) -> tuple[np.ndarray, np.ndarray]:
+    def log_partition_and_slope(
+        self, plan: Plan, direction: np.ndarray, n_jobs: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return log Z of each sequence and its derivative along a direction of the weights.
 
         The derivative is the expected score under the direction as weights. One forward pass gives both.
@@ -189,14 +201,27 @@ class Model(metaclass=ABCMeta):
         return log_z, slope / SMALL_STEP
 
     @abstractmethod
-    def marginals(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
+    def marginals(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         """Return P(token t has label y); shape (N, n_labels), rows sum to 1."""
 
     @abstractmethod
-    def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None, mask=None) -> np.ndarray:
+    def pattern_marginals(
+        self,
+        batch: SequenceBatch,
+        patterns: Sequence[Sequence[int]],
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         """Return P(an occurrence of a pattern ends with token t); shape (N, n_given)."""
 
-    def decode(self, batch: SequenceBatch, n_jobs=None, mask=None, *, add_costs=None):
+    def decode(
+        self,
+        batch: SequenceBatch,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+        *,
+        add_costs: Callable[[Any, Tile], None] | None = None,
+    ) -> Any:
         """Return the most probable labelling; ties go to the lowest label, then to the shortest segment.
 
         ``add_costs`` is as in :class:`DecodePass`.
@@ -204,25 +229,29 @@ class Model(metaclass=ABCMeta):
         plan = self.plan(batch, mask)
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
 
-        def make_pass(workspace):
+        def make_pass(workspace: Workspace) -> DecodePass:
             return self.decode_pass_class(workspace, self, plan, codes, lengths, add_costs=add_costs)
 
         run_all(plan, n_jobs, make_pass)
         return self.labelling(batch, codes, lengths)
 
-    def best_labellings(self, batch: SequenceBatch, n_best, n_jobs=None, mask=None) -> BestLabellings:
+    def best_labellings(
+        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None
+    ) -> BestLabellings:
         """Return the labellings of highest score of each sequence, best first, all different."""
         plan = self._whole_plan(batch, mask)
         best = BestLabellings.empty(n_best, batch)
 
-        def make_pass(workspace):
+        def make_pass(workspace: Workspace) -> SearchPass:
             decoding = self.decode_pass_class(workspace, self, plan, best.codes[0], best.lengths[0], best=best.score)
             return SearchPass(decoding, best)
 
         run_all(plan, n_jobs, make_pass)
         return best
 
-    def draw(self, batch: SequenceBatch, n_drawn, seed, n_jobs=None, mask=None) -> tuple[np.ndarray, np.ndarray]:
+    def draw(
+        self, batch: SequenceBatch, n_drawn: int, seed: int, n_jobs: int | None = None, mask: Mask | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Draw labellings; return their codes and, of segments, lengths: as in :class:`BestLabellings`, transposed."""
         codes = np.zeros((batch.n_tokens, n_drawn), np.int32)
         lengths = np.ones(codes.shape if self.has_lengths else (0, n_drawn), np.int32)
@@ -230,7 +259,7 @@ class Model(metaclass=ABCMeta):
         self._run_all(plan, n_jobs, lambda: Samples(codes, lengths, seed), log_z)
         return codes, lengths
 
-    def entropy(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
+    def entropy(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
 
         It is log Z minus the expected score, a derivative of log Z. Where the difference is so small that rounding
@@ -248,7 +277,7 @@ class Model(metaclass=ABCMeta):
             entropy[low] = again
         return entropy
 
-    def log_score(self, batch: SequenceBatch, labelling, plan: Any = None) -> np.ndarray:
+    def log_score(self, batch: SequenceBatch, labelling: Any, plan: Any = None) -> np.ndarray:
         """Return the log potential of a labelling of each sequence; shape (n_sequences,).
 
         It is -inf where forbidden, and where the code of a label is -1; in models over lattices also where it is none
@@ -267,40 +296,50 @@ class Model(metaclass=ABCMeta):
         return mask
 
     @abstractmethod
-    def label_codes(self, labelling) -> np.ndarray:
+    def label_codes(self, labelling: Any) -> np.ndarray:
         """Return the label codes of the tokens of a labelling; shape (N,), int32."""
 
     @abstractmethod
-    def labelling(self, batch, codes, lengths):
+    def labelling(self, batch: SequenceBatch, codes: np.ndarray, lengths: np.ndarray) -> Any:
         """Return a labelling, given what :class:`DecodePass` writes."""
 
     @abstractmethod
-    def _log_scores(self, batch, labelling) -> tuple[np.ndarray, np.ndarray]:
+    def _log_scores(self, batch: SequenceBatch, labelling: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
 
     @abstractmethod
-    def _label_moves(self, plan, position, label) -> np.ndarray:
+    def _label_moves(self, plan: Any, position: int, label: int) -> np.ndarray:
         """Return the table of :class:`Moves` where the score of a label moves at one position of one sequence."""
 
-    def _with_layout(self, layout) -> Any:
+    def _with_layout(self, layout: WeightLayout) -> Any:
         """Return the model under a layout of more columns, where weights keep their places."""
         return type(self)(layout, self.weights, schedule=self.schedule)
 
-    def column_marginals(self, batch, n_columns, n_jobs, mask) -> np.ndarray:
+    def column_marginals(
+        self, batch: SequenceBatch, n_columns: int, n_jobs: int | None, mask: Mask | None
+    ) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
         plan, table = self.plan(batch, mask), np.empty((batch.n_tokens, n_columns))
         self._run_all(plan, n_jobs, lambda: ColumnMarginals(table), np.zeros(len(batch)))
         return table
 
-    def _run_all(self, plan, n_jobs, make_receiver, log_z, sequence_weight=None, **options):
+    def _run_all(
+        self,
+        plan: Plan,
+        n_jobs: int | None,
+        make_receiver: Callable[[], Receiver | None],
+        log_z: np.ndarray,
+        sequence_weight: np.ndarray | None = None,
+        **options: Any,
+    ) -> tuple | None:
         """Run forward passes, and backward passes for a receiver in each chunk; return the receivers' sums."""
 
-        def make_pass(workspace):
+        def make_pass(workspace: Workspace) -> MarginalPass:
             receiver: Receiver | None = make_receiver()
             return self.pass_class(workspace, self, plan, log_z, sequence_weight, receiver=receiver, **options)
 
         return run_all(plan, n_jobs, make_pass)
 
 
-def _weights(plan, sequence_weight):
+def _weights(plan: Plan, sequence_weight: np.ndarray | None) -> np.ndarray:
     return np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)
