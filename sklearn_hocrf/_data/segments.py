@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +30,7 @@ __all__ = [
     "RANGE",
     "WHOLE",
     "Channel",
+    "Labelling",
     "LengthBlock",
     "RowBlock",
     "Segments",
@@ -105,6 +106,9 @@ class Segments(NamedTuple):
         counts, lengths = np.diff(self.offsets)[sequences], np.diff(token_offsets)[sequences]
         moved = np.repeat(offsets_of(lengths)[:-1] - token_offsets[sequences], counts)
         return Segments(offsets_of(counts), self.start[chosen] + moved, self.stop[chosen] + moved, self.codes[chosen])
+
+
+Labelling: TypeAlias = np.ndarray | Segments  # label codes of tokens, (N,) int32, or segments
 
 
 def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:

@@ -13,7 +13,7 @@ from .._data.checks import check_choice, short
 from .._data.labels import label_codes
 from .._persistence import with_lists, with_mappings
 from .._settings import check, is_number
-from .tags import SEGMENT_ENCODINGS
+from .tags import SEGMENT_ENCODINGS, SegmentTags
 
 __all__ = [
     "DECODINGS",
@@ -71,10 +71,10 @@ class TokenDecoding(BaseEstimator):
         self.cost = cost
         self.legal = legal
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return with_lists(super().__getstate__(), ["cost"])
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
         super().__setstate__(with_mappings(state, ["cost"]))
 
     def check(self) -> None:
@@ -96,7 +96,7 @@ class TokenDecoding(BaseEstimator):
         gains = marginals if self.cost is None else -marginals @ self._cost_table(fitted.classes_)
         return fitted._decode_tokens(batch, np.ascontiguousarray(gains), mask, self.legal)
 
-    def _cost_table(self, classes) -> np.ndarray:
+    def _cost_table(self, classes: np.ndarray) -> np.ndarray:
         """Return the costs by true and predicted class; shape (n_classes, n_classes)."""
         if not isinstance(self.cost, Mapping):
             table = np.asarray(self.cost, dtype=np.float64)
@@ -164,7 +164,7 @@ class SegmentDecoding(BaseEstimator):
         """Return the labelling of a batch by a fitted estimator, given a mask."""
         return fitted._decode_segments(batch, self, mask)
 
-    def thresholds(self, names) -> np.ndarray:
+    def thresholds(self, names: list) -> np.ndarray:
         """Return the threshold of each segment label; ``names`` are all of them."""
         if not isinstance(self.threshold, Mapping):
             return np.full(len(names), float(self.threshold))
@@ -270,12 +270,12 @@ def best_writing(candidates: list, tags: Any, allowed: np.ndarray, forbidden: se
 class _Writer:
     """Writes segments as labels that are possible after given ones; parameters as in :func:`best_writing`."""
 
-    def __init__(self, tags, allowed, forbidden):
+    def __init__(self, tags: SegmentTags, allowed: np.ndarray, forbidden: set[tuple[int, ...]]) -> None:
         self.tags, self.allowed, self.forbidden = tags, allowed, forbidden
         self.lengths = {len(run) for run in forbidden}
         self.memory = max(self.lengths, default=2) - 1
 
-    def segment(self, history, start, stop, label) -> dict:
+    def segment(self, history: tuple[int, ...], start: int, stop: int, label: int) -> dict:
         """Return all labels of a segment, -1 for a token outside, by the last labels that are to be remembered."""
         found: dict = {history: []}
         for token in range(start, stop):
@@ -289,7 +289,7 @@ class _Writer:
             found = longer
         return found
 
-    def _choices(self, label, is_first, is_last) -> list:
+    def _choices(self, label: int, is_first: bool, is_last: bool) -> list:
         """Return the labels of tokens in segments of a label, the one that belongs there first."""
         codes = np.flatnonzero(self.tags.tags.segment_label == label).tolist()
         if label < 0:
@@ -298,5 +298,5 @@ class _Writer:
         usual = (only if is_last else first) if is_first else (last if is_last else inner)
         return sorted(codes, key=lambda code: code != usual)
 
-    def _is_possible(self, run) -> bool:
+    def _is_possible(self, run: tuple[int, ...]) -> bool:
         return not any(run[-length:] in self.forbidden for length in self.lengths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, overload
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
-from .._data.batch import Sequences
+from .._data.batch import SequenceBatch, Sequences
 from .._data.labels import decode_labels
 from .._data.masks import Mask, both
 from .._inference.impossible import naming_the_impossible
@@ -27,15 +27,15 @@ from .patterns import pattern_codes
 __all__ = ["PredictionsMixin", "border_mask"]
 
 
-class PredictionsMixin:
+class PredictionsMixin(Hooks):
     """What both estimators answer once they are fitted; the hooks are those of the base class."""
 
-    def _mask(self, batch, form, known=None) -> Mask | None:
+    def _mask(self, batch: SequenceBatch, form: str, known: Any = None) -> Mask | None:
         """Return which labellings of a batch are possible, None for all: by the constraints, and by what is known."""
         known = None if known is None else self._read_known(known, batch, form).mask
         return both(border_mask(batch, self._fitted.borders), known)
 
-    def _decode(self, batch, mask):
+    def _decode(self, batch: SequenceBatch, mask: Mask | None) -> Any:
         """Return the labelling that ``decoding`` asks for, given a mask."""
         check_decoding(self.decoding)
         decoding = choose_decoding(self.decoding)
@@ -47,23 +47,25 @@ class PredictionsMixin:
         return decoding.decode(self, batch, mask)
 
     @contextmanager
-    def _asked(self, batch, mask) -> Iterator[Model]:
+    def _asked(self, batch: SequenceBatch, mask: Mask | None) -> Iterator[Model]:
         """Give the model, to be asked about a batch under a mask; raise where no labelling agrees with it."""
         model = self._build_model()
         with self._naming_the_impossible(model, batch, mask):
             yield model
 
-    def _naming_the_impossible(self, model, batch, mask):
+    def _naming_the_impossible(
+        self, model: Model, batch: SequenceBatch, mask: Mask | None
+    ) -> AbstractContextManager[None]:
         """Return a context in which an error names the sequence and position where no labelling agrees with a mask."""
         return naming_the_impossible(model, batch, mask, border_mask(batch, self._fitted.borders))
 
-    def _as_fitted(self):
+    def _as_fitted(self) -> Any:
         """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
         fitted = copy.copy(self)
         check_is_fitted(fitted)
         return fitted
 
-    def _has_probabilities(self):
+    def _has_probabilities(self) -> bool:
         """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
         learned = getattr(self, "_fitted", None)
         given = self.objective if learned is None else learned.trained_with["objective"]
@@ -254,12 +256,12 @@ class PredictionsMixin:
             marginals = model.pattern_marginals(batch, codes, n_jobs=fitted.n_jobs, mask=mask)
         return fitted._reshape(marginals, batch, form)
 
-    def _as_predicted(self, labelling, batch) -> list:
+    def _as_predicted(self, labelling: Any, batch: SequenceBatch) -> list:
         """Return a labelling by sequence, as :meth:`predict` gives it for lists of sequences."""
         as_lists = self._fitted.targets.as_lists
         return decode_labels(self._token_codes(labelling), self.classes_, batch.offsets, as_lists=as_lists)
 
-    def _reshape(self, rows, batch, form):
+    def _reshape(self, rows: np.ndarray, batch: SequenceBatch, form: str) -> Any:
         """Give one row per token the shape of X."""
         if form == "table":
             return rows
@@ -316,7 +318,7 @@ class PredictionsMixin:
             raise ValueError("X has no tokens of positive weight, so the accuracy is undefined")
         return right / total
 
-    def _count_right(self, X, y, sample_weight=None) -> tuple[float, float]:
+    def _count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
         """Return how many tokens are predicted correctly, and how many there are, both weighted."""
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
@@ -387,7 +389,7 @@ class PredictionsMixin:
         labelled = fitted._read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
         return labelled.log_likelihood(fitted._build_model(), fitted.n_jobs)
 
-    def _read_labelled(self, X, y, unknown) -> LabelledBatch:
+    def _read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
         """Return sequences with their labels, which may have holes."""
         batch, form = read_sequences(self, X)
         model, mask = self._build_model(), self._mask(batch, form)
@@ -403,12 +405,12 @@ class PredictionsMixin:
         return LabelledBatch(batch, plan, truth, None, is_impossible)
 
 
-def border_mask(batch, borders) -> Mask | None:
+def border_mask(batch: SequenceBatch, borders: np.ndarray | None) -> Mask | None:
     """Return the mask of the labels with which sequences may begin and end; None stands for all."""
     return None if borders is None else Mask.of_borders(batch.offsets, borders)
 
 
-def _are_possible(mask, offsets, codes) -> np.ndarray:
+def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Tell which sequences have labels that a mask allows at each token; -1 is none of the labels."""
     is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
     n_forbidden = offsets_of(~is_allowed)

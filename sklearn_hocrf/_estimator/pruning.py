@@ -110,7 +110,7 @@ def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     return problem.over(candidates.with_labels(problem.truth), level_zero)
 
 
-def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers) -> LevelZero | None:
+def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero | None:
     """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not fit.
 
     ``numbers`` is the function that checks the weights.

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .._data.arrays import offsets_of
+from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, short
 from .._data.encodings import (
     guessed_encoding,
@@ -16,10 +17,13 @@ from .._data.encodings import (
     segments_of_tags,
     split_tag,
 )
+from .._data.masks import Mask
+from .._data.segments import Segments
 from .._settings import check, is_number
 from .._validation import read_sequences
 from .._validation._sklearn import available_if
-from .decoding import RARE, best_cover, best_writing
+from .decoding import RARE, SegmentDecoding, best_cover, best_writing
+from .hooks import Hooks
 from .tags import SEGMENT_ENCODINGS, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold"]
@@ -30,7 +34,7 @@ def check_threshold(threshold: Any) -> None:
     check(is_number(threshold) and 0 <= threshold <= 1, "threshold", "a probability, a number in [0, 1]", threshold)
 
 
-class TagSegmentsMixin:
+class TagSegmentsMixin(Hooks):
     """What :class:`~sklearn_hocrf.HighOrderCRF` says of segments."""
 
     @available_if(lambda self: self._has_probabilities())
@@ -83,7 +87,7 @@ class TagSegmentsMixin:
         3 4 PER 0.6
         """
         check_threshold(threshold)
-        fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
+        fitted: Any = self._as_fitted()
         tags = _tags_of(fitted, encoding)
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
@@ -134,7 +138,7 @@ class TagSegmentsMixin:
         >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
         array([0.69])
         """
-        fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
+        fitted: Any = self._as_fitted()
         tags = _tags_of(fitted, encoding)
         if with_probability:
             fitted._has_probabilities()
@@ -152,13 +156,13 @@ class TagSegmentsMixin:
         return segment_tables(batch, segments, probability, tags.names)
 
     @property
-    def _encoding(self):
+    def _encoding(self) -> str:
         """How labels encode segments, where nobody says it: by the scheme of the constraints, or as they look."""
         fitted: Any = self
         constraints = fitted._fitted.trained_with.get("constraints")
         return constraints if isinstance(constraints, str) else guessed_encoding(fitted.classes_.tolist())
 
-    def _decode_tokens(self, batch, gains, mask, legal):
+    def _decode_tokens(self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, legal: bool) -> np.ndarray:
         fitted: Any = self
         if legal:
             with fitted._asked(batch, mask) as model:
@@ -167,7 +171,7 @@ class TagSegmentsMixin:
             gains = np.where(mask.allowed, gains, -np.inf)
         return gains.argmax(axis=1).astype(np.int32)
 
-    def _decode_segments(self, batch, decoding, mask):
+    def _decode_segments(self, batch: SequenceBatch, decoding: SegmentDecoding, mask: Mask | None) -> np.ndarray:
         fitted: Any = self
         tags = _tags_of(fitted, decoding.encoding, "SegmentDecoding, encoding")
         thresholds = decoding.thresholds(tags.names.tolist())
@@ -203,7 +207,7 @@ class TagSegmentsMixin:
         return codes
 
 
-def _listed(segments, gains, first, stop) -> list:
+def _listed(segments: Segments, gains: np.ndarray, first: int, stop: int) -> list:
     """Return the segments of a sequence, (stop, start, gain, label) in the order of their stops."""
     low, high = np.searchsorted(segments.start, (first, stop))
     columns = segments.stop[low:high] - first, segments.start[low:high] - first, gains[low:high]
@@ -211,7 +215,9 @@ def _listed(segments, gains, first, stop) -> list:
     return sorted(listed, key=lambda segment: segment[0])
 
 
-def _misread(fitted, batch, codes, begins, tags, mask) -> np.ndarray:
+def _misread(
+    fitted: Any, batch: SequenceBatch, codes: np.ndarray, begins: np.ndarray, tags: SegmentTags, mask: Mask | None
+) -> np.ndarray:
     """Return the sequences whose labels are impossible, or describe other segments than those that begin as given."""
     is_wrong = np.zeros(batch.n_tokens, bool) if mask is None else ~mask.allowed[np.arange(len(codes)), codes]
     is_wrong |= codes < 0
@@ -225,7 +231,7 @@ def _misread(fitted, batch, codes, begins, tags, mask) -> np.ndarray:
     return np.flatnonzero(wrong)
 
 
-def _tags_of(fitted, encoding, what="encoding") -> SegmentTags:
+def _tags_of(fitted: Any, encoding: str, what: str = "encoding") -> SegmentTags:
     """Return what the labels of a fitted model say about segments; ``what`` names the encoding in messages."""
     check_choice(what, encoding, SEGMENT_ENCODINGS)
     if encoding == "auto":
@@ -234,7 +240,7 @@ def _tags_of(fitted, encoding, what="encoding") -> SegmentTags:
     return each_its_own(fitted.classes_) if encoding == "runs" else read_segment_tags(fitted.classes_, encoding, what)
 
 
-def _refuse_mixture(labels, encoding, what) -> None:
+def _refuse_mixture(labels: list, encoding: str, what: str) -> None:
     """Raise a ValueError if some of the labels that are no tags of one scheme look like tags all the same."""
     tags = [label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")]
     if tags and encoding == "runs":
@@ -245,7 +251,7 @@ def _refuse_mixture(labels, encoding, what) -> None:
         )
 
 
-def _write_tags(codes, cover, tags, is_iob1) -> None:
+def _write_tags(codes: np.ndarray, cover: list, tags: SegmentTags, is_iob1: bool) -> None:
     """Write the labels of segments (stop, start, gain, label), in order, to the tokens of a sequence."""
     before = None
     for stop, start, _, label in cover:

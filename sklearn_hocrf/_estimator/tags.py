@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.encodings import OUTSIDE, PREFIXES, I, O, TagTable, goes_on, split_tag, tag_roles
 from .._data.segments import Segments
@@ -32,14 +33,16 @@ def read_tags(labels: np.ndarray, encoding: str, what: str) -> tuple[TagTable, l
     ValueError
         For a label that is no tag of the encoding.
     """
-    parts = [split_tag(tag, encoding) for tag in labels.tolist()]
-    for tag, part in zip(labels.tolist(), parts, strict=True):
+    parts = []
+    for tag in labels.tolist():
+        part = split_tag(tag, encoding)
         if part is None or (part[1] == OUTSIDE and part[0] != O):
             expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
             raise ValueError(
                 f'{what}="{encoding}": the label {short(tag)} is no tag of this scheme, whose tags are '
                 f"'{OUTSIDE}', {expected}"
             )
+        parts.append(part)
     names = list(dict.fromkeys(name for _, name in parts))
     number = {name: i for i, name in enumerate(names)}
     return TagTable(np.array([p for p, _ in parts], np.int8), np.array([number[n] for _, n in parts], np.int32)), names
@@ -81,7 +84,9 @@ def each_its_own(labels: np.ndarray) -> SegmentTags:
     return SegmentTags(table, labels, Tags(np.eye(len(labels), dtype=bool), codes), roles, -1, "runs")
 
 
-def segment_tables(batch, segments: Segments, probability: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+def segment_tables(
+    batch: SequenceBatch, segments: Segments, probability: np.ndarray, labels: np.ndarray
+) -> list[np.ndarray]:
     """Return one structured array of segments and their probabilities a sequence, with positions in the sequence."""
     fields = [("start", np.int64), ("stop", np.int64), ("label", labels.dtype), ("probability", np.float64)]
     table = np.empty(len(probability), dtype=fields)

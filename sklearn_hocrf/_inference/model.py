@@ -32,7 +32,7 @@ from .passes import (
     Receiver,
     run_all,
 )
-from .schedule import Plan, Schedule
+from .schedule import Plan, Schedule, Tile, Workspace
 
 __all__ = ["Expectations", "LaneModel", "Model", "TokenModel"]
 
@@ -69,7 +69,9 @@ class Model(metaclass=ABCMeta):
     has_lengths: ClassVar[bool]  # whether labellings are made of segments
     unanswered: ClassVar[Mapping[str, str]] = {}  # questions that the family does not answer, and why
 
-    def __init__(self, layout: Any, weights, dense_table=None, schedule: Schedule | None = None) -> None:
+    def __init__(
+        self, layout: Any, weights: np.ndarray, dense_table: np.ndarray | None = None, schedule: Schedule | None = None
+    ) -> None:
         self.layout, self.schedule = layout, schedule
         self.weights = freeze(weights, np.float64)
         if self.weights.shape != (layout.n_weights,):  # kernels do not look
@@ -267,7 +269,7 @@ class LaneModel(Model):
         plan = self.plan_class(self.layout, batch, self.schedule)
         return plan if mask is None else plan.masked(mask)
 
-    def _whole_plan(self, batch, mask) -> Plan:
+    def _whole_plan(self, batch: SequenceBatch, mask: Mask | None) -> Plan:
         """Return a plan that cuts no sequence into tiles, for walks through whole sequences."""
         schedule = self.plan_class.default_schedule if self.schedule is None else self.schedule
         schedule = replace(schedule, cut_size=math.inf, lone_size=min(schedule.lone_size, _LONE_SIZE))
@@ -279,7 +281,9 @@ class LaneModel(Model):
         sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, _weights(plan, sequence_weight))
         return Expectations(log_z, self.counts(plan, sums))
 
-    def add_expectations(self, plan: Plan, sequences, sequence_weight, gradient, log_z) -> tuple:
+    def add_expectations(
+        self, plan: Plan, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
+    ) -> tuple:
         """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
 
         The model and the plan have no dense table, so that the work goes by the sequences and not by the weights.
@@ -355,7 +359,7 @@ class LaneModel(Model):
         plan = self.plan(batch, mask)
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
 
-        def make_pass(workspace):
+        def make_pass(workspace: Workspace) -> DecodePass:
             return self.decode_pass_class(workspace, self, plan, codes, lengths, add_costs=add_costs)
 
         run_all(plan, n_jobs, make_pass)
@@ -365,7 +369,7 @@ class LaneModel(Model):
         plan = self._whole_plan(batch, mask)
         best = BestLabellings.empty(n_best, batch)
 
-        def make_pass(workspace):
+        def make_pass(workspace: Workspace) -> SearchPass:
             decoding = self.decode_pass_class(workspace, self, plan, best.codes[0], best.lengths[0], best=best.score)
             return SearchPass(decoding, best)
 
@@ -394,28 +398,38 @@ class LaneModel(Model):
         return entropy
 
     @abstractmethod
-    def _label_moves(self, plan, position, label) -> np.ndarray:
+    def _label_moves(self, plan: Any, position: int, label: int) -> np.ndarray:
         """Return the table of :class:`Moves` where the score of a label moves at one position of one sequence."""
 
-    def _with_layout(self, layout) -> Any:
+    def _with_layout(self, layout: WeightLayout) -> Any:
         """Return the model under a layout of more columns, where weights keep their places."""
         return type(self)(layout, self.weights, schedule=self.schedule)
 
-    def column_marginals(self, batch, n_columns, n_jobs, mask) -> np.ndarray:
+    def column_marginals(
+        self, batch: SequenceBatch, n_columns: int, n_jobs: int | None, mask: Mask | None
+    ) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
         plan, table = self.plan(batch, mask), np.empty((batch.n_tokens, n_columns))
         self._run_all(plan, n_jobs, lambda: ColumnMarginals(table), np.zeros(len(batch)))
         return table
 
-    def _run_all(self, plan, n_jobs, make_receiver, log_z, sequence_weight=None, **options):
+    def _run_all(
+        self,
+        plan: Plan,
+        n_jobs: int | None,
+        make_receiver: Callable[[], Receiver | None],
+        log_z: np.ndarray,
+        sequence_weight: np.ndarray | None = None,
+        **options: Any,
+    ) -> tuple | None:
         """Run forward passes, and backward passes for a receiver in each chunk; return the receivers' sums."""
 
-        def make_pass(workspace):
+        def make_pass(workspace: Workspace) -> MarginalPass:
             receiver: Receiver | None = make_receiver()
             return self.pass_class(workspace, self, plan, log_z, sequence_weight, receiver=receiver, **options)
 
         return run_all(plan, n_jobs, make_pass)
 
 
-def _weights(plan, sequence_weight):
+def _weights(plan: Plan, sequence_weight: np.ndarray | None) -> np.ndarray:
     return np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)

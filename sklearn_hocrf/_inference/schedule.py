@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain as joined
 from threading import Event
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
@@ -37,6 +38,7 @@ from .._data.masks import Mask
 from .._kernels import chain
 from .._structure.dense_columns import DenseProduct
 from .._structure.label_parts import PartLinks
+from .._structure.layout import WeightLayout
 
 __all__ = [
     "TOKENS_PER_CALL",
@@ -52,6 +54,8 @@ __all__ = [
     "lanes_of",
     "threads_for",
 ]
+
+T = TypeVar("T")
 
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
 TOKENS_PER_CALL = 1 << 14  # of kernels that go through whole epochs: Python answers an interrupt (Ctrl-C) between calls
@@ -174,7 +178,7 @@ class SharedWork:
         self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
 
     @contextmanager
-    def workspace(self):
+    def workspace(self) -> Iterator[Workspace]:
         """Lend the workspace of one thread; it is kept for the next evaluation."""
         workspace = self._spare_workspaces.pop() if self._spare_workspaces else Workspace()
         workspace.halt = self.halt
@@ -224,7 +228,7 @@ class Plan(SharedWork):
     mask: Mask | None = None
     may_be_impossible = False
 
-    def __init__(self, layout: Any, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
+    def __init__(self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
         super().__init__(self.default_schedule if schedule is None else schedule)
         self.layout, self.batch = layout, batch
         self.offsets, self.lengths = batch.offsets, batch.lengths
@@ -267,14 +271,14 @@ class Plan(SharedWork):
                 tasks.append(self._task(np.stack(waiting)))
                 waiting, n_rows = [], 0
             if is_cut:
-                rows_per_tile = max(self.schedule.cut_size // (2 * row), int(np.sqrt(longest)) + 1)
+                rows_per_tile = max(int(self.schedule.cut_size) // (2 * row), int(np.sqrt(longest)) + 1)
                 tasks.append(self._task(block[None], rows_per_tile))
             else:
                 waiting.append(block)
                 n_rows += longest
         return [*tasks, self._task(np.stack(waiting))] if waiting else tasks
 
-    def _blocks(self, sequences, lanes):
+    def _blocks(self, sequences: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
         """Yield the sequences of each block; one that is long, and much longer than those after it, is alone."""
         lengths, schedule, start = self.lengths, self.schedule, 0
         long_alone = min(schedule.lone_length, schedule.lone_table // max(self.row_size, 1))
@@ -288,7 +292,7 @@ class Plan(SharedWork):
                 yield np.pad(block, (0, lanes - len(block)), constant_values=-1)
             start += len(block)
 
-    def _task(self, sequences, rows_per_tile=None) -> Task:
+    def _task(self, sequences: np.ndarray, rows_per_tile: int | None = None) -> Task:
         """Return the task of blocks of sequences, cut into tiles of at most so many rows a block."""
         first = np.where(sequences >= 0, self.offsets[sequences], 0)
         length = np.where(sequences >= 0, self.offsets[sequences + 1] - self.offsets[sequences], 0)
@@ -342,7 +346,7 @@ class Plan(SharedWork):
         plan.mask, plan.may_be_impossible = mask and mask.frozen(), may_be_impossible
         return plan
 
-    def without_dense_table(self):
+    def without_dense_table(self) -> Self:
         """Return the plan with features that find all weights among the pairs: its models need no dense table."""
         plan = copy.copy(self)
         plan.token_features = self.layout.rows(self.batch, dense=False)
@@ -358,7 +362,7 @@ def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
     return [[tasks[i] for i in np.flatnonzero(chunk == c)] for c in np.unique(chunk)]
 
 
-def threads_for(n_jobs=None) -> int:
+def threads_for(n_jobs: int | None = None) -> int:
     """Return the number of threads that ``n_jobs`` stands for.
 
     Backends of joblib that send jobs elsewhere, such as Dask's, say how many jobs a whole cluster does at once. That is
@@ -371,7 +375,7 @@ def threads_for(n_jobs=None) -> int:
         return effective_n_jobs(n_jobs)
 
 
-def in_order(work, plan, n_jobs=None):
+def in_order(work: Callable[[Any], T], plan: SharedWork, n_jobs: int | None = None) -> Iterable[T]:
     """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, the caller's among them.
 
     joblib says how many threads; its own pool looks for results every 10 ms only, longer than many a gradient takes.
@@ -382,10 +386,10 @@ def in_order(work, plan, n_jobs=None):
     n_threads = min(threads_for(n_jobs), len(chunks))
     if n_threads <= 1 and not (chunks and plan.calls_are_long):
         return map(work, chunks)
-    results = [None] * len(chunks)
+    results: list[Any] = [None] * len(chunks)
     numbers = iter(range(len(chunks)))  # shared: each thread takes the next
 
-    def work_through():
+    def work_through() -> None:
         for number in numbers:
             results[number] = work(chunks[number])
 
@@ -410,7 +414,7 @@ def in_order(work, plan, n_jobs=None):
     return results
 
 
-def add_up(terms):
+def add_up(terms: Iterable[tuple]) -> tuple | None:
     """Return the sums of the arrays in tuples, position by position; None where there are no tuples."""
     totals = None
     for term in terms:
