@@ -9,16 +9,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from .._data.arrays import freeze, group_offsets, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
-from .._data.segments import Segments
 from .._kernels import lattice
-from .._kernels.tag_segments import Tags
 from .._structure.label_parts import Endings
 from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import label_arcs
@@ -27,7 +25,7 @@ from .candidates import CandidateFinder, Candidates
 from .chain import ChainModel
 from .model import Expectations, TokenModel
 from .passes import refuse_impossible
-from .schedule import Schedule, SharedWork, Tile, Workspace, add_up, in_order
+from .schedule import Schedule, SharedWork, Workspace, add_up, in_order
 
 __all__ = ["LatticeModel", "LatticePlan"]
 

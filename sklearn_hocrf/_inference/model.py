@@ -32,7 +32,7 @@ from .passes import (
     Receiver,
     run_all,
 )
-from .schedule import Plan, Schedule, Tile, Workspace
+from .schedule import Plan, Schedule, Workspace
 
 __all__ = ["Expectations", "LaneModel", "Model", "TokenModel"]
 
