@@ -20,7 +20,7 @@ from sklearn.utils import ClassifierTags
 
 from .._data.batch import SequenceBatch
 from .._data.checks import refuse_infinite_sum
-from .._data.masks import both
+from .._data.masks import Mask, both
 from .._inference.families import LATTICE, SEGMENTS, Family
 from .._inference.impossible import naming_the_impossible
 from .._objectives import Problem
@@ -48,6 +48,9 @@ from .constraints import LabelRuns, compile_constraints, refuse_breaches, withou
 from .decoding import SegmentDecoding
 from .fitted import Fitted
 from .fitting import (
+    GivenPenalty,
+    Prior,
+    Training,
     choose_objective,
     choose_prior,
     choose_training,
@@ -576,12 +579,20 @@ class BaseSequenceLabeler(
         """Check what ``_parameter_constraints`` cannot express."""
         check_parameters(self._parameters(patterns))
 
-    def _refuse(self, criterion, solver=None, circumstance="", penalty=None, feature=None, **changes):
+    def _refuse(
+        self,
+        criterion: Any,
+        solver: Any = None,
+        circumstance: str = "",
+        penalty: Any = None,
+        feature: str | None = None,
+        **changes: Any,
+    ) -> None:
         """Raise a ValueError for what does not go with what; ``changes`` are of parameters, the rest as for Asked."""
         asked = Asked(self._parameters() | changes, type(self).__name__, criterion, solver, penalty, circumstance)
         refuse(asked, feature)
 
-    def _choose_training(self, patterns=None):
+    def _choose_training(self, patterns: Any = None) -> Training:
         """Check the parameters and return the :class:`Training` that they specify."""
         self._check_parameters(patterns)
         return choose_training(self._parameters(patterns), type(self).__name__)

@@ -20,15 +20,12 @@ if TYPE_CHECKING:
     class Hooks:
         """Parameters, fitted attributes and methods of ``BaseSequenceLabeler``."""
 
-        class_weight: Any
         constraints: Any
         decoding: Any
         label_parts: Any
-        min_feature_count: float
         n_jobs: int | None
         objective: Any
         patterns: Any
-        unsupported: bool
 
         classes_: np.ndarray
         label_parts_: np.ndarray
@@ -50,16 +47,17 @@ if TYPE_CHECKING:
         _check_classes: Callable[[Any], np.ndarray]
         _check_holes: Callable[[Training, TrainingData], None]
         _check_possible: Callable[[Problem, np.ndarray | None], None]
+        _choose_objective: Callable[[], Any]
         _choose_penalty: Callable[..., Any]
         _choose_training: Callable[..., Training]
         _has_holes: Callable[..., bool]
         _keep: Callable[[Fitted], None]
         _learned: Callable[..., Fitted]
-        _parameters: Callable[[], dict[str, Any]]
         _pose_problem: Callable[..., Problem]
         _read_known: Callable[..., Known]
         _read_training_data: Callable[..., TrainingData]
         _read_truth: Callable[..., Any]
+        _refuse: Callable[..., None]
         _token_codes: Callable[[Any], np.ndarray]
 else:
     Hooks = object

@@ -160,7 +160,7 @@ def check_patterns(patterns: Any) -> None:
         raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")
 
 
-def _check_orders_of_prefixes(feature_order) -> None:
+def _check_orders_of_prefixes(feature_order: Any) -> None:
     for prefix, orders in feature_order.items():
         is_tuple_of_orders = isinstance(orders, tuple) and len(orders) > 0 and all(map(_is_order, orders))
         if not isinstance(prefix, str) or not (_is_order(orders) or is_tuple_of_orders):

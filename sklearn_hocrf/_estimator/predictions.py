@@ -22,6 +22,7 @@ from .._validation import check_sequence_weight, read_sequences, refuse_metrics_
 from .._validation._sklearn import available_if
 from .decoding import check_decoding, choose_decoding
 from .fitting import choose_objective, says_no_probabilities
+from .hooks import Hooks
 from .patterns import pattern_codes
 
 __all__ = ["PredictionsMixin", "border_mask"]

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from .._data.batch import SequenceBatch
-from .._data.segments import BEGIN, sorted_segments
-from .._kernels import chain, chain_log, feature_matching, label_parts, masks, token_scores
+from .._data.masks import Mask
+from .._data.segments import BEGIN, Segments, sorted_segments
+from .._kernels import chain, chain_log, choices, feature_matching, label_parts, masks, token_scores
 from .._structure.layout import WeightLayout
 from .answers import LikelyTagSegments, WeighedTagSegments
 from .model import LaneModel, TokenModel
@@ -221,26 +222,47 @@ class ChainModel(LaneModel, TokenModel):
         marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, columns], 0.0, 1.0)
 
-    def segment_marginals(self, batch, threshold, tags=None, n_jobs=None, mask=None):
+    def segment_marginals(
+        self,
+        batch: SequenceBatch,
+        threshold: float,
+        tags: Any = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> tuple[Segments, np.ndarray]:
         likely: list = []
         plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: LikelyTagSegments(tags, float(threshold), likely), log_z)
         return sorted_segments(batch, likely)
 
-    def segment_probabilities(self, batch, segments, tags=None, n_jobs=None, mask=None):
+    def segment_probabilities(
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        tags: Any = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
         plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: WeighedTagSegments(tags, table, probability), log_z)
         return np.minimum(probability[segments.start], 1.0)
 
-    def decode_gains(self, batch, gains, roles=None, n_jobs=None, mask=None):
-        def add_gains(decoding, tile):
+    def decode_gains(
+        self,
+        batch: SequenceBatch,
+        gains: np.ndarray,
+        roles: np.ndarray | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
+        def add_gains(decoding: ChainDecodePass, tile: Tile) -> None:
             masks.add_label_gains(tile, self.layout.pairs.n_columns, gains, decoding.scores(tile))
 
         return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
 
-    def _label_moves(self, plan, position, label):
+    def _label_moves(self, plan: Plan, position: int, label: int) -> np.ndarray:
         table = np.zeros((plan.n_tokens, self.layout.pairs.n_columns))
         table[position, label] = 1.0
         return table

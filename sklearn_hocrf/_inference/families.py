@@ -15,7 +15,6 @@ from .feature_matching import ChainMatching, Matching, SegmentMatching
 from .lattice import LatticeModel
 from .loss_augmented import ChainMargins, Margins, SegmentMargins
 from .minibatches import ChainMinibatches, Minibatches, SegmentMinibatches
-from .model import Model
 from .segment import SegmentModel
 
 __all__ = ["CHAIN", "LATTICE", "SEGMENTS", "Family"]
@@ -24,7 +23,7 @@ __all__ = ["CHAIN", "LATTICE", "SEGMENTS", "Family"]
 class Family(NamedTuple):
     """What belongs to a family of models."""
 
-    model: type[Model]
+    model: type[Any]  # a Model
     margins: Callable[..., Margins]
     matching: Callable[..., Matching]
     minibatches: Callable[..., Minibatches]

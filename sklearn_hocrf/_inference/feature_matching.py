@@ -29,7 +29,7 @@ from .._kernels import feature_matching, segment_feature_matching, segment_score
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
-from .model import Model
+from .model import LaneModel
 from .passes import SMALL_STEP, ExpectedCounts, Moves, Receiver
 from .schedule import Plan, Schedule, Task, Tile, add_up, in_order, lane_kind_of
 from .segment import SegmentPlan
@@ -62,7 +62,7 @@ class Matching(metaclass=ABCMeta):
 
     def __init__(
         self,
-        model_class: type[Model],
+        model_class: type[LaneModel],
         layout: WeightLayout,
         batch: SequenceBatch,
         truth: Labelling,

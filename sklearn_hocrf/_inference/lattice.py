@@ -16,7 +16,9 @@ import numpy as np
 from .._data.arrays import freeze, group_offsets, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
+from .._data.segments import Segments
 from .._kernels import lattice
+from .._kernels.tag_segments import Tags
 from .._structure.label_parts import Endings
 from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import label_arcs
@@ -393,11 +395,18 @@ class LatticeModel(TokenModel):
             slope += np.bincount(sequences, numbers, len(log_z))
         return log_z, slope
 
-    def decode(self, batch, n_jobs=None, mask=None):
+    def decode(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         plan = self.plan(batch, mask)
         return self._decode(plan, plan.lattice, self._numbers, n_jobs)
 
-    def decode_gains(self, batch, gains, roles=None, n_jobs=None, mask=None):
+    def decode_gains(
+        self,
+        batch: SequenceBatch,
+        gains: np.ndarray,
+        roles: np.ndarray | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         plan = self.plan(batch, mask)
         n_candidates, nothing = len(plan.candidates.labels), freeze(np.empty(0), np.uint32)
         each = {"pairs": freeze(np.arange(n_candidates), np.uint32), "values": freeze(np.empty(0), np.float64)}
@@ -476,10 +485,24 @@ class LatticeModel(TokenModel):
     def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
         return self.exact.label_gradient(batch, token, label, self.narrowed(batch, mask))
 
-    def segment_marginals(self, batch, threshold, tags=None, n_jobs=None, mask=None):
+    def segment_marginals(
+        self,
+        batch: SequenceBatch,
+        threshold: float,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> tuple[Segments, np.ndarray]:
         return self.exact.segment_marginals(batch, threshold, tags, n_jobs, self.narrowed(batch, mask))
 
-    def segment_probabilities(self, batch, segments, tags=None, n_jobs=None, mask=None):
+    def segment_probabilities(
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         return self.exact.segment_probabilities(batch, segments, tags, n_jobs, self.narrowed(batch, mask))
 
     def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:

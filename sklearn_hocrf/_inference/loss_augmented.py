@@ -21,7 +21,7 @@ from .._kernels import loss_augmented, perceptron, segment_perceptron
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import arc_order, label_arcs, used_arcs
-from .model import Model
+from .model import LaneModel
 from .passes import DecodePass, refuse_impossible, run_all
 from .schedule import TOKENS_PER_CALL, Task, Tile, Workspace
 from .segment import SegmentDecodePass, SegmentPlan
@@ -58,7 +58,7 @@ class Margins(metaclass=ABCMeta):
     layout: WeightLayout
     codes: np.ndarray  # (N,) int32   true label codes of the tokens
 
-    def __init__(self, model_class: type[Model], plan: Any, truth: Labelling, cost: float) -> None:
+    def __init__(self, model_class: type[LaneModel], plan: Any, truth: Labelling, cost: float) -> None:
         self.model_class, self.plan, self.layout, self.cost = model_class, plan, plan.layout, float(cost)
         self.weight_of_arc = arc_order(self.layout)[-1]
         self._read(truth)
@@ -82,14 +82,14 @@ class Margins(metaclass=ABCMeta):
         """Return what finds argmaxes for weights that start at ``w`` and move."""
         return MaxOracle(self, sequence_weight, w)
 
-    def decode_pass(self, workspace: Workspace, model: Model, best: np.ndarray | None = None) -> DecodePass:
+    def decode_pass(self, workspace: Workspace, model: LaneModel, best: np.ndarray | None = None) -> DecodePass:
         """Return what decodes tasks of the batch, costs added; for the highest scores alone, if these are asked for."""
         n_tokens = len(self.codes) if best is None else 0
         codes, lengths = np.empty(n_tokens, np.int32), np.zeros(n_tokens, np.int32)
         add_costs = self._add_costs if self.cost else None
         return model.decode_pass_class(workspace, model, self.plan, codes, lengths, best=best, add_costs=add_costs)
 
-    def maxima(self, model: Model, n_jobs: int | None = None) -> np.ndarray:
+    def maxima(self, model: LaneModel, n_jobs: int | None = None) -> np.ndarray:
         """Return the score of each sequence's argmax, its cost added; 0 for empty ones; shape (n_sequences,)."""
         best = np.zeros(self.plan.n_sequences)
         run_all(self.plan, n_jobs, lambda workspace: self.decode_pass(workspace, model, best))

@@ -23,7 +23,7 @@ from .._kernels import descent, minibatches, perceptron, segment_descent
 from .._structure.label_parts import endings
 from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import WeightedArcs, arc_order, label_arcs
-from .model import Model
+from .model import LaneModel
 from .schedule import TOKENS_PER_CALL
 
 __all__ = ["ChainMinibatches", "Hidden", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
@@ -77,7 +77,7 @@ class Minibatches(metaclass=ABCMeta):
 
     def __init__(
         self,
-        model_class: type[Model],
+        model_class: type[LaneModel],
         plan: Any,
         batch: SequenceBatch,
         truth: Labelling,
@@ -151,7 +151,7 @@ class Minibatches(metaclass=ABCMeta):
         gradient[pairs] = 0.0
         return value - score, derivatives
 
-    def _subtract_hidden(self, model: Model, sequences: np.ndarray, arcs: np.ndarray) -> float:
+    def _subtract_hidden(self, model: LaneModel, sequences: np.ndarray, arcs: np.ndarray) -> float:
         """Subtract the expected counts of sequences given what is known of them, and return the sum of their log Z."""
         if not len(sequences):
             return 0.0
@@ -161,7 +161,7 @@ class Minibatches(metaclass=ABCMeta):
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
     @abstractmethod
-    def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
+    def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
     def descend(self, batches: list[np.ndarray], course: Any) -> int:
@@ -228,14 +228,14 @@ class Minibatches(metaclass=ABCMeta):
         at_rest = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
         return arcs, at_rest._replace(log_shift=0.0, **looking)
 
-    def _tiled(self, batches) -> descent.TiledBatches:
+    def _tiled(self, batches: list[np.ndarray]) -> descent.TiledBatches:
         """Return minibatches as kernels take them."""
         starts = offsets_of([len(sequences) for sequences in batches])
         block_starts, sequences, tiles = self._plan.tiles_of(batches)
         in_lanes = np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
         return descent.TiledBatches(np.concatenate(batches), starts, block_starts, tiles, in_lanes)
 
-    def _allowed(self):
+    def _allowed(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels that are possible, (0, L) where all are, and where segments may begin."""
         mask = self._plan.mask
         allowed, begins = (np.empty((0, self.layout.automaton.n_labels)), np.empty(0)) if mask is None else mask
@@ -247,7 +247,7 @@ class ChainMinibatches(Minibatches):
 
     def __init__(
         self,
-        model_class: type[Model],
+        model_class: type[LaneModel],
         plan: Any,
         batch: SequenceBatch,
         truth: np.ndarray,
@@ -287,7 +287,7 @@ class ChainMinibatches(Minibatches):
         codes = np.maximum(truth, 0)  # sequences with holes are not asked for
         return _Entries(offsets, label_arcs(self.layout.automaton, offsets, codes), np.empty(0))
 
-    def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
+    def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
         return minibatches.subtract_labels(
             self._plan.token_features,
             self.layout.pairs,
@@ -306,7 +306,7 @@ class SegmentMinibatches(Minibatches):
 
     def __init__(
         self,
-        model_class: type[Model],
+        model_class: type[LaneModel],
         plan: Any,
         batch: SequenceBatch,
         truth: Segments,
@@ -343,7 +343,7 @@ class SegmentMinibatches(Minibatches):
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
         return np.concatenate([super().pairs(sequences), self._plan.length_weights])
 
-    def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
+    def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
         return minibatches.subtract_entries(
             *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
         )

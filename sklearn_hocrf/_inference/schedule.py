@@ -308,7 +308,7 @@ class Plan(SharedWork):
             tiles.append(Tile(*freeze_all(tables, np.int64)))
         return Task(sequences, tiles)
 
-    def tiles_of(self, batches) -> tuple[np.ndarray, np.ndarray, Tile]:
+    def tiles_of(self, batches: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, Tile]:
         """Return a tile of each of some minibatches, whose sequences come by length.   m minibatches, B blocks of all.
 
         Returns
@@ -340,7 +340,7 @@ class Plan(SharedWork):
         """Return how often each weight's feature occurs in a labelling of the batch, weighted; shape (n_weights,)."""
         return self.layout.empirical_counts(self.batch, labelling, sequence_weight, self.token_features)
 
-    def masked(self, mask: Mask | None, may_be_impossible: bool = False):
+    def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> Self:
         """Return the plan of the same batch where a mask says which labellings are possible."""
         plan = copy.copy(self)
         plan.mask, plan.may_be_impossible = mask and mask.frozen(), may_be_impossible

@@ -19,6 +19,7 @@ from .._data.encodings import token_labels
 from .._data.masks import Mask
 from .._data.segments import BAG, END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
+    choices,
     label_parts,
     loss_augmented,
     masks,
@@ -29,6 +30,7 @@ from .._kernels import (
     segment_scores,
     token_scores,
 )
+from .._kernels.tag_segments import Tags
 from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import arc_order
 from .model import LaneModel
@@ -93,7 +95,7 @@ class SegmentPlan(Plan):
         arrays = np.concatenate([np.zeros_like(length), length], axis=1), first, length, length - 1
         return Tile(*(freeze(array, np.int64) for array in arrays))
 
-    def add_length_counts(self, lengths, gradient):
+    def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         if len(lengths):
             gradient[self.length_weights] += self.length_matrix.T @ lengths
 
@@ -330,7 +332,13 @@ class SegmentModel(LaneModel):
     ) -> np.ndarray:
         return self._marginals_of(batch, [(tuple(pattern), END_OF_SEGMENT) for pattern in patterns], n_jobs, mask)
 
-    def tag_marginals(self, batch, tags, n_jobs=None, mask=None):
+    def tag_marginals(
+        self,
+        batch: SequenceBatch,
+        tags: Sequence[tuple[int, Channel]],
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         return self._marginals_of(batch, [((label,), channel) for label, channel in tags], n_jobs, mask)
 
     def _marginals_of(
@@ -345,26 +353,55 @@ class SegmentModel(LaneModel):
         marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, numbers], 0.0, 1.0)
 
-    def segment_marginals(self, batch, threshold, tags=None, n_jobs=None, mask=None):
+    def segment_marginals(
+        self,
+        batch: SequenceBatch,
+        threshold: float,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> tuple[Segments, np.ndarray]:
         likely: list = []
         plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _LikelySegments(threshold, likely), log_z)
         return sorted_segments(batch, likely)
 
-    def segment_probabilities(self, batch, segments, tags=None, n_jobs=None, mask=None):
+    def segment_probabilities(
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.stop - 1] = np.stack([segments.lengths, segments.codes], axis=1)
         plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
         return np.minimum(probability[segments.stop - 1], 1.0)
 
-    def decode_gains(self, batch, gains, roles=None, n_jobs=None, mask=None):
-        def add_gains(decoding, tile):
+    def decode_gains(
+        self,
+        batch: SequenceBatch,
+        gains: np.ndarray,
+        roles: np.ndarray | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> Segments:
+        def add_gains(decoding: SegmentDecodePass, tile: Tile) -> None:
             masks.add_segment_gains(decoding.index, tile, gains, roles, decoding.cells(tile))
 
         return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
 
-    def decode_listed(self, batch, listed, gains, rest, n_jobs=None, mask=None):
+    def decode_listed(
+        self,
+        batch: SequenceBatch,
+        listed: Segments,
+        gains: np.ndarray,
+        rest: np.ndarray,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> Segments:
         order = np.argsort(listed.stop, kind="stable")
         starts = freeze(np.searchsorted(listed.stop[order], np.arange(1, batch.n_tokens + 2)), np.int64)
         segments = freeze(np.stack([listed.lengths, listed.codes], axis=1)[order], np.int64)

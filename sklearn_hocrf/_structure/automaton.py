@@ -115,13 +115,9 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
         pattern_arc,
     )
     source, target_of_arc = columns[3], columns[5]
-    return PatternAutomaton(
-        int(n_labels),
-        *freeze_all(columns, np.int32),
-        group_offsets(target_of_arc, len(states)),
-        group_offsets(source, len(states)),
-        freeze(np.argsort(source, kind="stable"), np.int32),
-    )
+    ranges = group_offsets(target_of_arc, len(states)), group_offsets(source, len(states))
+    source_arcs = freeze(np.argsort(source, kind="stable"), np.int32)
+    return PatternAutomaton(int(n_labels), *[*freeze_all(columns, np.int32), *ranges, source_arcs])
 
 
 def automaton_with_arcs(

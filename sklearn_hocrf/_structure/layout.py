@@ -40,7 +40,7 @@ from .pairs import (
     rank_attributes,
     values_at,
 )
-from .patterns import PatternTable, given_patterns
+from .patterns import PatternTable, Runs, given_patterns
 from .weighted_arcs import (
     ArcColumns,
     ArcStructure,
@@ -151,11 +151,11 @@ class WeightLayout:
         self._set_orders()
         self._set_arcs()
 
-    def _set_patterns(self, compiled: CompiledPatterns):
+    def _set_patterns(self, compiled: CompiledPatterns) -> None:
         self.compiled = compiled
         self.patterns, self.automaton, self.network = compiled.patterns, compiled.automaton, compiled.network
 
-    def _set_columns(self, pair_feature, pair_pattern):
+    def _set_columns(self, pair_feature: np.ndarray, pair_pattern: np.ndarray) -> np.ndarray:
         """Number the score columns, and return that of each pair."""
         pair_key = self.features.channel[pair_feature].astype(np.int64) * self.n_rows + pair_pattern
         labels = np.arange(self.automaton.n_labels)
@@ -177,7 +177,7 @@ class WeightLayout:
         self.pair_feature = freeze(pair_feature[order], np.int32)
         self.pair_pattern = freeze(self.column_pattern[pair_column], np.int32)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
-        self.dense_cells = freeze_all((pair_rank[in_table], pair_column[in_table]), np.int64)
+        self.dense_cells = freeze(pair_rank[in_table], np.int64), freeze(pair_column[in_table], np.int64)
 
     def _set_orders(self) -> None:
         self.row_of_weight = freeze(np.concatenate([self.pair_pattern, self.token_labels, self.bias_pattern]), np.int32)
@@ -349,7 +349,7 @@ class WeightLayout:
         entries: tuple[np.ndarray, np.ndarray, np.ndarray],
         n_dense: int,
         empty: Callable[[int, Any], np.ndarray],
-    ) -> list[np.ndarray]:
+    ) -> tuple[np.ndarray, ...]:
         """Return where the three kinds of entries of each token begin; the first array also has the end of all."""
         indptr, *others = entries
         cuts = [empty(batch.n_tokens + (kind == 0), np.int64) for kind in range(3)]

@@ -197,8 +197,8 @@ def arc_columns(
         pairs.append(np.stack([arcs[has_column], column_of_arc[suffix[has_column]]]))
         shorter = automaton.arc_suffix[suffix]
         arcs, suffix = arcs[shorter >= 0], shorter[shorter >= 0]
-    first, stop = part_links.starts[automaton.arc_label], part_links.starts[automaton.arc_label + 1]
-    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_links.numbers[joined_ranges(first, stop)]]))
+    first, stop = part_starts[automaton.arc_label], part_starts[automaton.arc_label + 1]
+    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_numbers[joined_ranges(first, stop)]]))
     owner, columns = np.concatenate(pairs, axis=1)
     order = np.argsort(owner, kind="stable")
     return ArcColumns(group_offsets(owner, n_arcs), freeze(columns[order], np.int32))
@@ -261,7 +261,7 @@ def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     return by_length, freeze(forbidden, np.bool_), automaton.arc_suffix, freeze(weight, np.int64)
 
 
-def used_arcs(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray]:
+def used_arcs(layout: ArcLayout) -> tuple[np.ndarray, ...]:
     """Return the arc that each state uses with each label, and its target, if this depends on the label alone.
 
     Then the states are the empty pattern and labels.
