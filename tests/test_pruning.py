@@ -20,7 +20,7 @@ from sklearn_hocrf._data.masks import Mask
 from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, train_level_zero
 from sklearn_hocrf._inference.families import CHAIN
 from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, PrunedProblem
+from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.metrics import extract_segments
@@ -108,7 +108,7 @@ def test_gradients_are_those_of_the_values(case, seed):
     codes = to_codes(case.labels)
     candidates = draw_candidates(np.random.default_rng(seed), codes, case.model.n_labels)
     weight = np.linspace(0.5, 2.0, len(batch))
-    problem = PrunedProblem(Problem(CHAIN, model.layout, batch, codes, sequence_weight=weight), candidates)
+    problem = Problem(CHAIN, model.layout, batch, codes, sequence_weight=weight).over(candidates)
     objective, w = NegativeLogLikelihood().bind(problem), model.weights
     value, gradient = objective.value_gradient(w)
     lists = np.split(candidates.labels, candidates.starts[1:-1])
