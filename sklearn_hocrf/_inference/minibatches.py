@@ -230,10 +230,10 @@ class Minibatches(metaclass=ABCMeta):
 
     def _tiled(self, batches: list[np.ndarray]) -> descent.TiledBatches:
         """Return minibatches as kernels take them."""
-        starts = offsets_of([len(sequences) for sequences in batches])
-        block_starts, sequences, tiles = self._plan.tiles_of(batches)
-        in_lanes = np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
-        return descent.TiledBatches(np.concatenate(batches), starts, block_starts, tiles, in_lanes)
+        sequences, starts = np.concatenate(batches), offsets_of([len(batch) for batch in batches])
+        block_starts, in_lanes, tiles = self._plan.tiles_of(sequences, starts)
+        weight = np.where(in_lanes >= 0, self.sequence_weight[in_lanes], 0.0)
+        return descent.TiledBatches(sequences, starts, block_starts, tiles, weight)
 
     def _allowed(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels that are possible, (0, L) where all are, and where segments may begin."""

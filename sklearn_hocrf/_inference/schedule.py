@@ -308,8 +308,10 @@ class Plan(SharedWork):
             tiles.append(Tile(*freeze_all(tables, np.int64)))
         return Task(sequences, tiles)
 
-    def tiles_of(self, batches: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, Tile]:
-        """Return a tile of each of some minibatches, whose sequences come by length.   m minibatches, B blocks of all.
+    def tiles_of(self, sequences: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, Tile]:
+        """Return a tile of each of some minibatches, ranges of sequences that come by length in each.   m minibatches.
+
+        All together have B blocks.
 
         Returns
         -------
@@ -320,18 +322,18 @@ class Plan(SharedWork):
         tiles : Tile
             The arrays of all blocks; the rows of minibatch i begin at ``block_starts[i] + i``, with 0.
         """
-        block_starts = offsets_of([-(-len(batch) // chain.LANES) for batch in batches])
-        sequences = np.full(block_starts[-1] * chain.LANES, -1)
-        for start, batch in zip(block_starts * chain.LANES, batches, strict=False):
-            sequences[start : start + len(batch)] = batch[::-1]  # longest first
-        sequences = sequences.reshape(-1, chain.LANES)
-        filled = sequences >= 0
-        first, length = np.where(filled, self.offsets[sequences], 0), np.where(filled, self.lengths[sequences], 0)
-        rows = offsets_of(length[:, 0])
-        ranges = zip(block_starts[:-1], block_starts[1:], strict=True)
-        rows = np.concatenate([rows[start : stop + 1] - rows[start] for start, stop in ranges])
+        sizes = np.diff(starts)
+        block_starts = offsets_of(-(-sizes // chain.LANES))
+        in_lanes = np.full(block_starts[-1] * chain.LANES, -1)
+        last_lane = np.repeat(block_starts[:-1] * chain.LANES + starts[1:] - 1, sizes)
+        in_lanes[last_lane - np.arange(len(sequences))] = sequences  # longest first
+        in_lanes = in_lanes.reshape(-1, chain.LANES)
+        filled = in_lanes >= 0
+        first, length = np.where(filled, self.offsets[in_lanes], 0), np.where(filled, self.lengths[in_lanes], 0)
+        rows, batch = offsets_of(length[:, 0]), np.repeat(np.arange(len(sizes)), np.diff(block_starts) + 1)
+        rows = rows[np.arange(len(batch)) - batch] - rows[block_starts[batch]]
         tiles = Tile(*freeze_all((rows, first, length, length - 1), np.int64))
-        return block_starts, sequences, tiles
+        return block_starts, in_lanes, tiles
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add to the counts of pairs what the counts of segments' lengths make; chains have none."""
