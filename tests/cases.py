@@ -9,13 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import oracle
 from hypothesis import strategies as st
+from internals import ChainModel, LayoutBuilder, LayoutFrame, PairRule, SequenceBatch, given_patterns
 from scipy import sparse
-
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame
-from sklearn_hocrf._structure.pairs import PairRule
-from sklearn_hocrf._structure.patterns import given_patterns
 
 GOLDEN = Path(__file__).parent / "golden"
 MODERATE = st.floats(-3, 3, allow_subnormal=False)

@@ -13,12 +13,7 @@ import segment_oracle as so
 from cases import MODERATE, VALUES, to_batch
 from hypothesis import assume
 from hypothesis import strategies as st
-from scipy import sparse
-
-from sklearn_hocrf._data.arrays import freeze
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import TokenColumn
-from sklearn_hocrf._data.segments import (
+from internals import (
     BAG,
     BEGIN,
     END_OF_SEGMENT,
@@ -28,16 +23,21 @@ from sklearn_hocrf._data.segments import (
     NO_LIMIT,
     RANGE,
     Channel,
+    LayoutFrame,
     LengthBlock,
+    PairRule,
     RowBlock,
+    SegmentLayoutBuilder,
+    SegmentLimits,
+    SegmentModel,
     Segments,
+    SequenceBatch,
     TokenBlock,
+    TokenColumn,
+    freeze,
+    given_patterns,
 )
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._structure.layout import LayoutFrame
-from sklearn_hocrf._structure.pairs import PairRule
-from sklearn_hocrf._structure.patterns import given_patterns
-from sklearn_hocrf._structure.segment_layout import SegmentLayoutBuilder, SegmentLimits
+from scipy import sparse
 
 # by prefix of the features' names: tag n-grams of BIO and BIOES inside a segment, across its last border, and others
 CHANNELS = {

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import read_training_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._validation import read_training_sequences
 from sklearn_hocrf.training import L2, NegativeLogLikelihood
 
 OBJECTIVES = {"bcfw": "hinge", "perceptron": "perceptron"}

@@ -13,9 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import random_case, to_batch, to_codes, to_layout
-
-from sklearn_hocrf._inference.families import CHAIN
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
+from internals import CHAIN, NegativeLogLikelihood, Problem
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 NAMES = sorted(path.stem for path in BENCHMARKS.glob("[!_]*.py"))

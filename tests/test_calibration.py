@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import zero_of_slope
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn import config_context
@@ -18,7 +19,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._solvers import zero_of_slope
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import (

@@ -18,6 +18,7 @@ import sklearn
 import skops.io
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from internals import _callbacks, callbacks, claimed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -25,9 +26,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._estimator import callbacks
-from sklearn_hocrf._files import claimed
-from sklearn_hocrf._validation import _callbacks
 from sklearn_hocrf.callback import Checkpoint, EarlyStopping
 from sklearn_hocrf.feature_extraction import (
     AttributeVectorizer,

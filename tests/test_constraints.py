@@ -10,6 +10,25 @@ import oracle
 import pytest
 import segment_oracle as so
 from cases import random_case, to_batch, to_layout
+from internals import (
+    BAG,
+    BEGIN,
+    CHAIN,
+    PREFIXES,
+    SEGMENTS,
+    ChainModel,
+    LengthBlock,
+    LocalFeatureMatching,
+    MarginalPass,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    SegmentModel,
+    TagTable,
+    legal_tags,
+    segments_of_tags,
+    tags_of_segments,
+)
 from segment_cases import (
     from_segments,
     has_repeat,
@@ -24,14 +43,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.encodings import PREFIXES, TagTable, legal_tags, segments_of_tags, tags_of_segments
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, BEGIN, LengthBlock
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.passes import MarginalPass
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import LocalFeatureMatching, NegativeLogLikelihood, Problem
 from sklearn_hocrf.inspection import log_odds_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import Constraints

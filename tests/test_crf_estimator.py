@@ -6,13 +6,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from internals import SequenceBatch
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.training import LBFGS, SGD, FrankWolfe
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import sklearn
+from internals import segment_features, threads_for
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -26,8 +27,6 @@ from dask import bag, delayed  # noqa: E402
 from joblib import parallel_config  # noqa: E402
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
-from sklearn_hocrf._data.segments import segment_features  # noqa: E402
-from sklearn_hocrf._inference.schedule import threads_for  # noqa: E402
 from sklearn_hocrf.callback import EarlyStopping  # noqa: E402
 from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions  # noqa: E402
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SequenceFeatureExtractor  # noqa: E402

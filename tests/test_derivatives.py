@@ -8,6 +8,7 @@ import pytest
 import segment_oracle as so
 from cases import EXTREME, Case, cases, golden_case, is_possible, random_case, reschedule, to_batch, to_chain_model
 from hypothesis import given, settings
+from internals import BAG, BEGIN, INSIDE, RowBlock, chain, chain_log, segment, segment_log, segment_scores, token_scores
 from scipy import sparse
 from segment_cases import (
     CHANNELS,
@@ -19,9 +20,6 @@ from segment_cases import (
     token_block,
 )
 from segment_cases import is_possible as has_segmentation
-
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._kernels import chain, chain_log, segment, segment_log, segment_scores, token_scores
 
 FEATURES = {
     **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},

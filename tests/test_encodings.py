@@ -4,18 +4,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.encodings import (
+from internals import (
+    NO_LIMIT,
     PREFIXES,
     B,
     E,
     I,
     O,
     S,
+    Segments,
+    SequenceBatch,
+    TokenBlock,
     join_tag,
     possible_tags,
     read_segment,
+    segment_features,
     segment_lists,
     segments_of_labels,
     segments_of_tags,
@@ -27,7 +30,6 @@ from sklearn_hocrf._data.encodings import (
     token_features,
     token_labels,
 )
-from sklearn_hocrf._data.segments import NO_LIMIT, Segments, TokenBlock, segment_features
 
 LABELS = ["O", "X", "Y"]
 # segmentations as lists of (length, label) per sequence; O is code 0 and has length 1

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from internals import SequenceBatch, TokenColumn, _templates
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
@@ -16,15 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import TokenColumn
 from sklearn_hocrf.feature_extraction import (
     AttributeVectorizer,
     LogOddsSegments,
     SegmentFeatureExtractor,
     SequenceFeatureExtractor,
     Tokenwise,
-    _templates,
 )
 
 X_WORDS = [["In", "the", "end"], [], ["the", "End"]]

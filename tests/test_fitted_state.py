@@ -13,18 +13,30 @@ import joblib
 import numpy as np
 import pytest
 import skops.io
+from internals import (
+    BAG,
+    BEGIN,
+    FROM_START,
+    FROM_STOP,
+    RANGE,
+    WHOLE,
+    Channel,
+    FeatureMap,
+    LengthBlock,
+    PatternTable,
+    SegmentLayout,
+    SegmentRules,
+    SequenceBatch,
+    TokenColumn,
+    WeightLayout,
+    base,
+    given_patterns,
+    predictions,
+)
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import TokenColumn
-from sklearn_hocrf._data.segments import BAG, BEGIN, FROM_START, FROM_STOP, RANGE, WHOLE, Channel, LengthBlock
-from sklearn_hocrf._estimator import base, predictions
-from sklearn_hocrf._structure.layout import WeightLayout
-from sklearn_hocrf._structure.pairs import FeatureMap
-from sklearn_hocrf._structure.patterns import PatternTable, given_patterns
-from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentRules
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.training import LBFGS, SGD, SolverReport
 

@@ -9,17 +9,23 @@ import oracle
 import pytest
 import segment_oracle
 from cases import random_case, to_batch, to_layout
+from internals import (
+    BAG,
+    CHAIN,
+    SEGMENTS,
+    LengthBlock,
+    Mask,
+    NegativeLogLikelihood,
+    PartialLikelihood,
+    Problem,
+    read_training_sequences,
+)
 from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from test_known import ENCODINGS, LETTERS, hide, hide_tag, random_words, written
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, LengthBlock
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._objectives import NegativeLogLikelihood, PartialLikelihood, Problem
-from sklearn_hocrf._validation import read_training_sequences
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.metrics import log_likelihood_scorer

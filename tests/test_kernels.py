@@ -9,11 +9,9 @@ import oracle
 import pytest
 from cases import Case, cases, golden_case, is_possible, random_case, reschedule, to_chain_model
 from hypothesis import given
+from internals import SequenceBatch, chain_log
+from internals import chain as scaled_kernels
 from scipy import sparse
-
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._kernels import chain as scaled_kernels
-from sklearn_hocrf._kernels import chain_log
 
 ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
 

@@ -13,6 +13,24 @@ import pytest
 from cases import cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    BEGIN,
+    CHAIN,
+    INSIDE,
+    SEGMENTS,
+    CandidateFinder,
+    Candidates,
+    LabelParts,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    PrunedProblem,
+    RowBlock,
+    Schedule,
+    _Descent,
+    tie_weights,
+)
 from scipy import sparse
 from scipy.special import log_softmax
 from segment_cases import (
@@ -29,14 +47,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, PrunedProblem
-from sklearn_hocrf._structure.label_parts import LabelParts
-from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.inspection import explain, weight_standard_errors, weights
 from sklearn_hocrf.model_selection import PenaltySearchCV
@@ -629,7 +639,7 @@ def test_l1_penalties_remove_weights_of_parts(estimator):
 
 
 def training_data(estimator):
-    from sklearn_hocrf._validation import read_training_sequences
+    from internals import read_training_sequences
 
     fresh = clone(estimator)
     return fresh._read_training_data(Y, read_training_sequences(fresh, X))

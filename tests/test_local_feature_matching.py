@@ -10,15 +10,12 @@ import pytest
 from cases import build_layout, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import CHAIN, Problem, Schedule, given_patterns
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._inference.families import CHAIN
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import Problem
-from sklearn_hocrf._structure.patterns import given_patterns
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.training import LBFGS, OWLQN, LocalFeatureMatching, NegativeLogLikelihood
 

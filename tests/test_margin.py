@@ -12,6 +12,23 @@ import segment_oracle as so
 from cases import cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import (
+    CHAIN,
+    L2,
+    LBFGS,
+    SEGMENTS,
+    AveragedPerceptron,
+    ElasticNet,
+    FrankWolfe,
+    Hinge,
+    Mask,
+    MaxOracle,
+    Perceptron,
+    Problem,
+    Schedule,
+    SegmentLayout,
+    check_needs,
+)
 from scipy.optimize import LinearConstraint, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -21,14 +38,6 @@ from sklearn.svm import LinearSVC
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.loss_augmented import MaxOracle
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import Hinge, Perceptron, Problem
-from sklearn_hocrf._penalties import L2, ElasticNet
-from sklearn_hocrf._solvers import LBFGS, AveragedPerceptron, FrankWolfe, check_needs
-from sklearn_hocrf._structure.segment_layout import SegmentLayout
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 
 COSTS = st.sampled_from([0.0, 1.0, 0.75])

@@ -5,14 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from cases import random_case, to_batch, to_codes, to_layout
+from internals import CHAIN, SEGMENTS, Problem, RowBlock
 from segment_cases import LENGTHS, WholeMaker, random_segment_case, to_segment_batch, to_segment_layout, to_segments
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.segments import RowBlock
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._objectives import Problem
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NegativeLogLikelihood, NewtonCG
 

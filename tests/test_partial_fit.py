@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import SequenceBatch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +14,6 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS, SGD, AdaGrad
 

@@ -9,6 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from internals import (
+    LabelledSequences,
+    compile_patterns,
+    given_patterns,
+    left_extensions,
+    observed_patterns,
+    pattern_search,
+    patterns,
+)
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -17,10 +26,6 @@ from test_peers import tagged_sentences
 from test_sparsity import interleaved
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._estimator import pattern_search, patterns
-from sklearn_hocrf._structure.extensions import LabelledSequences, left_extensions
-from sklearn_hocrf._structure.patterns import given_patterns, observed_patterns
-from sklearn_hocrf._structure.weighted_arcs import compile_patterns
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, SGD, NegativeLogLikelihood, NewtonCG, PatternSearch
 

@@ -11,21 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import TemplateVocabularies, compiled, pack_texts, unpack_texts
 from numpy.testing import assert_allclose, assert_array_equal
 from saved_models import TAGS, chain, estimators, models, segments
 from sklearn.exceptions import InconsistentVersionWarning
 
 import sklearn_hocrf
 from sklearn_hocrf import TRUSTED_TYPES
-from sklearn_hocrf._data.texts import pack_texts, unpack_texts
-from sklearn_hocrf._warm_up import compiled
 from sklearn_hocrf.feature_extraction import (
     AttributeVectorizer,
     LogOddsSegments,
     SegmentFeatureExtractor,
     SequenceFeatureExtractor,
 )
-from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
 from sklearn_hocrf.pipeline import make_pipeline
 
 sio = pytest.importorskip("skops.io", reason="skops is absent")

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import PRESETS, SequenceBatch, names_of_blocks, segment_features, tag_channel
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -18,11 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
-from sklearn_hocrf.feature_extraction._names import names_of_blocks
-from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
 
 # ---- what is expected, as plainly as possible
 

@@ -9,6 +9,23 @@ import pytest
 import segment_oracle as so
 from cases import reschedule
 from hypothesis import given, settings
+from internals import (
+    BAG,
+    BEGIN,
+    INSIDE,
+    SEGMENTS,
+    NegativeLogLikelihood,
+    Problem,
+    RowBlock,
+    SegmentModel,
+    SegmentPlan,
+    Segments,
+    chain,
+    segment,
+    segment_log,
+    segment_scores,
+    token_scores,
+)
 from segment_cases import (
     CHANNELS,
     LENGTHS,
@@ -24,12 +41,6 @@ from segment_cases import (
     to_weights,
     token_block,
 )
-
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, Segments
-from sklearn_hocrf._inference.families import SEGMENTS
-from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._kernels import chain, segment, segment_log, segment_scores, token_scores
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 
 MODULES = (chain, token_scores, segment_scores, segment, segment_log)
 BLOCKS = {

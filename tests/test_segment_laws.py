@@ -9,6 +9,19 @@ import segment_oracle as so
 from cases import EXTREME, MODERATE, Case, random_case, to_chain_model, to_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    BEGIN,
+    CHAIN,
+    INSIDE,
+    SEGMENTS,
+    NegativeLogLikelihood,
+    Problem,
+    RowBlock,
+    SegmentModel,
+    SequenceBatch,
+    segment_features,
+)
 from segment_cases import (
     CHANNELS,
     LENGTHS,
@@ -29,12 +42,6 @@ from segment_cases import (
     to_weights,
     token_block,
 )
-
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, segment_features
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 
 INF = math.inf
 # scaled numbers near the end of their range: exp(-644) is about 1e-280

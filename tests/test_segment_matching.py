@@ -11,6 +11,18 @@ from cases import random_case, to_batch, to_codes
 from cases import to_layout as to_chain_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    BEGIN,
+    INSIDE,
+    ChainMatching,
+    ChainModel,
+    RowBlock,
+    SegmentMatching,
+    SegmentModel,
+    SegmentPlan,
+    segment_log,
+)
 from segment_cases import (
     CHANNELS,
     LENGTHS,
@@ -27,11 +39,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
-from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._kernels import segment_log
 from sklearn_hocrf.datasets import make_markov_sequences
 
 FEATURES = {

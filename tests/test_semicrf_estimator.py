@@ -8,14 +8,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import BAG, BEGIN, LengthBlock, TokenBlock
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 

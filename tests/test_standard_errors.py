@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import model_and_input, model_inside, read_sequences
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
@@ -11,8 +12,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._validation import read_sequences
-from sklearn_hocrf._validation._delegation import model_and_input, model_inside
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors

@@ -11,6 +11,29 @@ import pytest
 from cases import build_layout, cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    BEGIN,
+    CHAIN,
+    INSIDE,
+    L2,
+    LBFGS,
+    OWLQN,
+    SEGMENTS,
+    SGD,
+    AdaGrad,
+    ElasticNet,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    RowBlock,
+    Schedule,
+    SequenceBatch,
+    check_needs,
+    observed_patterns,
+    shortest_subgradient,
+    shuffled_minibatches,
+)
 from scipy import sparse
 from segment_cases import (
     LENGTHS,
@@ -27,16 +50,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.minibatches import shuffled_minibatches
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-from sklearn_hocrf._penalties import L2, ElasticNet
-from sklearn_hocrf._solvers import LBFGS, OWLQN, SGD, AdaGrad, check_needs, shortest_subgradient
-from sklearn_hocrf._structure.patterns import observed_patterns
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.training import Hinge
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import ENCODINGS, B, I, O, TagTable, legal_tags
 
-from sklearn_hocrf._data.encodings import ENCODINGS, B, I, O, TagTable, legal_tags
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.text import TokenizedText, convert_tags, spans_from_tags, tags_from_spans, tokenize

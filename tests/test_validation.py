@@ -12,21 +12,25 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import sparse
-
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
-from sklearn_hocrf._validation import (
+from internals import (
     FeatureSpace,
+    SequenceBatch,
     check_sequence_weight,
+    decode_labels,
+    encode_labels,
+    flatten_labels,
+    position_name,
     read_more_sequences,
     read_segment_targets,
     read_segments,
     read_sequences,
     read_token_targets,
     read_training_sequences,
+    sorted_labels,
 )
+from scipy import sparse
+
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 

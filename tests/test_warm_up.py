@@ -13,11 +13,11 @@ import warnings
 from pathlib import Path
 
 import pytest
+from internals import kernels
 from test_architecture import KERNELS, jitted_functions
 from test_kernel_cache import TOY, import_anew
 
 import sklearn_hocrf
-from sklearn_hocrf._warm_up import kernels
 
 pytestmark = pytest.mark.needs_jit
 

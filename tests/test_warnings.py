@@ -3,12 +3,12 @@
 import warnings
 
 import pytest
+from internals import warn_user
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, metrics
-from sklearn_hocrf._validation import warn_user
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 X, Y = [[["a"], ["b"]], [["b"]], [["a"]]], [["A", "B"], ["B"], ["A"]]

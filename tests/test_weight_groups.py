@@ -12,6 +12,7 @@ import skops.io
 from cases import cases, to_batch, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import BEGIN, SequenceBatch, TokenBlock, match_prefixes, tie_weights, weight_groups
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -19,10 +20,6 @@ from sklearn.model_selection import GridSearchCV
 from test_ties import SeesAll, doubled, kinds
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import BEGIN, TokenBlock
-from sklearn_hocrf._structure.tied_weights import tie_weights
-from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups
 from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NewtonCG
