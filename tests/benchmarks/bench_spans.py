@@ -1,27 +1,19 @@
 """Spanish names (conll2002) as segments: gradients beside the chain's, and vectorised functions of segments.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/bench_spans.py [--rounds N] [--sentences N]
-
-prints the processor's seconds of a gradient of order 1, of segments and of chains with the same features of tokens,
-and of what two functions of segments come to for all candidates, one by one and vectorised. Needs what ``bench_ner``
-needs.
+What ``compare.py --tasks spans`` measures: the processor's seconds of a gradient of order 1, of segments and of chains
+with the same features of tokens, and of what two functions of segments come to for all candidates, one by one and
+vectorised. Needs what ``bench_ner`` needs.
 """
-
-import argparse
-import time
 
 import bench_chunking
 import bench_ner
 import common
 import numpy as np
-from common import data_file, print_table, skip_where, take_turns, with_spread
-from threadpoolctl import threadpool_limits
+from common import data_file, skip_where
 
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-
-clock = time.process_time  # other programs slow it less than the clock on the wall
 
 
 class Gradient(bench_ner.Gradient):
@@ -90,33 +82,3 @@ class Functions:
         before = self.function.n_calls
         self.time_candidates()
         return self.function.n_calls - before
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="(default: %(default)s)")
-    parser.add_argument("--sentences", type=int, help="the first so many sentences only")
-    options = parser.parse_args(arguments)
-    if reason := bench_ner.absent():
-        print(f"skipped: {reason}")
-        return
-    with threadpool_limits(1):
-        gradients, functions = [bench_ner.Gradient(), Gradient()], [Functions(), Functions()]
-        for case in gradients:
-            case.setup(1, 1, n_sentences=options.sentences)
-        for way, case in zip(Functions.params[0], functions, strict=True):
-            case.setup(way, n_sentences=options.sentences)
-        rows = []
-        for names, cases in (
-            (("gradient, chain", "gradient, segments"), [case.time_gradient for case in gradients]),
-            (("functions, one by one", "vectorised"), [case.time_candidates for case in functions]),
-        ):
-            seconds = take_turns(cases, options.rounds, clock)
-            for name, column in zip(names, seconds.T, strict=True):
-                rows.append((name, with_spread(column), with_spread(column / seconds[:, 0])))
-        print_table(["", "seconds", "ratio"], rows)
-        print("calls:", *(case.track_calls() for case in functions))
-
-
-if __name__ == "__main__":
-    main()

@@ -3,14 +3,13 @@
     python tests/benchmarks/compare.py [--tasks T ...] [--quick] [--rounds N] [--output table.md]
 
 Each line has what is measured here, its peer, their ratio and, where there is one, the limit: medians, and of ratios
-also the least and the most of the rounds, in which both take turns. The peer is python-crfsuite (CRF++ as well, where
-``crf_learn`` is on PATH) or the yardstick U, an iteration of python-crfsuite on conll2000 that is measured in every
-round. Seconds are those of the processor, on one thread, unless they are said to be on the wall. Each side of a
-comparison is a process of its own, so that no task ends another. What is absent (data, programs) is skipped with a
-line. ``--quick`` takes a few sentences and iterations: it shows that everything runs, its ratios mean nothing.
+also the least and the most of the rounds, in which both take turns. The peer is python-crfsuite or the yardstick U, an
+iteration of python-crfsuite on conll2000 that is measured in every round. Seconds are those of the processor, on one
+thread, unless they are said to be on the wall. Each side of a comparison is a process of its own, so that no task ends
+another. What is absent (data, programs) is skipped with a line. ``--quick`` takes a few sentences and iterations: it
+shows that everything runs, its ratios mean nothing.
 """
 
-import argparse
 import os
 import platform
 import sys
@@ -23,7 +22,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import bench_chunking
-import bench_crfpp
 import bench_dense
 import bench_features
 import bench_handwriting
@@ -37,7 +35,7 @@ import bench_start
 import bench_tagging
 import numpy as np
 import yardstick
-from common import Absent, Process, absent, skip_where, with_spread
+from common import Absent, Process, absent, parse, skip_where, with_spread
 
 
 class AtMost(NamedTuple):
@@ -246,12 +244,6 @@ def chunking(run):
     skip_where(bench_chunking.absent())
     yield from compare_trainings("chunking", bench_chunking, run)
     yield from compare_gradients("chunking", bench_chunking, run)
-    if reason := bench_crfpp.absent():
-        yield f"chunking, CRF++: skipped, {reason}"
-        return
-    n_sentences = run.n_sentences or bench_crfpp.N_SENTENCES
-    seconds = bench_crfpp.measure(run.n_rounds, n_sentences=n_sentences)
-    yield Row("chunking", f"pass over {n_sentences} sentences, all pairs", "s", *seconds, "CRF++")
 
 
 def ner(run):
@@ -478,12 +470,7 @@ def compare(tasks, run):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="which ones (default: all)")
-    parser.add_argument("--quick", action="store_true", help="a few sentences and iterations")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each comparison (default: %(default)s)")
-    parser.add_argument("--output", type=Path, help="file for the table, in Markdown")
-    options = parser.parse_args(arguments)
+    options = parse(__doc__, arguments, tasks=list(TASKS), quick=False, rounds=3, output=Path)
     with Run(options.rounds, options.quick) as run:
         report = compare(options.tasks, run)
     text = report.markdown("quick: the figures mean nothing" if options.quick else f"{options.rounds} rounds")
