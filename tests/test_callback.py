@@ -106,14 +106,12 @@ def always(context):
 
 
 def fit(estimator, y=Y, X=X, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return estimator.fit(X, y, **options)
 
 
 def fit_without_warnings(estimator, y=Y, X=X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         return estimator.fit(X, y)
 
 
@@ -712,8 +710,7 @@ def test_scoring_monitor_in_a_search_over_pipelines():
     monitor = ScoringMonitor(scoring=bio_f1_scorer)
     tags = [["B-X" if label == "L" else "O" for label in labels] for labels in Y]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=3).set_callbacks(monitor))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         GridSearchCV(pipe, {"highordercrf__sigma_reg": [1, 2]}, cv=2).fit(WORDS, tags)
     rows = [row for row in monitor.get_logs().data if row["task_name"] == "iteration"]
     assert len(rows) == 3 * (2 * 2 + 1)

@@ -405,8 +405,7 @@ def test_too_few_iterations_warn_with_the_remedy():
     assert caught[0].filename == __file__
     assert crf.n_iter_ == 2
     assert len(crf.objective_history_) == 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderCRF().fit(X, Y)
 
 

@@ -251,8 +251,7 @@ def test_dense_and_sparse_rows(client):
 
 def test_bits_depend_on_the_partitions_alone(client):
     crf = HighOrderCRF(l1_reg=0.1, max_iter=4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         fits = [DaskSequenceLabeler(crf, client).fit(parts(X), parts(y)).estimator_]
         for n_workers in 1, 3:
             with (

@@ -714,8 +714,7 @@ def test_fields_that_training_had_and_later_tokens_lack(train, test):
     tokens = [(n, t, token) for n, s in enumerate(test) for t, token in enumerate(s)]
     lacking = [(n, t, f) for n, t, token in tokens for f in complete if token.get(f) is None]
     lost = [f for f in complete if tokens and not any(f in token for _, _, token in tokens)]  # None says: no value
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as record:
         if lost:
             with pytest.raises(ValueError, match=f"the field '{lost[0]}' is missing, which every training token had"):
                 extractor.transform(test)
@@ -755,8 +754,7 @@ def test_functions_that_cannot_be_pickled_are_told():
             SequenceFeatureExtractor(token_features={"f": function}).fit(X_WORDS)
     with pytest.warns(UserWarning, match=r"functions\[0\] is a lambda"):
         SegmentFeatureExtractor(functions=lambda tokens, start, stop: {}).fit([["a", "b"]], [["A", "B"]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SequenceFeatureExtractor(token_features=["lower", reverse, "prefix2"]).fit(X_WORDS)
         SegmentFeatureExtractor(functions=reverse_lengths).fit([["a", "b"]], [["A", "B"]])
 

@@ -169,8 +169,7 @@ def test_the_objective_is_the_log_likelihood_of_what_is_known(encoding):
     for _ in range(3):
         estimator, X, y = with_holes(rng, encoding, max_iter=2)
         weight = rng.uniform(0.5, 2, len(X))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             estimator.fit(X, y, weight)
         w = rng.normal(size=len(estimator._weights))
         problem = problem_of(estimator, X, y, weight)

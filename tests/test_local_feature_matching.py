@@ -260,8 +260,7 @@ def test_clones_pickles_and_instances_are_the_same():
 
 
 def test_grid_search_and_order_0():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         settings = {"objective": ["likelihood", "local_feature_matching"], "max_order": [0, 1]}
         search = GridSearchCV(HighOrderCRF(), settings, cv=2, error_score="raise").fit(X, Y)
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()

@@ -554,8 +554,7 @@ def separable(seed=0):
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
 def test_perceptron_separates_what_can_be_separated(estimator, max_order):
     X, y = separable()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
         crf = estimator(max_order, objective="perceptron", random_state=0).fit(X, y)
     assert crf.score(X, y) == 1.0
     assert crf.optimality_gap_ == math.inf
@@ -589,8 +588,7 @@ every_objective = pytest.mark.parametrize("objective", ["hinge", "perceptron"])
 
 
 def fit(estimator, *args, sample_weight=None, **parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return estimator(*args, **{"random_state": 0, "max_iter": 60, **parameters}).fit(X, Y, sample_weight)
 
 
@@ -668,8 +666,7 @@ def test_what_is_left_works(estimator, objective):
         cv=2,
         error_score="raise",
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         search.fit(*separable())
     assert search.best_score_ > 0.8
 
@@ -693,8 +690,7 @@ def test_borders_of_segments_cost(encoding):
         ]
     X = [[{"character": c, "next": d} for c, d in zip(line, line[1:] + ".", strict=True)] for line in text]
     for objective in "hinge", "perceptron":
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ConvergenceWarning)
+        with warnings.catch_warnings(action="error", category=ConvergenceWarning):
             crf = HighOrderSemiCRF(encoding=encoding, objective=objective, random_state=0).fit(X, y)
         assert crf.score(X, y) == 1.0
 

@@ -302,6 +302,5 @@ def test_iterations_can_run_out(estimator):
 def test_every_n_jobs_gives_the_same_bits(estimator):
     fits = [estimator(solver="newton-cg", n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(fits[0].pattern_coef_, fits[1].pattern_coef_)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         fits[0].predict(X)

@@ -45,8 +45,7 @@ def all_at_once(search, **parameters):
 def check_same_optimum(estimator, search, x, y, sample_weight=None, tol=1e-6, **parameters):
     """Compare what a search finds before retraining with training on all observed patterns; return both models."""
     parameters |= {"tol": tol, "max_iter": 5000}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
         found = estimator(**parameters, patterns=search.set_params(relax=False)).fit(x, y, sample_weight)
         full = estimator(**all_at_once(search, **parameters)).fit(x, y, sample_weight)
     # strong convexity: a value that is this close to the optimum bounds the distance

@@ -728,8 +728,7 @@ def test_refused_parameters(parameters, message):
 def test_bad_data_is_named():
     with pytest.raises(ValueError, match="sequence 1"):
         PenaltySearchCV(HighOrderCRF(), cv=2).fit(X[:4], [Y[0], Y[1][:-1], Y[2], Y[3]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=1).fit(X[:4], Y[:4])
 
 

@@ -239,8 +239,7 @@ VERSIONS = sorted(path.stem.removeprefix("answers-") for path in GOLDEN.glob("an
 @pytest.mark.parametrize("version", VERSIONS)
 def test_files_of_released_versions_load(kind, version):
     known = json.loads((GOLDEN / f"answers-{version}.json").read_text(encoding="utf-8"))[kind]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         *transformers, model = sio.load(GOLDEN / f"{kind}-{version}.skops", trusted=TRUSTED_TYPES)
     told = [warning for warning in caught if issubclass(warning.category, InconsistentVersionWarning)]
     assert len(told) == (0 if version == sklearn_hocrf.__version__ else len(transformers) + 1)

@@ -29,8 +29,7 @@ def features(sequences):
 
 def warnings_of(X, y, splits, model=None, weight=None):
     whole = training_data(HighOrderCRF(max_order=0) if model is None else model, X, y, weight)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         warn_of_folds(whole, splits)
     return [str(warning.message) for warning in caught]
 

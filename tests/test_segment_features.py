@@ -722,15 +722,13 @@ def test_what_an_estimator_would_take_for_token_features_is_not_dropped_in_silen
     assert record[0].filename == __file__
     with pytest.raises(ValueError, match="end: X has no token features; put an AttributeVectorizer"):
         SegmentFeatureExtractor(end=True).fit(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor((), **parameters).fit(X)
 
 
 @pytest.mark.parametrize("X", [[["a", "b"]], [[("a", 1), ("b", 2)]], [[1.0, 2.0]]])
 def test_raw_texts_and_tuples_are_no_reason_to_warn(X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor(length="capped", max_length=2).fit(X)
 
 

@@ -777,8 +777,7 @@ def test_bio_tags_with_another_encoding_are_told(encoding, y):
     ],
 )
 def test_other_labels_are_no_reason_to_warn(parameters, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF(**parameters).fit(THREE, y)
 
 
@@ -801,16 +800,14 @@ def test_features_learned_with_another_encoding_are_told(transformer, feature):
     with pytest.warns(UserWarning, match=message) as record:
         HighOrderSemiCRF().fit(batch, Y["runs"])
     assert [warning.filename for warning in record] == [__file__]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF(encoding="bio").fit(batch, Y["bio"])
 
 
 def test_features_that_no_y_was_read_for_go_with_every_encoding():
     extractor = SegmentFeatureExtractor(length=("capped", "log"), max_length=3, begin=True, encoding="bio")
     batch = make_pipeline(SequenceFeatureExtractor(), extractor).fit_transform(WORDS, Y["bio"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF().fit(batch, Y["runs"])
 
 

@@ -168,8 +168,7 @@ def test_models_away_from_the_optimum():
         errors = weight_standard_errors(loose, X, asked)
     assert (np.abs(loose._weights - exact._weights).max() / errors.max()) < (2 * loose.optimality_gap_) ** 0.5
     tol = float(str(caught[0].message).split("tol=")[1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         weight_standard_errors(fitted("chain", tol=tol), X, asked)
         weight_standard_errors(fitted("chain", sigma_reg=np.inf, tol=0.1, max_order=0), X, [])  # there is no bound
 

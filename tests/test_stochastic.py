@@ -570,8 +570,7 @@ def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
         crf = make(l1_reg=0.3 * (kind == "l1"), sigma_reg=10.0 if kind == "weak penalty" else 1.0, random_state=0)
         best = clone(crf).set_params(tol=1e-7, max_iter=5000).fit(X, y, sample_weight=weight).objective_history_[-1]
         for solver in ["adagrad"] if kind == "l1" else ["sgd", "adagrad"]:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
+            with warnings.catch_warnings(record=True, action="always") as caught:
                 end = clone(crf).set_params(solver=solver).fit(X, y, sample_weight=weight)
             value = end.objective_history_[-1]
             assert value <= best + end.optimality_gap_
@@ -751,8 +750,7 @@ def words():
 
 
 def quietly(crf, X, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return crf.fit(X, y)
 
 

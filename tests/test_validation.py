@@ -805,8 +805,7 @@ def test_keys_that_every_training_token_had():
         read_sequences(fitted, [[], [{"word": "a"}, {"word": "b", "Pos": "N"}]])
     assert len(record) == 1
     assert record[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         read_sequences(fitted, [[{"word": "a"}, {"pos": "V"}]])  # some may lack some
         read_sequences(fitted, [])
         read_sequences(fitted, [[]])
@@ -821,8 +820,7 @@ def test_attributes_of_which_none_is_known():
         read_sequences(fitted, [[{"Word": "a"}], [["Word:b", "Title"]]])
     assert len(record) == 1
     assert record[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for X in ([[["Word:b", "title"]]], [[{"title": False}]], [[[]]], [[{}], []], []):
             read_sequences(fitted, X)
 

@@ -74,8 +74,7 @@ def test_a_folder_that_cannot_be_written_is_read(toy, tmp_path, monkeypatch, pla
         monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kernels"))
     assert use(path) == [0]
     lock(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert use(path) == [1]
     for file in tmp_path.rglob("*.nbc"):
         file.write_bytes(b"damaged")

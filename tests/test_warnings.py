@@ -39,8 +39,7 @@ def test_a_program_of_the_package_alone_is_named():
     ],
 )
 def test_the_line_of_the_user_is_named(category, call):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         call()
     files = {warning.filename for warning in caught if warning.category is category}
     assert files == {__file__}

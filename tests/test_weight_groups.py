@@ -204,8 +204,7 @@ def test_streams(estimator, solver):
         crf.set_params(max_segment_length=4), other.set_params(max_segment_length=4)
     few = [[["w=the", "bias"], ["w=man"]], [["end=e"], ["bias"]]], [["D", "N"], ["R", "A"]]
     for x, y in (few, (X, Y), (more_x, more_y)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             crf.partial_fit(x, y)
             other.set_params(penalty=penalty_of(crf)).partial_fit(x, y)
         np.testing.assert_array_equal(crf._weights, other._weights)
@@ -385,8 +384,7 @@ def test_prefixes_of_no_name(estimator):
 
 def test_surplus_keys_say_nothing():
     surplus = {("patterns", 7): 9.0, ("features", 4): 9.0, ("w=", 3): 9.0, None: 1.0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         crf = HighOrderCRF(sigma_reg=surplus).fit(X, Y)
     np.testing.assert_array_equal(crf._weights, HighOrderCRF().fit(X, Y)._weights)
 

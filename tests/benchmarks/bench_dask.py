@@ -219,8 +219,7 @@ def report_memory(n_tokens, n_parts, limit):
             most.append((*client.run(resident).values(), resident()))
 
         labeler = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=5, callback=look)), client)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             crf = labeler.fit(X, y).estimator_
         held = n_tokens * (10 * 4 + 8) + n_tokens * 10 * 8  # features, ranges; where the kernels find weights
         peak = np.max(most, axis=0) / 2**20

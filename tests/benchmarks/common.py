@@ -196,8 +196,7 @@ def keep_problem(model):
 
 def fit_quietly(model, X, y, **params):
     """Fit a model that may have neither the iterations to converge nor all features in a few sentences."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         return model.fit(X, y, **params)
 
 

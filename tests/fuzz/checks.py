@@ -76,8 +76,7 @@ def refusal(error, place=False):
 
 def judge(name, case):
     """Return the outcome of a case; raise whatever is wrong with it."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         outcome = CHECKS[name](case)
     loud = [w for w in caught if not issubclass(w.category, QUIET)]
     require(not loud, "a warning that is no answer", *(f"{w.category.__name__}: {w.message}" for w in loud[:1]))
@@ -379,8 +378,10 @@ def lost_field(case):
 
 def fit(estimator, X, y, weight, must_refuse):
     """Fit; return the outcome of a refusal, or None and whether the solver converged."""
-    with warnings.catch_warnings(record=True) as caught, Unchanged(X, y, weight, estimator.get_params()):
-        warnings.simplefilter("always")
+    with (
+        warnings.catch_warnings(record=True, action="always") as caught,
+        Unchanged(X, y, weight, estimator.get_params()),
+    ):
         try:
             estimator.fit(X, y, sample_weight=weight)
         except DOCUMENTED as error:
@@ -898,8 +899,7 @@ def check_training(case):
     p = translate(case.parameters, LABELS["str"])
     y = [[LABELS["str"][i] for i in labels] for labels in case.labels]
     estimator = (HighOrderSemiCRF if case.segments else HighOrderCRF)(**p)
-    with warnings.catch_warnings(record=True) as caught, Unchanged(X, y, case.weight, p):
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught, Unchanged(X, y, case.weight, p):
         try:
             estimator.fit(X, y, sample_weight=case.weight)
         except DOCUMENTED as error:
@@ -966,8 +966,7 @@ def check_against_lbfgs(case, X, y, estimator):
     if case.parameters["l1_reg"] or sigma > 10 or case.parameters["tol"] == 0 or case.scale > 100:
         return
     p = translate(case.parameters, LABELS["str"]) | {"solver": "lbfgs", "tol": 1e-6, "max_iter": 5000}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         other = type(estimator)(**p).fit(X, y, sample_weight=case.weight)
     if not caught:
         best, value = other.objective_history_[-1], estimator.objective_history_[-1]
