@@ -4,34 +4,10 @@
 
 from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import Counter, main
-from sklearn_hocrf._data import arrays, batch, folders, scratch
+from sklearn_hocrf._data import arrays, batch, encodings, folders, scratch
 from sklearn_hocrf._data.arrays import freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
-from sklearn_hocrf._data.encodings import (
-    ENCODINGS,
-    PREFIXES,
-    B,
-    E,
-    I,
-    O,
-    S,
-    TagTable,
-    join_tag,
-    legal_tags,
-    possible_tags,
-    read_segment,
-    segment_lists,
-    segments_of_labels,
-    segments_of_tags,
-    segments_of_tokens,
-    split_tag,
-    tag_channels,
-    tag_numbers,
-    tags_of_segments,
-    token_features,
-    token_labels,
-)
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._data.masks import Mask, both
 from sklearn_hocrf._data.scratch import allocator

@@ -14,7 +14,6 @@ from internals import (
     BAG,
     BEGIN,
     CHAIN,
-    PREFIXES,
     SEGMENTS,
     ChainModel,
     LengthBlock,
@@ -24,10 +23,7 @@ from internals import (
     NegativeLogLikelihood,
     Problem,
     SegmentModel,
-    TagTable,
-    legal_tags,
-    segments_of_tags,
-    tags_of_segments,
+    encodings,
 )
 from segment_cases import (
     from_segments,
@@ -290,35 +286,39 @@ def test_layouts_refuse_runs_of_other_labels(run):
 NAMES = ["a", "b", "O"]
 TAGS = {
     encoding: [f"{letter}-{name}" for letter in letters if letter != "O" for name in "ab"] + ["O"]
-    for encoding, letters in PREFIXES.items()
+    for encoding, letters in encodings.PREFIXES.items()
 }
 
 
 def written(segments, encoding):
     """Return the tags of a segmentation of one sequence."""
     if encoding != "iob1":
-        prefixes = tags_of_segments(segments, encoding, 2).prefix.tolist()
+        prefixes = encodings.tags_of_segments(segments, encoding, 2).prefix.tolist()
     else:
         prefixes, before = [], 2
         for length, label in zip(segments.lengths.tolist(), segments.codes.tolist(), strict=True):
             prefixes += [2] if label == 2 else [int(label != before), *[1] * (length - 1)]
             before = label
     names = [NAMES[code] for code in np.repeat(segments.codes, segments.lengths)]
-    return ["O" if p == 2 else f"{PREFIXES[encoding][p]}-{name}" for p, name in zip(prefixes, names, strict=True)]
+    return [
+        "O" if p == 2 else f"{encodings.PREFIXES[encoding][p]}-{name}" for p, name in zip(prefixes, names, strict=True)
+    ]
 
 
 def is_legal_in(tags, encoding):
     """Say whether tags are those which their own segments are written in."""
-    prefix = np.array([PREFIXES[encoding].index(tag[0]) for tag in tags])
+    prefix = np.array([encodings.PREFIXES[encoding].index(tag[0]) for tag in tags])
     codes = np.array([NAMES.index(tag[2:] or "O") for tag in tags])
-    return written(segments_of_tags(prefix, codes, np.array([0, len(tags)])), encoding) == tags
+    return written(encodings.segments_of_tags(prefix, codes, np.array([0, len(tags)])), encoding) == tags
 
 
-@pytest.mark.parametrize("encoding", PREFIXES)
+@pytest.mark.parametrize("encoding", encodings.PREFIXES)
 def test_legal_sequences_are_those_that_the_encoding_writes(encoding):
     tags, n_legal = TAGS[encoding], 0
-    prefix = np.array([PREFIXES[encoding].index(tag[0]) for tag in tags])
-    follow, borders = legal_tags(TagTable(prefix, np.array([NAMES.index(tag[2:] or "O") for tag in tags])), encoding)
+    prefix = np.array([encodings.PREFIXES[encoding].index(tag[0]) for tag in tags])
+    follow, borders = encodings.legal_tags(
+        encodings.TagTable(prefix, np.array([NAMES.index(tag[2:] or "O") for tag in tags])), encoding
+    )
     for length in (1, 2, 3):
         for chosen in itertools.product(range(len(tags)), repeat=length):
             can_be = borders[0, chosen[0]] and borders[1, chosen[-1]]
@@ -353,7 +353,7 @@ def tagged_data(encoding="bio", n_sequences=30, seed=0):
     return sentences(rng, lengths), y
 
 
-@pytest.mark.parametrize("encoding", PREFIXES)
+@pytest.mark.parametrize("encoding", encodings.PREFIXES)
 def test_predictions_are_legal(encoding):
     X, y = tagged_data(encoding)
     crf = HighOrderCRF(0, constraints=encoding, tol=1e-2).fit(X, y)
