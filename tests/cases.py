@@ -155,3 +155,14 @@ def golden_case(name):
     orders = [tuple(sorted({len(z) - 1 for g, z in features if g == f})) for f in range(len(names))]
     rows = [{code[f]: value for f, value in row.items()} for row in golden["rows"]]
     return golden, Case(oracle.Model(golden["n_labels"], patterns, features), orders, [rows], [golden["best_paths"][0]])
+
+
+class Counter:
+    """Counts the calls of a function that it stands in for."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.function(*args)

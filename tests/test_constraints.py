@@ -25,6 +25,7 @@ from internals import (
     SegmentModel,
     encodings,
 )
+from mask_cases import close
 from segment_cases import (
     from_segments,
     has_repeat,
@@ -136,12 +137,6 @@ def segment_questions(seed):
     batch = to_segment_batch(case)
     model = SegmentModel(layout, to_weights(case, layout))
     return Questions(SEGMENTS, model, batch, borders, possible, to_segments(truth, batch.offsets))
-
-
-def close(got, wanted):
-    """Say whether probabilities agree: those above 1e-12 to 1e-10 of their size."""
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    return np.all(np.abs(got - wanted) <= 1e-10 * wanted + 1e-15)
 
 
 def spans(asked, labelling):

@@ -14,10 +14,8 @@ from cases import cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
-    BAG,
     BEGIN,
     CHAIN,
-    INSIDE,
     SEGMENTS,
     CandidateFinder,
     Candidates,
@@ -26,7 +24,6 @@ from internals import (
     NegativeLogLikelihood,
     Problem,
     PrunedProblem,
-    RowBlock,
     Schedule,
     _Descent,
     tie_weights,
@@ -34,14 +31,12 @@ from internals import (
 from scipy import sparse
 from scipy.special import log_softmax
 from segment_cases import (
-    LENGTHS,
-    WholeMaker,
+    MIXED,
     random_segment_case,
     segment_cases,
     to_segment_batch,
     to_segment_layout,
     to_segments,
-    token_block,
 )
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -53,8 +48,6 @@ from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import SGD, AdaGrad, Hinge
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-BLOCKS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2])
-BLOCKS = (*BLOCKS, RowBlock(WholeMaker(), {}))
 
 
 def to_parts(sets, n_parts):
@@ -168,7 +161,7 @@ def some_pair(kind, seed=0, scale=0.5, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 
         case = random_case(rng, 6, lengths, 2, 12, scale, [(0,), (0, 1), (2,), (0,)])
         return Pair(kind, case, to_parts([{0, 1}, {0}, {1, 2}, set(), {2}, {0, 1, 2}], 3), **options)
     patterns = [(0, 1), (1, 0), (0, 1, 0), (2, 0)]
-    case = random_segment_case(rng, lengths, BLOCKS, ((0, 1),), longest=(5, 3, 1), scale=scale, patterns=patterns)
+    case = random_segment_case(rng, lengths, MIXED, ((0, 1),), longest=(5, 3, 1), scale=scale, patterns=patterns)
     return Pair(kind, case, to_parts([{0}, {0, 1}, {1}], 2), **options)
 
 

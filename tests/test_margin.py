@@ -199,7 +199,7 @@ def segment_case(seed=0, repeats=True, n_sequences=40, longest=12):
         sc.token_block(sc.BAG, [0, 1]),
         sc.token_block(sc.BEGIN, [0]),
         sc.LENGTHS[2],
-        sc.RowBlock(sc.WholeMaker(), {}),
+        sc.WHOLE,
     ]
     orders = [(0,), (0, 1), (0, 1), (0, 2), (0,), (0,), (0, 1), (0, 1), (0,)]
     patterns = [(0, 1), (1, 2), (2, 0, 1), (0, 2), (1, 0, 2, 1)]

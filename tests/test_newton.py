@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 from cases import random_case, to_batch, to_codes, to_layout
-from internals import CHAIN, SEGMENTS, Problem, RowBlock
-from segment_cases import LENGTHS, WholeMaker, random_segment_case, to_segment_batch, to_segment_layout, to_segments
+from internals import CHAIN, SEGMENTS, Problem
+from segment_cases import LENGTHS, WHOLE, random_segment_case, to_segment_batch, to_segment_layout, to_segments
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -46,7 +46,7 @@ OBJECTIVES = {
     "chain, conjoined": lambda: chain_objective([(0,), (0, 1), (2,)]),
     "segments": lambda: segment_objective(None, [(0,)]),
     "segments, conjoined": lambda: segment_objective(None, [(0, 1, 2)]),
-    "segments, lengths and texts": lambda: segment_objective((LENGTHS[1], RowBlock(WholeMaker(), {})), [(0, 1)]),
+    "segments, lengths and texts": lambda: segment_objective((LENGTHS[1], WHOLE), [(0, 1)]),
 }
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import segment_cases as sc
 import segment_oracle as so
 from cases import random_case, to_batch, to_codes
 from cases import to_layout as to_chain_layout
@@ -17,16 +18,14 @@ from internals import (
     INSIDE,
     ChainMatching,
     ChainModel,
-    RowBlock,
     SegmentMatching,
     SegmentModel,
     SegmentPlan,
     segment_log,
 )
 from segment_cases import (
-    CHANNELS,
     LENGTHS,
-    WholeMaker,
+    WHOLE,
     random_segment_case,
     segment_cases,
     to_segment_batch,
@@ -41,20 +40,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 
-FEATURES = {
-    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
-    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
-    "whole": (RowBlock(WholeMaker(), {}),),
-    "plain": None,
-    "twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])),
-    "all": (
-        token_block(BAG, [0, 1]),
-        token_block(BEGIN, [0, 1]),
-        token_block(INSIDE, [1]),
-        LENGTHS[2],
-        RowBlock(WholeMaker(), {}),
-    ),
-}
+OTHERS = (token_block(BAG, [0, 1]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2], WHOLE)
+FEATURES = sc.FEATURES | {"twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])), "all": OTHERS}
 PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0)]
 ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])

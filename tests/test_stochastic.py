@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
     BAG,
-    BEGIN,
     CHAIN,
-    INSIDE,
     L2,
     LBFGS,
     OWLQN,
@@ -26,7 +24,6 @@ from internals import (
     Mask,
     NegativeLogLikelihood,
     Problem,
-    RowBlock,
     Schedule,
     SequenceBatch,
     check_needs,
@@ -36,8 +33,7 @@ from internals import (
 )
 from scipy import sparse
 from segment_cases import (
-    LENGTHS,
-    WholeMaker,
+    MIXED,
     random_segment_case,
     segment_cases,
     to_segment_batch,
@@ -52,10 +48,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.training import Hinge
-
-BLOCKS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2])
-BLOCKS = (*BLOCKS, RowBlock(WholeMaker(), {}))
-
 
 # --------------------------------------------------------------------------------------------------------- minibatches
 
@@ -80,7 +72,7 @@ def some_objective(kind, seed=0, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 7, 30)
         case = random_case(rng, 6, lengths, 2, 12, 0.5, [(0,), (0, 1), (2,), (0,)])
         return chain_objective(case, **options)
     case = random_segment_case(
-        rng, lengths, BLOCKS, ((0, 1),), longest=(5, 3, 1), scale=0.5, patterns=[(0, 1), (1, 0), (0, 1, 0), (2, 0)]
+        rng, lengths, MIXED, ((0, 1),), longest=(5, 3, 1), scale=0.5, patterns=[(0, 1), (1, 0), (0, 1, 0), (2, 0)]
     )
     return segment_objective(case, **options)
 
@@ -423,7 +415,7 @@ def mask_around(segments, n_labels, rng):
 def test_whole_epochs_of_sgd_on_segments_are_their_steps(kind, batch_size):
     rng = np.random.default_rng(batch_size)
     lengths, longest, patterns = rng.integers(0, 12, 40), (5, 3, 1), [(0, 1), (1, 0), (0, 1, 0), (2, 0)]
-    blocks = (token_block(BAG, [0, 1]),) if kind == "tokens" else BLOCKS
+    blocks = (token_block(BAG, [0, 1]),) if kind == "tokens" else MIXED
     options = {"longest": longest, "scale": 0.5, "patterns": patterns}
     if kind == "shortest":
         options["shortest"] = (3, 2, 1)
