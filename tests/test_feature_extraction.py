@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from fuzz.definitions import BEGIN, END, attributes_of_templates
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from internals import SequenceBatch, TokenColumn, _templates
@@ -39,36 +40,20 @@ CHUNKING = [
 
 
 def reference_attributes(sequence, templates, padding, bias=False):
-    """Return one {name: value} per token of a sequence of dicts, as plainly as possible."""
-    answer = []
-    for t in range(len(sequence)):
-        attributes = {"bias": 1.0} if bias else {}
-        for template in templates:
-            texts, value = [], 1.0
-            for field, offset in template:
-                if 0 <= t + offset < len(sequence):
-                    cell = sequence[t + offset].get(field)
-                elif padding == "mark":
-                    cell = "__BOS__" if offset < 0 else "__EOS__"
-                else:
-                    cell = None
-                if cell is None:
-                    value = 0.0
-                elif isinstance(cell, str):
-                    alone = len(template) == 1  # else a "|" of the text's own must be told from ours
-                    texts.append(cell if alone else cell.replace("\\", "\\\\").replace("|", "\\|"))
-                else:
-                    value *= cell
-            name = "|".join(f"{field}[{offset}]" for field, offset in template)
-            if texts:
-                name += "=" + "|".join(texts)
-            if value:
-                attributes[name] = value
-        if padding == "drop":
-            attributes.update({"__BOS__": 1.0} if t == 0 else {})
-            attributes.update({"__EOS__": 1.0} if t == len(sequence) - 1 else {})
-        answer.append(attributes)
-    return answer
+    """Return one {name: value} per token of a sequence of dicts."""
+    plain = attributes_of_templates(sequence, templates, padding, bias)
+    return [{name_of(attribute): value for attribute, value in token.items()} for token in plain]
+
+
+def name_of(attribute):
+    """Return the name of a mark, or of a template with texts: a "|" of a joined text is told from ours."""
+    if isinstance(attribute, str):
+        return attribute
+    template, texts = attribute
+    texts = [{BEGIN: "__BOS__", END: "__EOS__"}.get(text, text) for text in texts]
+    if len(template) > 1:
+        texts = [text.replace("\\", "\\\\").replace("|", "\\|") for text in texts]
+    return "|".join(f"{field}[{offset}]" for field, offset in template) + ("=" + "|".join(texts) if texts else "")
 
 
 def attributes_of(batch, names):
