@@ -23,12 +23,7 @@ OURS = {
     "sgd": lambda **settings: {"solver": SGD(tol=0, **settings)},
     "hinge": lambda **settings: {"objective": "hinge", "solver": FrankWolfe(**settings)},
 }
-PEERS = {
-    "ap": {"epsilon": 0.0},
-    "l2sgd": {"c2": 1.0, "delta": 0.0},
-    "pa": {"epsilon": 0.0},
-    "arow": {"epsilon": 0.0},
-}
+PEERS = {"ap": {"epsilon": 0.0}, "l2sgd": {"c2": 1.0, "delta": 0.0}, "pa": {"epsilon": 0.0}, "arow": {"epsilon": 0.0}}
 PEERS_OF = {"perceptron": ["ap"], "sgd": ["l2sgd"], "hinge": ["pa", "arow"]}  # same criterion, or a similar one
 EPOCHS = (5, 10, 30)
 

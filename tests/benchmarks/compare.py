@@ -30,7 +30,6 @@ import bench_ner
 import bench_online
 import bench_pruning
 import bench_segments
-import bench_spans
 import bench_start
 import bench_tagging
 import numpy as np
@@ -81,8 +80,6 @@ LIMITS = {
     ("online", "epoch, sgd"): AtMost(0.7),
     ("whole", "SGD to 1 % above the minimum"): AtMost(0.4),
     ("whole", "hinge to a gap of 1 %"): AtMost(0.4),
-    ("spans", "gradient, segments, order 1"): AtMost(1.5),
-    ("spans", "calls of such a function"): AtMost(1 / 50),
     ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(0.7),
     ("start", "cold import, fit and predict"): AtMost(15),
     ("dense", "gradient, vectors"): AtMost(0.3),
@@ -348,24 +345,6 @@ def whole(run):
     )
 
 
-def spans(run):
-    """Yield rows of names as segments."""
-    skip_where(bench_ner.absent())
-    sizes = {"n_sentences": run.n_sentences}
-    with Process() as process:
-        chain = process.keep(bench_ner.Gradient, 1, 1, **sizes)
-        segments = process.keep(bench_spans.Gradient, 1, 1, **sizes)
-        one, many = (process.keep(bench_spans.Functions, way, **sizes) for way in bench_spans.Functions.params[0])
-        gradients, functions = [], []
-        for _ in range(run.n_rounds):
-            gradients.append([case.seconds("time_gradient", run.at_least) for case in (segments, chain)])
-            functions.append([case.seconds("time_candidates") for case in (many, one)])
-        calls = [np.array([case.call("track_calls")]) for case in (many, one)]
-    yield Row("spans", "gradient, segments, order 1", "s", *np.array(gradients).T, "chain")
-    yield Row("spans", "functions of segments, vectorised", "s", *np.array(functions).T, "one by one")
-    yield Row("spans", "calls of such a function", "", *calls, "one by one")
-
-
 def pruning(run):
     """Yield rows of a thousand labels, with few candidates for each token beside all labels."""
     with Process() as whole_process, Process() as process:
@@ -422,7 +401,7 @@ TASKS = {
     task.__name__: task
     for task in (
         *(chunking, ner, handwriting, bibliography, punctuation, tagging, features),
-        *(online, whole, spans, pruning, dense, start, memory),
+        *(online, whole, pruning, dense, start, memory),
     )
 }
 
