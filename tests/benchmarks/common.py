@@ -18,8 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._objectives import NegativeLogLikelihood
-from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame
-from sklearn_hocrf._structure.pairs import PairRule
 from sklearn_hocrf.metrics import randomization_test
 
 TURKISH = [("ud_turkish_morphology", f"{part}.tsv.gz") for part in ("train", "test")]
@@ -262,12 +260,6 @@ def generate(n_tokens, seed=0):
     indptr = np.arange(n_tokens + 1, dtype=np.int64) * PER_TOKEN
     offsets = np.arange(n_sentences + 1, dtype=np.int64) * LENGTH
     return SequenceBatch(offsets, indptr, indices.ravel(), None, N_ATTRIBUTES), list(y)
-
-
-def build_layout(batch, codes, patterns, *, fit_intercept=True, **rule):
-    """Return the layout of labelled data; ``rule`` has the fields of a PairRule."""
-    builder = LayoutBuilder(LayoutFrame.of(patterns), PairRule(**rule), fit_intercept)
-    return builder.build(builder.count(batch, codes))
 
 
 def training_objective(model, X, y):
