@@ -33,6 +33,8 @@ from sklearn_hocrf._data.texts import pack_texts, unpack_texts
 from sklearn_hocrf._display import COLORS, GREY, color_map, table_of
 from sklearn_hocrf._estimator import answers, base, callbacks, pattern_search, patterns, predictions, progress
 from sklearn_hocrf._estimator.answers import AnswersMixin
+from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
+from sklearn_hocrf._estimator.course import Course
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.tag_segments import TagSegmentsMixin
@@ -55,7 +57,6 @@ from sklearn_hocrf._objectives import (
     PartialLikelihood,
     Perceptron,
     Problem,
-    PrunedProblem,
     Tied,
 )
 from sklearn_hocrf._penalties import L2, ElasticNet

@@ -6,6 +6,7 @@ and to a small offender, which must have one: a rule that never bites would pass
 
 import ast
 import builtins
+import inspect
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 from import_graph import module_circle, read_graph
 
 import sklearn_hocrf
+from sklearn_hocrf._inference.families import CHAIN, LATTICE, SEGMENTS
+from sklearn_hocrf._inference.model import LaneModel, Model
 
 ROOT = Path(sklearn_hocrf.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
@@ -369,6 +372,52 @@ def test_circles_bite(tmp_path, late):
     assert module_circle(read_graph(tmp_path)) in ("a -> b -> a", "b -> a -> b")
 
 
+# ------------------------------------------------------------------------------------------------- questions to models
+
+
+PARTS_OF_ANSWERS = {"LatticeModel": {"lattice_marginals"}}  # public methods that are no questions
+
+
+def methods_of(model):
+    return {name: method for name, method in vars(model).items() if inspect.isfunction(method) and name[0] != "_"}
+
+
+def question_violations(model):
+    """Return which questions a class of models answers that :class:`Model` does not declare so, or leaves open."""
+    name, declared = model.__name__, methods_of(Model)
+    own, known = methods_of(model), declared | methods_of(LaneModel)
+    violations = [f"{name}.{extra} is not declared" for extra in own.keys() - known - PARTS_OF_ANSWERS.get(name, set())]
+    for question, method in declared.items():
+        asked, answered = (list(inspect.signature(f).parameters) for f in (method, own.get(question, method)))
+        if asked != answered:
+            violations.append(f"{name}.{question} has the parameters {answered}, not {asked}")
+        is_refused = getattr(model, question) is method and "_unanswered" in method.__code__.co_names
+        if is_refused != (question in model.unanswered):
+            violations.append(f"{name}.{question} is answered, or has no reason in `unanswered`")
+    return violations
+
+
+@pytest.mark.parametrize("family", [CHAIN, SEGMENTS, LATTICE], ids=lambda family: family.model.__name__)
+def test_questions_are_declared_once(family):
+    assert question_violations(family.model) == []
+    assert not family.model.__abstractmethods__
+
+
+def test_questions_bite():
+    class Other(CHAIN.model):
+        def decode(self, batch, mask=None):
+            """Lack a parameter."""
+
+        def guess(self, batch):
+            """Answer what nobody has declared."""
+
+        tag_marginals = decode_listed = decode
+
+    violations = " ".join(question_violations(Other))
+    for expected in ("Other.decode has", "Other.guess is not declared", "Other.decode_listed is answered"):
+        assert expected in violations
+
+
 def test_builtins_that_kernels_may_call_exist():
     assert set(dir(builtins)) >= CALLABLE_BUILTINS
 
@@ -382,7 +431,7 @@ def test_builtins_that_kernels_may_call_exist():
         (layer_violations, "_solvers.py", "from sklearn_hocrf import _objectives"),
         (layer_violations, "_structure/layout.py", "def f():\n    import sklearn_hocrf._inference.chain"),
         (layer_violations, "_inference/chain.py", "from .._objectives import Problem"),
-        (layer_violations, "_objectives/_pruned.py", "from .._kernels import lattice"),
+        (layer_violations, "_objectives/_problem.py", "from .._kernels import lattice"),
         (layer_violations, "_solvers/_lbfgs.py", "from .._inference.chain import ChainModel"),
         (layer_violations, "datasets/_files.py", "from .. import crf"),
         (layer_violations, "datasets/_files.py", "from ..crf import HighOrderCRF"),

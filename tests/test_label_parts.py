@@ -23,7 +23,6 @@ from internals import (
     Mask,
     NegativeLogLikelihood,
     Problem,
-    PrunedProblem,
     Schedule,
     _Descent,
     tie_weights,
@@ -375,7 +374,7 @@ def test_lattices_answer_as_plain_models(data):
     case = data.draw(cases(bias_only=True, min_length=1))
     pair = Pair("chain", case, draw_parts(data.draw, case.model.n_labels))
     w, candidates = pair.draw_weights(scale=data.draw(st.sampled_from([1.0, 300.0]))), few_candidates(pair)
-    ours, plain = PrunedProblem(pair.shared, candidates), PrunedProblem(pair.plain, candidates)
+    ours, plain = pair.shared.over(candidates), pair.plain.over(candidates)
     check_lattices(pair, w, ours, plain)
 
 
@@ -398,12 +397,12 @@ def test_lattices_of_many_sequences():
     case = random_case(rng, 6, (9, 1, 0, 4, 17, 6, 3, 12), 2, 12, 0.5, [(0,)] * 3)
     pair = Pair("chain", case, to_parts([{0, 1}, {0}, {1, 2}, set(), {2}, {0, 1, 2}], 3))
     w, candidates = pair.draw_weights(), few_candidates(pair)
-    ours, plain = PrunedProblem(pair.shared, candidates), PrunedProblem(pair.plain, candidates)
+    ours, plain = pair.shared.over(candidates), pair.plain.over(candidates)
     check_lattices(pair, w, ours, plain)
     one, two = (ours.model(w).expectations(ours.plan, n_jobs=n).counts for n in (1, 2))
     np.testing.assert_array_equal(one, two)
     every = Candidates.of_counts(np.full(ours.batch.n_tokens, 6), np.tile(np.arange(6), ours.batch.n_tokens))
-    whole = PrunedProblem(pair.shared, every)
+    whole = pair.shared.over(every)
     expected = pair.shared.model(w).expectations(pair.shared.plan)
     np.testing.assert_allclose(whole.model(w).expectations(whole.plan).counts, expected.counts, atol=1e-12)
 

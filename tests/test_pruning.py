@@ -20,7 +20,6 @@ from internals import (
     Mask,
     NegativeLogLikelihood,
     Problem,
-    PrunedProblem,
     train_level_zero,
 )
 from mask_cases import chain_questions, close, feasible
@@ -115,7 +114,7 @@ def test_gradients_are_those_of_the_values(case, seed):
     codes = to_codes(case.labels)
     candidates = draw_candidates(np.random.default_rng(seed), codes, case.model.n_labels)
     weight = np.linspace(0.5, 2.0, len(batch))
-    problem = PrunedProblem(Problem(CHAIN, model.layout, batch, codes, sequence_weight=weight), candidates)
+    problem = Problem(CHAIN, model.layout, batch, codes, sequence_weight=weight).over(candidates)
     objective, w = NegativeLogLikelihood().bind(problem), model.weights
     value, gradient = objective.value_gradient(w)
     lists = np.split(candidates.labels, candidates.starts[1:-1])

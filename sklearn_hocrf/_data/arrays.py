@@ -9,6 +9,7 @@ import numpy as np
 __all__ = [
     "ascends",
     "freeze",
+    "freeze_all",
     "freeze_indices",
     "group_offsets",
     "joined_ranges",
@@ -75,6 +76,11 @@ def freeze(array, dtype) -> np.ndarray:
         array = array.view()
         array.flags.writeable = False
     return array
+
+
+def freeze_all(arrays, dtype) -> tuple[np.ndarray, ...]:
+    """Return several arrays of one type, each as :func:`freeze` does."""
+    return tuple(freeze(array, dtype) for array in arrays)
 
 
 def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:

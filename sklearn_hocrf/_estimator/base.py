@@ -20,9 +20,8 @@ from sklearn.utils import ClassifierTags
 
 from .._data.checks import refuse_infinite_sum
 from .._data.masks import both
-from .._inference.families import SEGMENTS, Family
+from .._inference.families import LATTICE, SEGMENTS, Family
 from .._inference.impossible import naming_the_impossible
-from .._inference.lattice import LatticeModel
 from .._objectives import Problem
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.layout import LayoutBuilder, LayoutFrame, weights_of
@@ -38,10 +37,10 @@ from .._validation import (
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
 from .callbacks import SEARCH, STARTING, CallbacksMixin, FitTasks, without_tasks
+from .compatibility import Asked, refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .fitted import Fitted
 from .fitting import (
-    check_holes,
     choose_objective,
     choose_prior,
     choose_training,
@@ -56,7 +55,7 @@ from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_sea
 from .patterns import ObservedPatterns, pattern_codes, pattern_labels, select_patterns
 from .predictions import PredictionsMixin, border_mask
 from .progress import lines_of
-from .pruning import check_no_holes, prune
+from .pruning import prune
 
 __all__ = ["BaseSequenceLabeler"]
 
@@ -427,13 +426,8 @@ class BaseSequenceLabeler(
         """Raise a ValueError if y has holes that this training does not take; warn where it has little else."""
         if data.runs is None:
             return
-        check_no_holes(self._parameters())
-        if pattern_search(self.patterns) is not None:
-            raise ValueError(
-                f"patterns={self.patterns!r} are searched where all labels are known, but y has holes: give the "
-                'patterns, or patterns="observed"'
-            )
-        check_holes(training)
+        objective, _, solver = training
+        self._refuse(objective, solver, "holes")
         n_known, n_tokens = data.runs.batch.n_tokens, data.batch.n_tokens
         if n_known < _FEW_KNOWN * n_tokens:
             warn_user(f"y says the labels of {n_known} of {n_tokens} tokens only, which is less than a tenth")
@@ -557,6 +551,11 @@ class BaseSequenceLabeler(
     def _check_parameters(self, patterns=None):
         """Check what ``_parameter_constraints`` cannot express."""
         check_parameters(self._parameters(patterns))
+
+    def _refuse(self, criterion, solver=None, circumstance="", penalty=None, feature=None, **changes):
+        """Raise a ValueError for what does not go with what; ``changes`` are of parameters, the rest as for Asked."""
+        asked = Asked(self._parameters() | changes, type(self).__name__, criterion, solver, penalty, circumstance)
+        refuse(asked, feature)
 
     def _choose_training(self, patterns=None):
         """Check the parameters and return the :class:`Training` that they specify."""
@@ -729,7 +728,7 @@ class BaseSequenceLabeler(
     def _build_model(self) -> Any:
         """Return the fitted model that decodes batches and gives their marginals."""
         if self._fitted.level_zero is not None:
-            return LatticeModel(self._layout, self._weights, self._fitted.level_zero.finder())
+            return LATTICE.model(self._layout, self._weights, self._fitted.level_zero.finder())
         return self._family.model(self._layout, self._weights)
 
     @property

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._objectives import Objective, Problem
+from .._settings import capability
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder
 from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
 from .fitted import Fitted
 from .fitted_model import FittedModel
+from .fitting import SOLVERS
 from .patterns import ObservedPatterns
 
 __all__ = ["Course"]
@@ -34,6 +36,13 @@ class Course:
         """Raise an error for parameters that ``fit`` refuses."""
         self.estimator._validate_params()
         self.estimator._check_parameters()
+
+    def refuse(self, circumstance: str, penalty: Any = None) -> None:
+        """Raise a ValueError for parameters that do not go with a circumstance, as in ``compatibility``."""
+        objective, solver = self.objective(), self.estimator.solver
+        if isinstance(solver, str):
+            solver = SOLVERS[capability(objective, Objective, "default_solver") if solver == "auto" else solver]
+        self.estimator._refuse(objective, solver, circumstance, penalty)
 
     def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
         """Return validated training data; their labels and highest lengths are those of ``fixed`` targets, if given."""

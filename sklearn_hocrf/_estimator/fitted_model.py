@@ -13,7 +13,6 @@ from .._data.segments import Segments
 from .._inference.families import SEGMENTS
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
-from .._objectives import Objective
 from .._validation import TrainingData, read_sequences
 from .._validation._delegation import model_and_input, model_inside
 from .fitted import Fitted
@@ -153,11 +152,10 @@ class FittedModel:
         """Return an estimator with the parameters that training had; parameters may have been set since."""
         return type(self.estimator)(**{**self.estimator.get_params(deep=False), **self.record.trained_with})
 
-    def objective_and_penalty(self) -> tuple[Objective, Any]:
-        """Return the criterion and the penalty of training."""
-        trained, record = self.as_trained(), self.record
-        penalty = trained._choose_prior().penalty(record.layout, record.features.names, self.labels)
-        return trained._choose_objective(), penalty
+    def penalty(self) -> Any:
+        """Return the penalty of training."""
+        record = self.record
+        return self.as_trained()._choose_prior().penalty(record.layout, record.features.names, self.labels)
 
     def divided_by(self, temperature: float) -> Any:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""

@@ -39,21 +39,17 @@ from .._structure.layout import WeightLayout
 from .._structure.tied_weights import tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
-from .decoding import choose_decoding
-from .label_parts import refuse_label_parts
-from .pattern_search import FoundPatterns, PatternPrior, check_search, has_l1, pattern_search
+from .compatibility import Asked, refuse
+from .pattern_search import FoundPatterns, PatternPrior, has_l1, pattern_search
 from .progress import STARTING, ProgressLines, lines_of
-from .pruning import check_pruning
 
 __all__ = [
     "OBJECTIVES",
     "SOLVERS",
-    "check_holes",
     "GivenPenalty",
     "Prior",
     "Training",
     "choose_objective",
-    "refuse_decoding",
     "says_no_probabilities",
     "choose_prior",
     "choose_training",
@@ -203,13 +199,6 @@ def says_no_probabilities(objective: Any) -> str:
     )
 
 
-def refuse_decoding(decoding: Any, objective: Any) -> None:
-    """Raise a ValueError for a ``decoding`` by probabilities if models of the ``objective`` have none."""
-    reason = says_no_probabilities(objective)
-    if reason:
-        raise ValueError(f"decoding={decoding!r} needs probabilities: {reason}")
-
-
 def choose_prior(parameters: Mapping[str, Any]) -> Prior | PatternPrior | GivenPenalty:
     """Return the prior of the parameters ``penalty``, ``sigma_reg`` and ``l1_reg``."""
     if parameters["penalty"] is not None:
@@ -247,11 +236,7 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     objective, prior = choose_objective(parameters["objective"]), choose_prior(parameters)
     solver = _choose_solver(parameters, objective, prior, name)
     check_needs(solver, objective, prior.kind)
-    check_search(parameters, objective, solver)
-    check_pruning(parameters, objective, solver)
-    refuse_label_parts(parameters, objective)
-    if choose_decoding(parameters["decoding"]) is not None:
-        refuse_decoding(parameters["decoding"], parameters["objective"])
+    refuse(Asked(parameters, name, objective, solver))
     return Training(objective, prior, solver)
 
 
@@ -301,28 +286,6 @@ class Training(NamedTuple):
         with one_blas_thread():
             report, state = self.solver.partial_solve(objective, penalty, start, state)
         return check_report(report, self.solver, len(start)), state
-
-
-def check_holes(training: Training) -> None:
-    """Raise a ValueError unless a training takes labels with holes."""
-    objective, _, solver = training
-    if not capability(objective, Objective, "takes_holes"):
-        raise ValueError(
-            f"objective={objective!r} needs all labels, but y has holes: objective='likelihood' takes them, and so do "
-            "objectives with takes_holes=True"
-        )
-    is_em = getattr(objective, "method", None) == "em"
-    needs = capability(solver, Solver, "needs").get("objective", ())
-    if "hessp" in needs and not is_em:
-        raise ValueError(
-            f"the solver {solver!r} needs a convex function, but y has holes, with which the likelihood is not convex: "
-            "use solver='lbfgs', or objective=training.PartialLikelihood('em')"
-        )
-    if is_em and ("minibatches" in needs or not hasattr(solver, "max_iter")):
-        raise ValueError(
-            f"the solver {solver!r} does not go with {objective!r}, which needs one that never makes the function "
-            "larger: use solver='lbfgs', or objective='likelihood'"
-        )
 
 
 def without_zeros(penalty: Any, layout: WeightLayout, weights: np.ndarray) -> tuple[WeightLayout, np.ndarray]:

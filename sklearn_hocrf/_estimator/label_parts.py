@@ -9,10 +9,9 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import is_missing, short
-from .._objectives import LocalFeatureMatching
 from .._structure.label_parts import LabelParts
 
-__all__ = ["NamedParts", "check_label_parts", "compile_label_parts", "named_array", "refuse_label_parts"]
+__all__ = ["NamedParts", "check_label_parts", "compile_label_parts", "named_array"]
 
 
 class NamedParts(NamedTuple):
@@ -37,17 +36,6 @@ def check_label_parts(label_parts: Any) -> None:
                 f"label_parts gives the label {short(label)} a {type(parts).__name__}, which can be read only once: "
                 "use a list"
             )
-
-
-def refuse_label_parts(parameters: Mapping[str, Any], objective: Any) -> None:
-    """Raise an error if the parameters ask for something that does not know parts of labels."""
-    if parameters["label_parts"] is None:
-        return
-    if isinstance(objective, LocalFeatureMatching):
-        raise ValueError(
-            f"label_parts and objective={parameters['objective']!r} exclude each other: local feature matching "
-            "compares the features of patterns alone; use objective='likelihood'"
-        )
 
 
 def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarray) -> NamedParts:

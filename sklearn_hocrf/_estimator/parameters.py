@@ -86,7 +86,6 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     search = pattern_search(parameters["patterns"])
     if search is not None:
         search.check()
-        _check_feature_order_of_search(search, parameters["feature_order"])
     for name in ("objective", "penalty", "solver"):
         if isinstance(parameters[name], type):
             raise ValueError(f"{name} is the class {parameters[name].__name__}: use an instance of it")
@@ -159,16 +158,6 @@ def check_patterns(patterns) -> None:
         )
     if isinstance(patterns, Iterator):  # a second fit would find it empty
         raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")
-
-
-def _check_feature_order_of_search(search, feature_order) -> None:
-    orders = feature_order.values() if isinstance(feature_order, dict) else [feature_order]
-    if not search.relax and any(np.any(order) for order in orders):
-        raise ValueError(
-            f"feature_order={short(feature_order)} and patterns={search!r} exclude each other: the search leaves out "
-            "the features of patterns of two or more labels, which come in when the patterns are trained again "
-            "(relax=True)"
-        )
 
 
 def _check_orders_of_prefixes(feature_order) -> None:

@@ -154,25 +154,7 @@ class PartialFitMixin:
 
     def _check_stream_parameters(self, patterns):
         check_patterns(patterns)
-        if pattern_search(patterns) is not None:
-            raise ValueError(
-                f"patterns={patterns!r} trains on all data again and again, which partial_fit does not have; use fit"
-            )
-        pruning = self._parameters().get("pruning")
-        if pruning is not None:
-            raise ValueError(
-                f"pruning={pruning!r} chooses labels by all training data, which partial_fit does not have"
-            )
-        if self.min_feature_count > 1 and not self.unsupported:
-            raise ValueError(
-                f"min_feature_count={self.min_feature_count!r} counts in all training data, which partial_fit does not "
-                "have; use fit, or min_feature_count=1"
-            )
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                f"class_weight={self.class_weight!r} counts in all training data, which partial_fit does not have; use "
-                "a dict"
-            )
+        self._refuse(self._choose_objective(), circumstance="stream", patterns=patterns)
 
     def _read_first(self, X, y, classes, sample_weight):
         """Return the training data of the first call."""

@@ -18,10 +18,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._data.checks import short
-from .._objectives import NegativeLogLikelihood, Problem
+from .._objectives import Problem
 from .._penalties import L2, ElasticNet
-from .._settings import capability, check, is_integer
-from .._solvers import OWLQN, Solver, SolverReport, reached_tolerance
+from .._settings import check, is_integer
+from .._solvers import OWLQN, SolverReport, reached_tolerance
 from .._structure.extensions import Extensions, LabelledSequences, left_extensions
 from .._structure.layout import WeightLayout
 from .._structure.patterns import given_patterns, is_frequent
@@ -35,7 +35,6 @@ __all__ = [
     "PatternPrior",
     "PatternSearch",
     "SearchTask",
-    "check_search",
     "has_l1",
     "pattern_search",
     "search_patterns",
@@ -157,26 +156,6 @@ def pattern_search(patterns: Any) -> PatternSearch | None:
     if isinstance(patterns, str) and patterns == "auto":
         return PatternSearch()
     return patterns if isinstance(patterns, PatternSearch) else None
-
-
-def check_search(parameters: Mapping[str, Any], objective: Any, solver: Any) -> None:
-    """Raise an error if label patterns are to be searched by a training that cannot do so."""
-    if pattern_search(parameters["patterns"]) is None:
-        return
-    reason = ""
-    if parameters["penalty"] is not None or has_l1(parameters["l1_reg"]):
-        reason = "it adds an L1 penalty of its own to a Gaussian prior: use sigma_reg, and neither l1_reg nor penalty"
-    elif type(objective) is not NegativeLogLikelihood:
-        reason = "it goes by expected and observed counts, which objective='likelihood' has"
-    elif not _uses_gradients_of_all_data(solver):
-        reason = "it needs gradients of all data: use the solver 'lbfgs', 'newton-cg' or 'owlqn'"
-    if reason:
-        raise ValueError(f"patterns={parameters['patterns']!r} is not possible here: {reason}")
-
-
-def _uses_gradients_of_all_data(solver) -> bool:
-    needs = capability(solver, Solver, "needs").get("objective", ())
-    return "value_gradient" in needs and "minibatches" not in needs
 
 
 def has_l1(l1_reg: Any) -> bool:

@@ -21,7 +21,7 @@ from .._inference.model import Model
 from .._validation import check_sequence_weight, read_sequences, refuse_metrics_of_labels
 from .._validation._sklearn import available_if
 from .decoding import check_decoding, choose_decoding
-from .fitting import refuse_decoding, says_no_probabilities
+from .fitting import choose_objective, says_no_probabilities
 from .patterns import pattern_codes
 
 __all__ = ["PredictionsMixin", "border_mask"]
@@ -42,7 +42,8 @@ class PredictionsMixin:
         if decoding is None:
             with self._asked(batch, mask) as model:
                 return model.decode(batch, n_jobs=self.n_jobs, mask=mask)
-        refuse_decoding(self.decoding, self._fitted.trained_with["objective"])
+        trained = self._fitted.trained_with["objective"]
+        self._refuse(choose_objective(trained), feature="decoding by probabilities", objective=trained)
         return decoding.decode(self, batch, mask)
 
     @contextmanager

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from .._data.checks import short
 from .._inference.candidates import LevelZero, train_level_zero
-from .._objectives import Hinge, LocalFeatureMatching, Perceptron, Problem, PrunedProblem
-from .._settings import capability, check, is_integer
-from .._solvers import Solver
+from .._objectives import Problem
+from .._settings import check, is_integer
 from .._structure.layout import WeightLayout
-from .pattern_search import pattern_search
 
-__all__ = ["Pruning", "check_no_holes", "check_pruning", "check_pruning_count", "checked_level_zero", "prune"]
+__all__ = ["Pruning", "check_pruning_count", "checked_level_zero", "prune"]
 
 
 class Pruning(BaseEstimator):
@@ -97,40 +93,6 @@ def check_pruning_count(pruning: Any) -> None:
         pruning.check()
 
 
-def check_pruning(parameters: Mapping[str, Any], objective: Any, solver: Any) -> None:
-    """Raise a ValueError if the parameters ask for something that does not go with their ``pruning``."""
-    settings = _settings_of(parameters.get("pruning"))
-    if settings is None:
-        return
-    needs = capability(solver, Solver, "needs").get("objective", ())
-    orders = parameters["feature_order"]
-    orders = orders.values() if isinstance(orders, Mapping) else [orders]
-    reason = ""
-    if any(np.any(order) for order in orders):
-        reason = f"feature_order={short(parameters['feature_order'])} pairs features with patterns of several labels"
-    elif pattern_search(parameters["patterns"]) is not None:
-        reason = f"patterns={parameters['patterns']!r} are searched for by models of all labels"
-    elif not _is_likelihood(objective):
-        reason = f"objective={parameters['objective']!r} is not the likelihood"
-    elif "minibatches" in needs or "hessp" in needs:
-        reason = f"the solver {solver!r} needs more than gradients of all data: use 'lbfgs' or 'owlqn'"
-    if reason:
-        raise ValueError(f"pruning={parameters['pruning']!r} is not possible here: {reason}")
-
-
-def check_no_holes(parameters: Mapping[str, Any]) -> None:
-    """Raise a ValueError for a ``pruning`` where y has holes."""
-    if parameters.get("pruning") is not None:
-        raise ValueError(
-            f"pruning={parameters['pruning']!r} needs all labels in training, but y has holes: use pruning=None"
-        )
-
-
-def _is_likelihood(objective) -> bool:
-    """Tell whether a criterion is the likelihood, or one of users, which may be made of it."""
-    return not isinstance(objective, (LocalFeatureMatching, Hinge, Perceptron))
-
-
 def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     """Return the problem in which each token has a few candidate labels, by a level 0 that is trained for it.
 
@@ -145,7 +107,7 @@ def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     numbers = int(settings.n_candidates), n_states, int(settings.n_epochs), seed
     level_zero = train_level_zero(problem.layout.of_order_zero(), *data, numbers)
     candidates = level_zero.finder().find(problem.batch, problem.support)
-    return PrunedProblem(problem, candidates.with_labels(problem.truth), level_zero)
+    return problem.over(candidates.with_labels(problem.truth), level_zero)
 
 
 def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers) -> LevelZero | None:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from .._data.batch import SequenceBatch
-from .._data.segments import BEGIN, Segments, sorted_segments
+from .._data.segments import BEGIN, sorted_segments
 from .._kernels import chain, chain_log, feature_matching, label_parts, masks, token_scores
-from .._kernels.tag_segments import Tags
 from .._structure.layout import WeightLayout
-from .._structure.weighted_arcs import label_arcs
 from .answers import LikelyTagSegments, WeighedTagSegments
-from .model import Model
+from .model import LaneModel, TokenModel
 from .passes import SMALL_STEP, DecodePass, MarginalPass
 from .schedule import Plan, Schedule, lanes_of
 
@@ -196,11 +194,10 @@ def _scratch(chain_pass, tile):
     return chain.ChainScratch(values, adjoints, memory[n_values : 2 * n_values])
 
 
-class ChainModel(Model):
+class ChainModel(LaneModel, TokenModel):
     """A high-order CRF with numbers in it; its labellings are label codes of the tokens, of shape (N,), int32."""
 
     plan_class, pass_class, decode_pass_class = ChainPlan, ChainPass, ChainDecodePass
-    has_lengths = False
     lowest_log = chain.LOWEST_LOG
 
     def marginals(self, batch, n_jobs=None, mask=None):
@@ -214,41 +211,24 @@ class ChainModel(Model):
         marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, columns], 0.0, 1.0)
 
-    def segment_marginals(self, batch, threshold, tags: Tags, n_jobs=None, mask=None):
-        """Return the segments of at least a probability that labels describe, as tags, and the probabilities."""
+    def segment_marginals(self, batch, threshold, tags=None, n_jobs=None, mask=None):
         likely: list = []
         plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: LikelyTagSegments(tags, float(threshold), likely), log_z)
         return sorted_segments(batch, likely)
 
-    def segment_probabilities(self, batch, segments: Segments, tags: Tags, n_jobs=None, mask=None) -> np.ndarray:
-        """Return the probabilities of given segments that labels describe, as tags; shape (M,)."""
+    def segment_probabilities(self, batch, segments, tags=None, n_jobs=None, mask=None):
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
         plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: WeighedTagSegments(tags, table, probability), log_z)
         return np.minimum(probability[segments.start], 1.0)
 
-    def decode_gains(self, batch, gains, n_jobs=None, mask=None) -> np.ndarray:
-        """Return the possible labelling that gains most: the sum over tokens of ``gains``, of shape (N, L)."""
-
+    def decode_gains(self, batch, gains, roles=None, n_jobs=None, mask=None):
         def add_gains(decoding, tile):
             masks.add_label_gains(tile, self.layout.pairs.n_columns, gains, decoding.scores(tile))
 
         return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
-
-    def label_codes(self, labelling):
-        return labelling
-
-    def labelling(self, batch, codes, lengths):
-        return codes
-
-    def _log_scores(self, batch, labelling):
-        codes = np.maximum(labelling, 0)
-        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
-        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
-        scores[labelling < 0] = -np.inf
-        return scores, batch.lengths
 
     def _label_moves(self, plan, position, label):
         table = np.zeros((plan.n_tokens, self.layout.pairs.n_columns))

@@ -1,9 +1,9 @@
-"""The two families of models, each with what training needs."""
+"""The families of models, each with what training needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -12,24 +12,35 @@ from .._data.batch import SequenceBatch
 from .._data.segments import Segments
 from .chain import ChainModel
 from .feature_matching import ChainMatching, Matching, SegmentMatching
+from .lattice import LatticeModel
 from .loss_augmented import ChainMargins, Margins, SegmentMargins
 from .minibatches import ChainMinibatches, Minibatches, SegmentMinibatches
 from .model import Model
 from .segment import SegmentModel
 
-__all__ = ["CHAIN", "SEGMENTS", "Family"]
+__all__ = ["CHAIN", "LATTICE", "SEGMENTS", "Family"]
 
 
 class Family(NamedTuple):
     """What belongs to a family of models."""
 
     model: type[Model]
-    margins: type[Margins]
-    matching: type[Matching]
-    minibatches: type[Minibatches]
+    margins: Callable[..., Margins]
+    matching: Callable[..., Matching]
+    minibatches: Callable[..., Minibatches]
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # that of some sequences, from that of a batch
     label_sequences: Callable[[Any, SequenceBatch], tuple]  # label codes of a labelling, and offsets of the sequences
     are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether a labelling has no holes, by sequence
+    refuse_other_data: Callable[[], Any] = bool  # raises an error if problems cannot have any
+
+
+def _refusing(what: str) -> Callable[..., Any]:
+    """Return a function that says that lattices do without something of training."""
+
+    def refuse(*_: Any) -> NoReturn:
+        raise ValueError(f"{what} does not go with pruning, which trains by the likelihood of all data alone")
+
+    return refuse
 
 
 def _codes_of(codes, batch, sequences) -> np.ndarray:
@@ -59,3 +70,11 @@ def _tile(segments, batch) -> np.ndarray:
 _TOKENS, _SPANS = (_codes_of, _token_labels, _have_all_codes), (_segments_of, _segment_labels, _tile)
 CHAIN = Family(ChainModel, ChainMargins, ChainMatching, ChainMinibatches, *_TOKENS)
 SEGMENTS = Family(SegmentModel, SegmentMargins, SegmentMatching, SegmentMinibatches, *_SPANS)
+LATTICE = Family(
+    LatticeModel,
+    _refusing("a criterion of margins"),
+    _refusing("local feature matching"),
+    _refusing("a solver that takes minibatches"),
+    *_TOKENS,
+    _refusing("a criterion of held-out data"),
+)

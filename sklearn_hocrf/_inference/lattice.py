@@ -23,7 +23,7 @@ from .._structure.weighted_arcs import label_arcs
 from .answers import BestLabellings
 from .candidates import CandidateFinder, Candidates
 from .chain import ChainModel
-from .model import Expectations, Model
+from .model import Expectations, TokenModel
 from .passes import refuse_impossible
 from .schedule import Schedule, SharedWork, add_up, in_order
 
@@ -117,11 +117,13 @@ class LatticePlan(SharedWork):
             found &= is_kept
         return found
 
-    def pair_counts(self, codes: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return how often pairs occur where candidates are the labels, weighted by token; shape (n_pairs,)."""
-        counts = np.zeros(self.layout.n_pairs)
+    def empirical_counts(self, codes: np.ndarray, sequence_weight: np.ndarray) -> np.ndarray:
+        """Return how often each weight's feature occurs where candidates are the labels; shape (n_weights,)."""
+        weight, counts = np.repeat(sequence_weight, self.batch.lengths), np.zeros(self.layout.n_pairs)
         lattice.count_labels(self.lattice, self.candidates.places(codes), weight, counts)
-        return counts
+        automaton = self.layout.automaton
+        used = np.bincount(label_arcs(automaton, self.batch.offsets, codes), weights=weight, minlength=automaton.n_arcs)
+        return np.concatenate([counts, self.layout.sum_over_suffixes(used)])
 
     @cached_property
     def mask(self) -> Mask:
@@ -254,7 +256,7 @@ def _candidate_scores(lists: lattice.Lattice, pair_weights) -> np.ndarray:
     return terms
 
 
-class LatticeModel(Model):
+class LatticeModel(TokenModel):
     """A high-order CRF whose labellings are ways through lattices.
 
     Parameters
@@ -268,8 +270,7 @@ class LatticeModel(Model):
         How many chunks there are.
     """
 
-    has_lengths = False
-    lowest_log = lattice.LOWEST_LOG
+    plan_class, lowest_log = LatticePlan, lattice.LOWEST_LOG
 
     def __init__(
         self,
@@ -382,14 +383,11 @@ class LatticeModel(Model):
             slope += np.bincount(sequences, numbers, len(log_z))
         return log_z, slope
 
-    def decode(self, batch, n_jobs=None, mask=None, *, add_costs=None):
-        if add_costs is not None:
-            raise ValueError("there are no costs in lattices")
+    def decode(self, batch, n_jobs=None, mask=None):
         plan = self.plan(batch, mask)
         return self._decode(plan, plan.lattice, self._numbers, n_jobs)
 
-    def decode_gains(self, batch, gains, n_jobs=None, mask=None):
-        """Return the labelling that gains most, as :class:`ChainModel` does."""
+    def decode_gains(self, batch, gains, roles=None, n_jobs=None, mask=None):
         plan = self.plan(batch, mask)
         n_candidates, nothing = len(plan.candidates.labels), freeze(np.empty(0), np.uint32)
         each = {"pairs": freeze(np.arange(n_candidates), np.uint32), "values": freeze(np.empty(0), np.float64)}
@@ -460,12 +458,10 @@ class LatticeModel(Model):
     def label_gradient(self, batch, token, label, mask=None):
         return self.exact.label_gradient(batch, token, label, self.narrowed(batch, mask))
 
-    def segment_marginals(self, batch, threshold, tags, n_jobs=None, mask=None):
-        """Return the segments of at least a probability, as :class:`ChainModel` does."""
+    def segment_marginals(self, batch, threshold, tags=None, n_jobs=None, mask=None):
         return self.exact.segment_marginals(batch, threshold, tags, n_jobs, self.narrowed(batch, mask))
 
-    def segment_probabilities(self, batch, segments, tags, n_jobs=None, mask=None):
-        """Return the probabilities of given segments, as :class:`ChainModel` does."""
+    def segment_probabilities(self, batch, segments, tags=None, n_jobs=None, mask=None):
         return self.exact.segment_probabilities(batch, segments, tags, n_jobs, self.narrowed(batch, mask))
 
     def impossible(self, batch, mask):
@@ -483,19 +479,3 @@ class LatticeModel(Model):
                 "this question needs all states that the candidates lead to, but pruning has left some out: train with "
                 "a larger n_states, as in pruning=Pruning(n_candidates, n_states=...)"
             )
-
-    def label_codes(self, labelling):
-        return labelling
-
-    def labelling(self, batch, codes, lengths):
-        return codes
-
-    def _log_scores(self, batch, labelling):
-        codes = np.maximum(labelling, 0)
-        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
-        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
-        scores[labelling < 0] = -np.inf
-        return scores, batch.lengths
-
-    def _label_moves(self, plan, position, label):
-        raise NotImplementedError("the model of all labels moves labels")

@@ -1,12 +1,14 @@
 """Questions to a model about a whole batch: partition functions, marginals, expected counts, best labellings.
 
-They are asked here, once for chains and segmentations; ``chain`` and ``segment`` supply plans and passes.
+:class:`Model` declares them, once for all families. :class:`LaneModel` answers most of them for chains and
+segmentations, to which ``chain`` and ``segment`` supply plans and passes; ``lattice`` has answers of its own.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABCMeta, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +17,9 @@ import numpy as np
 from .._data.arrays import freeze, joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
-from .._structure.weighted_arcs import weighted_arcs
+from .._data.segments import Segments
+from .._kernels.tag_segments import Tags
+from .._structure.weighted_arcs import label_arcs, weighted_arcs
 from .answers import BestLabellings, Entropies, Samples, SearchPass
 from .passes import (
     SMALL_STEP,
@@ -29,7 +33,7 @@ from .passes import (
 )
 from .schedule import Plan, Schedule
 
-__all__ = ["Expectations", "Model"]
+__all__ = ["Expectations", "LaneModel", "Model", "TokenModel"]
 
 _LOW_ENTROPY = 1e-4  # of log Z: below, a difference of numbers of that size has less than ten right digits
 _LONE_SIZE = 1 << 26  # sequences so long that a block of them would take more than 512 MiB run alone
@@ -60,11 +64,10 @@ class Model(metaclass=ABCMeta):
         Where batches are cut.
     """
 
-    plan_class: ClassVar[type[Plan]]
-    pass_class: ClassVar[type[MarginalPass]]
-    decode_pass_class: ClassVar[type[DecodePass]]
+    plan_class: ClassVar[Any]
     has_lengths: ClassVar[bool]  # whether labellings are made of segments
     lowest_log: ClassVar[float]  # smallest score of an arc, beside the greatest, that kernels can scale
+    unanswered: ClassVar[Mapping[str, str]] = {}  # questions that the family does not answer, and why
 
     def __init__(self, layout: Any, weights, dense_table=None, schedule: Schedule | None = None) -> None:
         self.layout, self.schedule = layout, schedule
@@ -80,8 +83,187 @@ class Model(metaclass=ABCMeta):
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > self.lowest_log)
 
+    @abstractmethod
     def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:
         """Return how a batch is cut, for questions to this model and others of its layout."""
+
+    @abstractmethod
+    def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
+        """Return partition functions and expected counts."""
+
+    @abstractmethod
+    def hessian_vector_product(self, plan: Plan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
+        """Return the product of the Hessian of sum c_n log Z_n and a direction of the weights; shape (n_weights,).
+
+        It is the derivative of the expected counts along the direction: kernels on dual numbers give it in one forward
+        and backward pass.
+        """
+
+    @abstractmethod
+    def label_gradient(self, batch: SequenceBatch, token, label, mask=None) -> np.ndarray:
+        """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
+
+        It is the covariance of the label's indicator with all counts: the derivative of the expected counts when the
+        score of the label moves at that one position; for segments, the scores of all segments of the label that
+        contain the token. ``token`` is its number in the batch.
+        """
+
+    @abstractmethod
+    def log_partition(self, batch: SequenceBatch, n_jobs=None, plan: Plan | None = None) -> np.ndarray:
+        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
+
+        With a masked plan, the sum goes over the possible labellings alone.
+        """
+
+    @abstractmethod
+    def log_partition_and_slope(self, plan: Plan, direction, n_jobs=None) -> tuple[np.ndarray, np.ndarray]:
+        """Return log Z of each sequence and its derivative along a direction of the weights.
+
+        The derivative is the expected score under the direction as weights. One forward pass gives both.
+        """
+
+    @abstractmethod
+    def marginals(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
+        """Return P(token t has label y); shape (N, n_labels), rows sum to 1."""
+
+    @abstractmethod
+    def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None, mask=None) -> np.ndarray:
+        """Return P(an occurrence of a pattern ends with token t); shape (N, n_given)."""
+
+    @abstractmethod
+    def segment_marginals(
+        self, batch: SequenceBatch, threshold, tags: Tags | None = None, n_jobs=None, mask=None
+    ) -> tuple[Segments, np.ndarray]:
+        """Return all segments of at least a probability, and the probabilities; shape (M,).
+
+        They are sorted by sequence, start, stop and label. ``tags`` say what segments the labels of tokens describe.
+        """
+
+    @abstractmethod
+    def segment_probabilities(
+        self, batch: SequenceBatch, segments: Segments, tags: Tags | None = None, n_jobs=None, mask=None
+    ) -> np.ndarray:
+        """Return the probabilities of given segments, no two of which have the same start; shape (M,)."""
+
+    def tag_marginals(self, batch: SequenceBatch, tags, n_jobs=None, mask=None) -> np.ndarray:
+        """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
+        raise self._unanswered("tag_marginals")
+
+    @abstractmethod
+    def decode(self, batch: SequenceBatch, n_jobs=None, mask=None):
+        """Return the most probable labelling; ties go to the lowest label, then to the shortest segment."""
+
+    @abstractmethod
+    def decode_gains(self, batch: SequenceBatch, gains, roles=None, n_jobs=None, mask=None):
+        """Return the possible labelling that gains most, a sum over tokens.
+
+        Parameters
+        ----------
+        batch : SequenceBatch
+        gains : ndarray of shape (N, C)
+            By token and class.
+        roles : ndarray of shape (L, 4), int32, or None
+            Classes of the first, the inner, the last and the only token of a segment; -1 for none. None where labels
+            are those of tokens, which are the classes.
+        n_jobs : int or None
+        mask : Mask or None
+        """
+
+    def decode_listed(self, batch: SequenceBatch, listed: Segments, gains, rest, n_jobs=None, mask=None) -> Segments:
+        """Return the possible segmentation that gains most, a sum over segments.
+
+        Parameters
+        ----------
+        batch : SequenceBatch
+        listed : Segments
+            They may overlap.
+        gains : ndarray of shape (M,)
+            What each of them gains.
+        rest : ndarray of shape (L,)
+            What all others gain, by label.
+        n_jobs : int or None
+        mask : Mask or None
+        """
+        raise self._unanswered("decode_listed")
+
+    @abstractmethod
+    def best_labellings(self, batch: SequenceBatch, n_best, n_jobs=None, mask=None) -> BestLabellings:
+        """Return the labellings of highest score of each sequence, best first, all different."""
+
+    @abstractmethod
+    def draw(self, batch: SequenceBatch, n_drawn, seed, n_jobs=None, mask=None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw labellings; return their codes and, of segments, lengths: as in :class:`BestLabellings`, transposed."""
+
+    @abstractmethod
+    def entropy(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
+        """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
+
+        It is log Z minus the expected score, a derivative of log Z.
+        """
+
+    def log_score(self, batch: SequenceBatch, labelling, plan: Any = None) -> np.ndarray:
+        """Return the log potential of a labelling of each sequence; shape (n_sequences,).
+
+        It is -inf where forbidden, and where the code of a label is -1; in models over lattices also where it is none
+        of those of the plan, which is by default that of the batch.
+        """
+        scores, n_scores = self._log_scores(batch, labelling)
+        return np.bincount(np.repeat(np.arange(len(batch)), n_scores), weights=scores, minlength=len(batch))
+
+    @abstractmethod
+    def label_codes(self, labelling) -> np.ndarray:
+        """Return the label codes of the tokens of a labelling; shape (N,), int32."""
+
+    @abstractmethod
+    def labelling(self, batch, codes, lengths):
+        """Return a labelling, given what :class:`DecodePass` writes."""
+
+    def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:
+        """Return the numbers of the sequences of which a mask rules out all labellings that the model has."""
+        plan = self.plan(batch).masked(mask, may_be_impossible=True)
+        return np.flatnonzero(self.log_partition(batch, plan=plan) == -np.inf)
+
+    def narrowed(self, batch: SequenceBatch, mask: Mask | None = None) -> Mask | None:
+        """Return the mask of all labellings that a mask lets through and the model has: fewer only in lattices."""
+        return mask
+
+    def _unanswered(self, question: str) -> TypeError:
+        """Return the error that says why the family does not answer a question."""
+        return TypeError(f"{type(self).__name__} has no {question}: {self.unanswered[question]}")
+
+    @abstractmethod
+    def _log_scores(self, batch, labelling) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
+
+
+class TokenModel(Model):
+    """A model whose labellings are label codes of the tokens, of shape (N,), int32."""
+
+    has_lengths = False
+    unanswered = dict.fromkeys(("tag_marginals", "decode_listed"), "its labellings are not made of segments")
+
+    def label_codes(self, labelling):
+        return labelling
+
+    def labelling(self, batch, codes, lengths):
+        return codes
+
+    def _log_scores(self, batch, labelling):
+        codes = np.maximum(labelling, 0)
+        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
+        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
+        scores[labelling < 0] = -np.inf
+        return scores, batch.lengths
+
+
+class LaneModel(Model):
+    """A model whose passes go over blocks of sequences of about the same length, one in each lane."""
+
+    plan_class: ClassVar[type[Plan]]
+    pass_class: ClassVar[type[MarginalPass]]
+    decode_pass_class: ClassVar[type[DecodePass]]
+
+    def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:
         plan = self.plan_class(self.layout, batch, self.schedule)
         return plan if mask is None else plan.masked(mask)
 
@@ -93,7 +275,6 @@ class Model(metaclass=ABCMeta):
         return plan if mask is None else plan.masked(mask)
 
     def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
-        """Return partition functions and expected counts."""
         log_z = np.zeros(plan.n_sequences)
         sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, _weights(plan, sequence_weight))
         return Expectations(log_z, self.counts(plan, sums))
@@ -129,23 +310,12 @@ class Model(metaclass=ABCMeta):
             return counting.sums()[2:]
 
     def hessian_vector_product(self, plan: Plan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
-        """Return the product of the Hessian of sum c_n log Z_n and a direction of the weights; shape (n_weights,).
-
-        It is the derivative of the expected counts along the direction: kernels on dual numbers give it in one forward
-        and backward pass.
-        """
         log_z, weight = np.zeros(plan.n_sequences), _weights(plan, sequence_weight)
         moving = type(self)(self.layout, SMALL_STEP * np.asarray(direction))
         sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, weight, direction=moving)
         return self.counts(plan, sums) / SMALL_STEP
 
     def label_gradient(self, batch: SequenceBatch, token, label, mask=None) -> np.ndarray:
-        """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
-
-        It is the covariance of the label's indicator with all counts: the derivative of the expected counts when the
-        score of the label moves at that one position; for segments, the scores of all segments of the label that
-        contain the token. ``token`` is its number in the batch.
-        """
         sequence = int(np.searchsorted(batch.offsets, token, side="right")) - 1
         first, stop = batch.offsets[sequence : sequence + 2]
         plan = self.plan(batch[[sequence]], mask and mask.part(np.arange(first, stop)))
@@ -169,38 +339,19 @@ class Model(metaclass=ABCMeta):
         return np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
 
     def log_partition(self, batch: SequenceBatch, n_jobs=None, plan: Plan | None = None) -> np.ndarray:
-        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
-
-        With a masked plan, the sum goes over the possible labellings alone.
-        """
         plan = self.plan(batch) if plan is None else plan
         log_z = np.zeros(plan.n_sequences)
         self._run_all(plan, n_jobs, lambda: None, log_z)
         return log_z
 
     def log_partition_and_slope(self, plan: Plan, direction, n_jobs=None) -> tuple[np.ndarray, np.ndarray]:
-        """Return log Z of each sequence and its derivative along a direction of the weights.
-
-        The derivative is the expected score under the direction as weights. One forward pass gives both.
-        """
         log_z, slope = np.zeros(plan.n_sequences), np.zeros(plan.n_sequences)
         moving = type(self)(self.layout, SMALL_STEP * np.asarray(direction))
         self._run_all(plan, n_jobs, lambda: None, log_z, direction=moving, slope=slope)
         return log_z, slope / SMALL_STEP
 
-    @abstractmethod
-    def marginals(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
-        """Return P(token t has label y); shape (N, n_labels), rows sum to 1."""
-
-    @abstractmethod
-    def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None, mask=None) -> np.ndarray:
-        """Return P(an occurrence of a pattern ends with token t); shape (N, n_given)."""
-
     def decode(self, batch: SequenceBatch, n_jobs=None, mask=None, *, add_costs=None):
-        """Return the most probable labelling; ties go to the lowest label, then to the shortest segment.
-
-        ``add_costs`` is as in :class:`DecodePass`.
-        """
+        """Do as :class:`Model` says; ``add_costs`` is as in :class:`DecodePass`."""
         plan = self.plan(batch, mask)
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
 
@@ -211,7 +362,6 @@ class Model(metaclass=ABCMeta):
         return self.labelling(batch, codes, lengths)
 
     def best_labellings(self, batch: SequenceBatch, n_best, n_jobs=None, mask=None) -> BestLabellings:
-        """Return the labellings of highest score of each sequence, best first, all different."""
         plan = self._whole_plan(batch, mask)
         best = BestLabellings.empty(n_best, batch)
 
@@ -223,7 +373,6 @@ class Model(metaclass=ABCMeta):
         return best
 
     def draw(self, batch: SequenceBatch, n_drawn, seed, n_jobs=None, mask=None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw labellings; return their codes and, of segments, lengths: as in :class:`BestLabellings`, transposed."""
         codes = np.zeros((batch.n_tokens, n_drawn), np.int32)
         lengths = np.ones(codes.shape if self.has_lengths else (0, n_drawn), np.int32)
         plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
@@ -231,14 +380,10 @@ class Model(metaclass=ABCMeta):
         return codes, lengths
 
     def entropy(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
-        """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
-
-        It is log Z minus the expected score, a derivative of log Z. Where the difference is so small that rounding
-        errors of the terms would show in it, it is computed again, from the choices at all borders.
-        """
         finite = np.where(np.isfinite(self.weights), self.weights, 0.0)
         log_z, slope = self.log_partition_and_slope(self.plan(batch, mask), finite, n_jobs)
         entropy = log_z - slope
+        # where rounding errors of the terms would show in the difference, again, from the choices at all borders
         low = np.flatnonzero(entropy < _LOW_ENTROPY * np.maximum(1.0, np.abs(log_z)))
         if len(low):
             part, again = batch[low], np.zeros(len(low))
@@ -247,36 +392,6 @@ class Model(metaclass=ABCMeta):
             self._run_all(plan, n_jobs, lambda: Entropies(again), np.zeros(len(low)))
             entropy[low] = again
         return entropy
-
-    def log_score(self, batch: SequenceBatch, labelling, plan: Any = None) -> np.ndarray:
-        """Return the log potential of a labelling of each sequence; shape (n_sequences,).
-
-        It is -inf where forbidden, and where the code of a label is -1; in models over lattices also where it is none
-        of those of the plan, which is by default that of the batch.
-        """
-        scores, n_scores = self._log_scores(batch, labelling)
-        return np.bincount(np.repeat(np.arange(len(batch)), n_scores), weights=scores, minlength=len(batch))
-
-    def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:
-        """Return the numbers of the sequences of which a mask rules out all labellings that the model has."""
-        plan = self.plan(batch).masked(mask, may_be_impossible=True)
-        return np.flatnonzero(self.log_partition(batch, plan=plan) == -np.inf)
-
-    def narrowed(self, batch: SequenceBatch, mask: Mask | None = None) -> Mask | None:
-        """Return the mask of all labellings that a mask lets through and the model has: fewer only in lattices."""
-        return mask
-
-    @abstractmethod
-    def label_codes(self, labelling) -> np.ndarray:
-        """Return the label codes of the tokens of a labelling; shape (N,), int32."""
-
-    @abstractmethod
-    def labelling(self, batch, codes, lengths):
-        """Return a labelling, given what :class:`DecodePass` writes."""
-
-    @abstractmethod
-    def _log_scores(self, batch, labelling) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
 
     @abstractmethod
     def _label_moves(self, plan, position, label) -> np.ndarray:

@@ -31,7 +31,7 @@ from joblib.parallel import (
     get_active_backend,
 )
 
-from .._data.arrays import freeze, offsets_of, reading_order
+from .._data.arrays import freeze_all, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
 from .._kernels import chain
@@ -301,11 +301,15 @@ class Plan(SharedWork):
             ends = (length > start) & (length <= stop)
             rows = offsets_of(np.minimum(n_rows, stop) - start)
             tables = (rows, first + start, in_tile, np.where(ends, length - 1 - start, -1))
-            tiles.append(Tile(*(freeze(table, np.int64) for table in tables)))
+            tiles.append(Tile(*freeze_all(tables, np.int64)))
         return Task(sequences, tiles)
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add to the counts of pairs what the counts of segments' lengths make; chains have none."""
+
+    def empirical_counts(self, labelling: Any, sequence_weight: np.ndarray) -> np.ndarray:
+        """Return how often each weight's feature occurs in a labelling of the batch, weighted; shape (n_weights,)."""
+        return self.layout.empirical_counts(self.batch, labelling, sequence_weight, self.token_features)
 
     def masked(self, mask: Mask | None, may_be_impossible: bool = False):
         """Return the plan of the same batch where a mask says which labellings are possible."""

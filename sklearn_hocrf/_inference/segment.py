@@ -29,7 +29,7 @@ from .._kernels import (
 )
 from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import arc_order
-from .model import Model
+from .model import LaneModel
 from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver
 from .schedule import Plan, Schedule, Tile
 
@@ -328,7 +328,7 @@ class _WeighedSegments(Receiver):
         segment_scores.take_given(*query, self.probability)
 
 
-class SegmentModel(Model):
+class SegmentModel(LaneModel):
     """A high-order semi-Markov CRF with numbers in it; its labellings are :class:`Segments`."""
 
     plan_class, pass_class, decode_pass_class = SegmentPlan, SegmentPass, SegmentDecodePass
@@ -343,8 +343,7 @@ class SegmentModel(Model):
     def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
         return self._marginals_of(batch, [(tuple(pattern), END_OF_SEGMENT) for pattern in patterns], n_jobs, mask)
 
-    def tag_marginals(self, batch: SequenceBatch, tags, n_jobs=None, mask=None) -> np.ndarray:
-        """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
+    def tag_marginals(self, batch, tags, n_jobs=None, mask=None):
         return self._marginals_of(batch, [((label,), channel) for label, channel in tags], n_jobs, mask)
 
     def _marginals_of(self, batch, columns, n_jobs, mask):
@@ -353,52 +352,26 @@ class SegmentModel(Model):
         marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, numbers], 0.0, 1.0)
 
-    def segment_marginals(self, batch: SequenceBatch, threshold, n_jobs=None, mask=None) -> tuple[Segments, np.ndarray]:
-        """Return all segments of at least a probability, and the probabilities; shape (M,).
-
-        They are sorted by sequence, start, stop and label.
-        """
+    def segment_marginals(self, batch, threshold, tags=None, n_jobs=None, mask=None):
         likely: list = []
         plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _LikelySegments(threshold, likely), log_z)
         return sorted_segments(batch, likely)
 
-    def segment_probabilities(self, batch, segments: Segments, n_jobs=None, mask=None) -> np.ndarray:
-        """Return the probabilities of given segments, no two of which have the same start; shape (M,)."""
+    def segment_probabilities(self, batch, segments, tags=None, n_jobs=None, mask=None):
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.stop - 1] = np.stack([segments.lengths, segments.codes], axis=1)
         plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
         return np.minimum(probability[segments.stop - 1], 1.0)
 
-    def decode_gains(self, batch, gains, roles, n_jobs=None, mask=None) -> Segments:
-        """Return the possible segmentation that gains most, a sum over tokens.
-
-        Parameters
-        ----------
-        gains : ndarray of shape (N, C)
-            By token and class.
-        roles : ndarray of shape (L, 4), int32
-            Classes of the first, the inner, the last and the only token of a segment; -1 for none.
-        """
-
+    def decode_gains(self, batch, gains, roles=None, n_jobs=None, mask=None):
         def add_gains(decoding, tile):
             masks.add_segment_gains(decoding.index, tile, gains, roles, decoding.cells(tile))
 
         return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
 
-    def decode_listed(self, batch, listed: Segments, gains, rest, n_jobs=None, mask=None) -> Segments:
-        """Return the possible segmentation that gains most, a sum over segments.
-
-        Parameters
-        ----------
-        listed : Segments
-            They may overlap.
-        gains : ndarray of shape (M,)
-            What each of them gains.
-        rest : ndarray of shape (L,)
-            What all others gain, by label.
-        """
+    def decode_listed(self, batch, listed, gains, rest, n_jobs=None, mask=None):
         order = np.argsort(listed.stop, kind="stable")
         starts = freeze(np.searchsorted(listed.stop[order], np.arange(1, batch.n_tokens + 2)), np.int64)
         segments = freeze(np.stack([listed.lengths, listed.codes], axis=1)[order], np.int64)

@@ -6,7 +6,6 @@ from ._local_feature_matching import LocalFeatureMatching
 from ._margin import Hinge, Perceptron
 from ._partial import PartialLikelihood
 from ._problem import LARGE, Problem
-from ._pruned import PrunedProblem
 from ._tied import Tied
 
 __all__ = [
@@ -18,6 +17,5 @@ __all__ = [
     "PartialLikelihood",
     "Perceptron",
     "Problem",
-    "PrunedProblem",
     "Tied",
 ]

@@ -10,9 +10,10 @@ import numpy as np
 from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask, both
-from .._inference.candidates import LevelZero
-from .._inference.families import Family
+from .._inference.candidates import Candidates, LevelZero
+from .._inference.families import LATTICE, Family
 from .._inference.feature_matching import Matching
+from .._inference.lattice import LatticePlan
 from .._inference.loss_augmented import Margins
 from .._inference.minibatches import Hidden, Minibatches
 from .._inference.model import Model
@@ -31,7 +32,7 @@ class Problem:
     Parameters
     ----------
     family : Family
-        Chains, or segments.
+        Chains, segments, or chains over lattices.
     layout : WeightLayout or SegmentLayout
         The weights.
     batch : SequenceBatch
@@ -49,15 +50,16 @@ class Problem:
     known : Mask or None
         The labellings that agree with what is known, where the truth has holes: codes of -1, or gaps between segments.
         None stands for a truth without holes.
+    candidates : Candidates or None
+        Of the family of lattices: the labels that tokens may have, the true ones among them. The likelihood is that
+        given that all labels are candidates.
+    level_zero : LevelZero or None
+        What the candidates come from.
 
     Attributes
     ----------
     n_weights, n_sequences : int
-    level_zero : LevelZero or None
-        What says which labels tokens may have, if not all of them.
     """
-
-    level_zero: LevelZero | None = None
 
     def __init__(
         self,
@@ -71,9 +73,12 @@ class Problem:
         schedule: Schedule | None = None,
         support: Mask | None = None,
         known: Mask | None = None,
+        candidates: Candidates | None = None,
+        level_zero: LevelZero | None = None,
     ) -> None:
         self.family, self.layout, self.batch, self.truth = family, layout, batch, truth
         self.n_jobs, self.schedule, self.support, self.known = n_jobs, schedule, support, known
+        self.candidates, self.level_zero = candidates, level_zero
         self.n_weights, self.n_sequences = layout.n_weights, len(batch)
         ones = np.ones(len(batch))
         self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
@@ -81,6 +86,9 @@ class Problem:
     @cached_property
     def plan(self) -> Any:
         """The division of the batch into tasks."""
+        if self.candidates is not None:
+            n_states = None if self.level_zero is None else self.level_zero.n_states
+            return LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule)
         plan = self.family.model.plan_class(self.layout, self.batch, self.schedule)
         return plan if self.support is None else plan.masked(self.support)
 
@@ -97,7 +105,7 @@ class Problem:
         if not self.is_hidden.any():
             return None
         part = self.part(np.flatnonzero(self.is_hidden))
-        return part._with(part.layout, part.batch, part.truth, part.sequence_weight, both(part.support, part.known))
+        return part._with(support=both(part.support, part.known), known=None)
 
     def model(self, w: np.ndarray) -> Model:
         """Return the model with the weights ``w``."""
@@ -108,8 +116,7 @@ class Problem:
         """The problem with dense columns among the sparse rows: what goes from sequence to sequence reads rows."""
         if self.batch.dense is None:
             return self
-        data = self.batch.as_sparse(), self.truth, self.sequence_weight
-        return self._with(self.layout, *data, self.support, self.known)
+        return self._with(batch=self.batch.as_sparse())
 
     @cached_property
     def minibatches(self) -> Minibatches:
@@ -152,14 +159,23 @@ class Problem:
 
     def part(self, sequences: np.ndarray) -> Problem:
         """Return the problem of some of the sequences."""
-        truth = self.family.labelling_of(self.truth, self.batch, sequences)
         tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
-        masks = (mask and mask.part(tokens) for mask in (self.support, self.known))
-        return self._with(self.layout, self.batch[sequences], truth, self.sequence_weight[sequences], *masks)
+        return self._with(
+            batch=self.batch[sequences],
+            truth=self.family.labelling_of(self.truth, self.batch, sequences),
+            sequence_weight=self.sequence_weight[sequences],
+            support=self.support and self.support.part(tokens),
+            known=self.known and self.known.part(tokens),
+            candidates=self.candidates and self.candidates.part(tokens),
+        )
 
     def under(self, layout: Any) -> Problem:
         """Return the same data under another layout."""
-        return self._with(layout, self.batch, self.truth, self.sequence_weight, self.support, self.known)
+        return self._with(layout=layout)
+
+    def over(self, candidates: Candidates, level_zero: LevelZero | None = None) -> Problem:
+        """Return the problem in which each token has a few candidate labels; features go with single labels alone."""
+        return self._with(family=LATTICE, candidates=candidates, level_zero=level_zero)
 
     def on(
         self,
@@ -169,11 +185,14 @@ class Problem:
         support: Mask | None = None,
     ) -> Problem:
         """Return other data, without holes, under the same layout."""
-        return self._with(self.layout, batch, truth, sequence_weight, support)
+        self.family.refuse_other_data()
+        return self._with(batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None)
 
-    def _with(self, layout, batch, truth, weight, support, known=None):
-        options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "schedule": self.schedule, "support": support}
-        return type(self)(self.family, layout, batch, truth, **options, known=known)
+    def _with(self, **changes: Any) -> Problem:
+        """Return a problem that differs in some parameters."""
+        names = "sequence_weight", "n_jobs", "schedule", "support", "known", "candidates", "level_zero"
+        given = {name: getattr(self, name) for name in ("family", "layout", "batch", "truth", *names)}
+        return Problem(**given | changes)
 
     @property
     def label_sequences(self) -> tuple[np.ndarray, np.ndarray]:
@@ -199,5 +218,4 @@ class Problem:
             return np.zeros(self.n_weights)
         if self.is_hidden.any():
             return self.part(np.flatnonzero(~self.is_hidden)).empirical_counts()
-        features = self.plan.token_features
-        return self.layout.empirical_counts(self.batch, self.truth, self.sequence_weight, features)
+        return self.plan.empirical_counts(self.truth, self.sequence_weight)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.arrays import freeze, group_offsets
+from .._data.arrays import freeze, freeze_all, group_offsets
 from .patterns import PatternTable, given_patterns
 
 __all__ = ["PatternAutomaton", "automaton_with_arcs", "build_automaton", "with_last_arcs"]
@@ -116,7 +116,7 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     source, target_of_arc = columns[3], columns[5]
     return PatternAutomaton(
         int(n_labels),
-        *(freeze(column, np.int32) for column in columns),
+        *freeze_all(columns, np.int32),
         group_offsets(target_of_arc, len(states)),
         group_offsets(source, len(states)),
         freeze(np.argsort(source, kind="stable"), np.int32),
@@ -140,7 +140,7 @@ def automaton_with_arcs(patterns: PatternTable, runs, n_labels: int) -> tuple[Pa
     pattern_arc = automaton.pattern_arc[[row[pattern] for pattern in given]]
     arc_pattern = np.full(automaton.n_arcs, -1)
     arc_pattern[pattern_arc] = np.arange(len(given))
-    pattern_arc, arc_pattern = freeze(pattern_arc, np.int32), freeze(arc_pattern, np.int32)
+    pattern_arc, arc_pattern = freeze_all((pattern_arc, arc_pattern), np.int32)
     return automaton._replace(pattern_arc=pattern_arc, arc_pattern=arc_pattern), ends
 
 
@@ -161,7 +161,7 @@ def with_last_arcs(automaton: PatternAutomaton, is_last) -> PatternAutomaton:
         "source_arcs": np.argsort(automaton.arc_source[order], kind="stable"),
     }
     kept = automaton.arc_target[~is_last]
-    columns = {name: freeze(column, np.int32) for name, column in columns.items()}
+    columns = dict(zip(columns, freeze_all(columns.values(), np.int32), strict=True))
     return automaton._replace(**columns, into=group_offsets(kept, automaton.n_states))
 
 

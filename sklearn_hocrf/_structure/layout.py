@@ -17,12 +17,11 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_indices
+from .._data.arrays import freeze, freeze_all, freeze_indices
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.scratch import allocator
 from .._data.segments import BEGIN, Channel
 from .._kernels import token_scores
-from .automaton import PatternAutomaton
 from .dense_columns import DenseProduct, Occurrences, dense_product
 from .label_parts import LabelParts, PartLinks, endings, given_parts, link_parts
 from .pairs import (
@@ -40,7 +39,6 @@ from .pairs import (
     values_at,
 )
 from .patterns import PatternTable, given_patterns
-from .sum_network import SumNetwork
 from .weighted_arcs import (
     ArcColumns,
     ArcStructure,
@@ -131,9 +129,9 @@ class WeightLayout:
         compiled: CompiledPatterns | None = None,
     ):
         self.forbidden = tuple(forbidden)
-        self.compiled = self._compile(patterns) if compiled is None else compiled
+        self._set_patterns(self._compile(patterns) if compiled is None else compiled)
         self.channels = channels
-        n_labels, n_patterns = self.patterns.n_labels, len(self.patterns.lengths)
+        n_labels, n_patterns = self.automaton.n_labels, len(self.patterns.lengths)
         self.parts = LabelParts.none(n_labels) if parts is None else LabelParts(*parts).checked(n_labels)
         self.n_rows = n_patterns + self.parts.n_parts
         self.features: FeatureMap = FeatureMap(*features).checked(len(channels))
@@ -151,18 +149,22 @@ class WeightLayout:
         self._set_orders()
         self._set_arcs()
 
+    def _set_patterns(self, compiled: CompiledPatterns):
+        self.compiled = compiled
+        self.patterns, self.automaton, self.network = compiled.patterns, compiled.automaton, compiled.network
+
     def _set_columns(self, pair_feature, pair_pattern):
         """Number the score columns, and return that of each pair."""
         pair_key = self.features.channel[pair_feature].astype(np.int64) * self.n_rows + pair_pattern
-        labels = np.arange(self.patterns.n_labels)
+        labels = np.arange(self.automaton.n_labels)
         column_key = np.unique(np.concatenate([labels, pair_key, self.extra_columns]))
-        self.column_pattern = freeze(column_key % self.n_rows, np.int32)
-        self.column_channel = freeze(column_key // self.n_rows, np.int32)
+        columns = column_key % self.n_rows, column_key // self.n_rows
+        self.column_pattern, self.column_channel = freeze_all(columns, np.int32)
         return np.searchsorted(column_key, pair_key)
 
     def _set_pairs(self, pair_feature, pair_column):
         """Rank the attributes, and sort the pairs by rank and column."""
-        n_labels, sort_key = self.patterns.n_labels, self.features.sort_key
+        n_labels, sort_key = self.automaton.n_labels, self.features.sort_key
         attribute = self.features.attribute[pair_feature]
         dense = are_dense(attribute, pair_column, len(sort_key), n_labels)
         self.attribute_of_rank, self.rank_of_attribute = rank_attributes(sort_key, attribute, dense)
@@ -173,7 +175,7 @@ class WeightLayout:
         self.pair_feature = freeze(pair_feature[order], np.int32)
         self.pair_pattern = freeze(self.column_pattern[pair_column], np.int32)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
-        self.dense_cells = freeze(pair_rank[in_table], np.int64), freeze(pair_column[in_table], np.int64)
+        self.dense_cells = freeze_all((pair_rank[in_table], pair_column[in_table]), np.int64)
 
     def _set_orders(self):
         self.row_of_weight = freeze(np.concatenate([self.pair_pattern, self.token_labels, self.bias_pattern]), np.int32)
@@ -191,18 +193,6 @@ class WeightLayout:
         self.part_links: PartLinks = link_parts(self.parts, column_of_row[n_patterns:])
         self.arc_structure: ArcStructure = arc_structure(self.automaton, self.network, column_of_arc)
         self.arc_columns: ArcColumns = arc_columns(self.automaton, column_of_arc, self.part_links)
-
-    @property
-    def patterns(self) -> PatternTable:
-        return self.compiled.patterns
-
-    @property
-    def automaton(self) -> PatternAutomaton:
-        return self.compiled.automaton
-
-    @property
-    def network(self) -> SumNetwork:
-        return self.compiled.network
 
     @property
     def row_orders(self) -> np.ndarray:
@@ -239,8 +229,8 @@ class WeightLayout:
 
     def of_order_zero(self) -> Self:
         """Return the layout of the same pairs, all with single labels and parts, and of all single labels."""
-        singles = given_patterns((), self.patterns.n_labels)
-        return self.with_biases(singles, np.arange(self.patterns.n_labels), forbidden=())
+        singles = given_patterns((), self.automaton.n_labels)
+        return self.with_biases(singles, np.arange(self.automaton.n_labels), forbidden=())
 
     def with_biases(self, patterns: PatternTable, bias_pattern, forbidden=None) -> Self:
         """Return a layout of other patterns with weights of their own, and of the same pairs, all with single labels.
@@ -253,10 +243,10 @@ class WeightLayout:
         layout = object.__new__(type(self))
         layout.__dict__.update(self.__dict__)
         layout.forbidden = self.forbidden if forbidden is None else tuple(forbidden)
-        layout.compiled = self._compile(patterns)
+        layout._set_patterns(self._compile(patterns))
         layout.n_rows = len(patterns.lengths) + self.parts.n_parts
         layout.pair_pattern, layout.column_pattern = (
-            freeze(np.where(rows < self.patterns.n_labels, rows, rows + layout.n_rows - self.n_rows), np.int32)
+            freeze(np.where(rows < self.automaton.n_labels, rows, rows + layout.n_rows - self.n_rows), np.int32)
             for rows in (self.pair_pattern, self.column_pattern)
         )
         layout.bias_pattern = freeze_indices(
@@ -296,7 +286,7 @@ class WeightLayout:
 
     def token_coef(self, weights) -> np.ndarray:
         """Return the weight of each token of a segment, 0 for labels that have none; shape (L,)."""
-        coef = np.zeros(self.patterns.n_labels)
+        coef = np.zeros(self.automaton.n_labels)
         coef[self.token_labels] = weights[self.n_pairs : self.first_bias]
         return coef
 
@@ -321,7 +311,7 @@ class WeightLayout:
             rows = sparse.csr_array(sparse.vstack([rows, part_coef]))
         rows.resize(self.n_rows, self.n_features)
         pairs = values_at(rows, self.pair_pattern, self.pair_feature)
-        token_coef = np.zeros(self.patterns.n_labels) if token_coef is None else token_coef
+        token_coef = np.zeros(self.automaton.n_labels) if token_coef is None else token_coef
         return np.concatenate([pairs, token_coef[self.token_labels], np.asarray(pattern_coef)[self.bias_pattern]])
 
     def rows(self, batch, dense=True) -> TokenFeatures:
@@ -342,7 +332,7 @@ class WeightLayout:
         place, other = empty(n_entries, np.uint32), empty(n_entries, np.uint32)
         features = TokenFeatures(*cuts, place, other, empty(n_entries if len(values) else 0, np.float64))
         token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
-        place, other = (freeze(numbers, np.uint32) for numbers in (place, other))
+        place, other = freeze_all((place, other), np.uint32)
         return features._replace(place=place, other=other, values=freeze(features.values, np.float64))
 
     def _cuts_of_kinds(self, batch, entries, n_dense, empty) -> list[np.ndarray]:
@@ -358,7 +348,7 @@ class WeightLayout:
             cuts[0][first + 1 : last + 1] = ends[2::3]
             cuts[1][first:last], cuts[2][first:last] = ends[0::3], ends[1::3]
             before = int(ends[-1])
-        return [freeze(cut, np.int64) for cut in cuts]
+        return freeze_all(cuts, np.int64)
 
     def dense_product(self, batch) -> DenseProduct | None:
         """Return the dense columns of a batch with the places of their weights; None if there are none."""
@@ -395,7 +385,7 @@ class WeightLayout:
         their places. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and one
         at END_OF_SEGMENT at its last token.
         """
-        patterns = given_patterns([*self.patterns.tuples(), *(z for z, _ in columns)], self.patterns.n_labels)
+        patterns = given_patterns([*self.patterns.tuples(), *(z for z, _ in columns)], self.automaton.n_labels)
         row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
         n_rows = len(row) + self.parts.n_parts
         new_row = np.array([*(row[pattern] for pattern in self.patterns.tuples()), *range(len(row), n_rows)])
@@ -420,7 +410,7 @@ class WeightLayout:
         pair_pattern, bias_pattern = self.pair_pattern[pairs], self.bias_pattern[biases]
         token_coef = self.token_coef(weights)
         kept = np.arange(self.n_rows) >= len(self.patterns.lengths)  # parts, and single labels
-        kept[: self.patterns.n_labels] = True
+        kept[: self.automaton.n_labels] = True
         kept[pair_pattern] = True
         kept[bias_pattern] = True
         number = np.cumsum(kept) - 1

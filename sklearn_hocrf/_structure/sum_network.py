@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import freeze_all, offsets_of
 from .automaton import PatternAutomaton
 
 __all__ = ["SumNetwork", "build_sum_network"]
@@ -197,7 +197,7 @@ def _finish(n_inputs, n_open, node, term, n_nodes, arc_value) -> SumNetwork:
     node, term, arc_value = number[node], number[term], number[arc_value]
     arc_value[n_open:] = 0
     back = _transpose(n_inputs, n_open, len(inner), node, term, arc_value)
-    return SumNetwork(*(freeze(table, np.int32) for table in (arc_value, starts, terms, *back)))
+    return SumNetwork(*freeze_all((arc_value, starts, terms, *back), np.int32))
 
 
 def _transpose(n_inputs, n_open, n_inner, node, term, arc_value):

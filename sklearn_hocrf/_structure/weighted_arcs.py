@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.arrays import freeze, group_offsets, joined_ranges
+from .._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from .._kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
 from .patterns import PatternTable, checked_forbidden
@@ -161,20 +161,19 @@ def arc_columns(automaton: PatternAutomaton, column_of_arc, part_links) -> ArcCo
 
     ``column_of_arc`` is as for :func:`arc_structure`, ``part_links`` are :class:`PartLinks` by column.
     """
-    arcs, suffix = np.arange(automaton.n_arcs), np.arange(automaton.n_arcs)
+    n_arcs = automaton.n_arcs
+    arcs, suffix = np.arange(n_arcs), np.arange(n_arcs)
     pairs = []
     while len(arcs):
         has_column = column_of_arc[suffix] >= 0
         pairs.append(np.stack([arcs[has_column], column_of_arc[suffix[has_column]]]))
         shorter = automaton.arc_suffix[suffix]
         arcs, suffix = arcs[shorter >= 0], shorter[shorter >= 0]
-    first, stop = (part_links.starts[automaton.arc_label + end] for end in (0, 1))
-    pairs.append(
-        np.stack([np.repeat(np.arange(automaton.n_arcs), stop - first), part_links.numbers[joined_ranges(first, stop)]])
-    )
+    first, stop = part_links.starts[automaton.arc_label], part_links.starts[automaton.arc_label + 1]
+    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_links.numbers[joined_ranges(first, stop)]]))
     owner, columns = np.concatenate(pairs, axis=1)
     order = np.argsort(owner, kind="stable")
-    return ArcColumns(group_offsets(owner, automaton.n_arcs), freeze(columns[order], np.int32))
+    return ArcColumns(group_offsets(owner, n_arcs), freeze(columns[order], np.int32))
 
 
 def weighted_arcs(layout, weights, direction=None) -> WeightedArcs:
@@ -260,7 +259,7 @@ def used_arcs(layout) -> tuple[np.ndarray, np.ndarray]:
     targets : ndarray of shape (L,), int32
     """
     automaton, n_labels = layout.automaton, layout.automaton.n_labels
-    nothing = freeze(np.empty((0, n_labels)), np.int32), freeze(np.zeros(n_labels), np.int32)
+    nothing = freeze_all((np.empty((0, n_labels)), np.zeros(n_labels)), np.int32)
     if layout.n_varying or automaton.n_states > n_labels + 1:
         return nothing
     codes = np.stack(np.divmod(np.arange(n_labels**2), n_labels), axis=1)  # two labels, of all kinds
@@ -270,7 +269,7 @@ def used_arcs(layout) -> tuple[np.ndarray, np.ndarray]:
         return nothing
     arcs = np.full((automaton.n_states, n_labels), -1, np.int32)
     arcs[0], arcs[targets] = first[::n_labels], second.reshape(n_labels, n_labels)
-    return (freeze(arcs, np.int32), freeze(targets, np.int32)) if (arcs >= 0).all() else nothing
+    return freeze_all((arcs, targets), np.int32) if (arcs >= 0).all() else nothing
 
 
 def suffix_patterns(automaton, arcs, order) -> np.ndarray:
@@ -301,7 +300,7 @@ def _varying_arcs(automaton, column_of_arc):
     """Return arc_varying, varying_arc, varying_suffix and varying_column; see :class:`ArcStructure`."""
     column = np.where(automaton.arc_length > 1, column_of_arc, -1)  # columns of single labels are emissions
     arc_varying, varying_arc, varying_suffix = arcs_with_suffix(automaton, column >= 0)
-    return tuple(freeze(table, np.int32) for table in (arc_varying, varying_arc, varying_suffix, column[varying_arc]))
+    return freeze_all((arc_varying, varying_arc, varying_suffix, column[varying_arc]), np.int32)
 
 
 def _bias_of_arc(layout, weights):

@@ -72,7 +72,8 @@ def looks_like_rows(X, *, default) -> bool:
     for n, sequence in enumerate(X):
         if len(getattr(sequence, "shape", ())) == 2:
             return True
-        refuse_non_sequence(sequence, n)
+        if type(sequence) is not list:  # a call a sequence costs more than what most sequences are
+            refuse_non_sequence(sequence, n)
         for token in sequence:
             if isinstance(token, np.ndarray):
                 return token.dtype.kind in "biufc"
@@ -105,7 +106,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     number = names.__getitem__
     complete = None  # keys that all dicts so far have had
     for n, sequence in enumerate(X):
-        refuse_non_sequence(sequence, n)
+        if type(sequence) is not list:  # a call a sequence costs more than what most sequences are
+            refuse_non_sequence(sequence, n)
         for t, token in enumerate(sequence):
             before = len(ids)
             if isinstance(token, Mapping):

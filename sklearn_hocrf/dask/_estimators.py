@@ -17,7 +17,6 @@ from .._estimator.course import Course
 from .._estimator.fitted_model import FittedModel
 from .._estimator.fitting import Training, choose_objective, choose_training, warn_not_converged
 from .._estimator.label_parts import compile_label_parts
-from .._estimator.pattern_search import pattern_search
 from .._estimator.patterns import ObservedPatterns
 from .._estimator.progress import lines_of
 from .._persistence import VersionMixin
@@ -136,17 +135,10 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     def _choose_training(self, local) -> Training:
         """Check the parameters, and return the training that they specify."""
-        Course(local).check()
-        if pattern_search(local.patterns) is not None:
-            raise ValueError(
-                f"patterns={local.patterns!r} are not searched on a cluster: search them in a part of the data with "
-                f"{type(local).__name__}, and give patterns=crf.patterns_"
-            )
+        course = Course(local)
+        course.check()
+        course.refuse("cluster")
         parameters = local.get_params(deep=False)
-        if parameters.get("pruning") is not None:
-            raise ValueError(f"pruning={parameters['pruning']!r} does not work on a cluster: use pruning=None")
-        if parameters["max_order"] is None:
-            raise ValueError("max_order=None needs a search for patterns, which clusters do not do: give a number")
         if getattr(local, "_skl_callbacks", None):
             raise ValueError("callbacks of scikit-learn do not work on a cluster: use those of solvers")
         parameters["objective"] = on_cluster(choose_objective(local.objective))

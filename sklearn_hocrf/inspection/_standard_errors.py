@@ -18,10 +18,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
 from .._data.batch import SequenceBatch
+from .._estimator.course import Course
 from .._estimator.fitted_model import FittedModel
-from .._objectives import NegativeLogLikelihood
-from .._penalties import Penalty
-from .._settings import capability
 from .._validation import check_sequence_weight, warn_user
 from ._names import EACH_TOKEN, row_names
 
@@ -183,7 +181,9 @@ class _Laplace:
         if not (isinstance(max_iter, Integral) and int(max_iter) >= 1):
             raise ValueError(f"max_iter must be an integer >= 1, got {max_iter!r}")
         trained = fitted.as_trained()
-        self.precision = _precision(trained, *fitted.objective_and_penalty())
+        penalty = fitted.penalty()
+        Course(trained).refuse("standard errors", penalty)
+        self.precision = penalty.precision
         if trained.class_weight is not None and sample_weight is None:
             raise ValueError(
                 f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: give "
@@ -234,26 +234,6 @@ def _warn_if_far(estimator: Any) -> None:
             f"the Laplace approximation is about: fit with tol={tol:.0e}",
             ConvergenceWarning,
         )
-
-
-def _precision(trained: Any, objective: Any, penalty: Any) -> np.ndarray:
-    """Return the precision of the prior of each weight; raise unless the model is one of likelihood and Gaussians."""
-    name = type(trained).__name__
-    if type(objective) is not NegativeLogLikelihood:
-        raise ValueError(
-            f"standard errors are those of maximum likelihood, but {name} has objective={trained.objective!r}: fit "
-            "one with objective='likelihood'"
-        )
-    if capability(penalty, Penalty, "strength") is not None:
-        raise ValueError(
-            f"the Laplace approximation needs a penalty with second derivatives, but that of {name} has absolute "
-            "values: fit with l1_reg=0, and sigma_reg"
-        )
-    if not hasattr(penalty, "precision"):
-        raise ValueError(
-            f"the penalty {type(penalty).__name__} has no precision, which the Laplace approximation needs: use an L2"
-        )
-    return penalty.precision
 
 
 class _FeatureNumbers:

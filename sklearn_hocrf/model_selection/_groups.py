@@ -8,12 +8,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._estimator.course import Course
-from .._estimator.fitting import SOLVERS, Prior, choose_objective, has_l1, values_by_group
+from .._estimator.fitting import Prior, values_by_group
 from .._estimator.parameters import GROUP_KEYS, is_group_key
-from .._estimator.pattern_search import pattern_search
-from .._objectives import Objective
-from .._settings import capability, check
-from .._solvers import LBFGS, Solver
+from .._settings import check
 from .._structure.layout import WeightLayout
 from .._validation import TrainingData
 
@@ -124,34 +121,9 @@ def check_keys(given: Any) -> None:
 
 def check_searchable(estimator: Any) -> None:
     """Raise an error unless the penalties of a model can be learned along gradients."""
-    Course(estimator).check()
-    name, objective = type(estimator).__name__, choose_objective(estimator.objective)
-    if estimator.penalty is not None:
-        reason = f"penalty={estimator.penalty!r} takes the place of sigma_reg, which is to be learned"
-    elif has_l1(estimator.l1_reg):
-        reason = f"l1_reg={estimator.l1_reg!r} > 0 has no derivatives where weights are 0"
-    elif pattern_search(estimator.patterns) is not None:
-        reason = (
-            f"patterns={estimator.patterns!r} depend on the penalties, in jumps: give the patterns_ of a fit with them"
-        )
-    elif getattr(estimator, "pruning", None) is not None:
-        reason = f"pruning={estimator.pruning!r} chooses the labels of each fold anew, by jumps: use it in the last fit"
-    elif np.isinf(_values(estimator.sigma_reg)).any():
-        reason = f"sigma_reg={estimator.sigma_reg!r} has no logarithm to start from"
-    elif not hasattr(objective, "hessp") or not capability(objective, Objective, "gives_probabilities"):
-        reason = f"objective={estimator.objective!r} has no products with its Hessian, or trains no probabilities"
-    elif _is_stochastic(estimator.solver):
-        reason = f"solver={estimator.solver!r} goes by a few sequences at a time; the search trains by L-BFGS"
-    else:
-        return
-    raise ValueError(f"PenaltySearchCV cannot learn the penalties of this {name}: {reason}")
-
-
-def _is_stochastic(solver) -> bool:
-    """Tell whether a solver, or one of a name, does not go by gradients of all data."""
-    if isinstance(solver, str):
-        solver = LBFGS if solver == "auto" else SOLVERS[solver]
-    return "minibatches" in capability(solver, Solver, "needs").get("objective", ())
+    course = Course(estimator)
+    course.check()
+    course.refuse("learned penalties")
 
 
 def _values(sigma_reg) -> np.ndarray:

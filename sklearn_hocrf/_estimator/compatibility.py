@@ -1,0 +1,337 @@
+"""What does not go with what: one table, from which every such refusal is raised.
+
+A *feature* is what parameters, or a criterion and a solver, ask for; a *circumstance* is what is asked of them beside
+a plain fit: labels with holes, a stream, a cluster, learned penalties, standard errors. Each row of :data:`REFUSALS`
+names two of them and the message. What solvers need of any objective and penalty, those of users too, stands with the
+solvers (:func:`~sklearn_hocrf._solvers.check_needs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._data.checks import short
+from .._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron
+from .._penalties import Penalty
+from .._settings import capability
+from .._solvers import Solver
+from .decoding import choose_decoding
+from .pattern_search import PatternSearch, has_l1, pattern_search
+
+__all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "refuse"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a training, or a question to what it gave, is asked for.
+
+    Parameters
+    ----------
+    parameters : dict
+        All parameters of an estimator by name.
+    name : str
+        Name of the estimator.
+    objective, solver, penalty : object
+        The criterion, the solver, and the penalty or what will make it, as far as they are known.
+    circumstance : str
+        What is asked for beside a plain fit; "" for nothing.
+    """
+
+    parameters: Mapping[str, Any]
+    name: str
+    objective: Any
+    solver: Any = None
+    penalty: Any = None
+    circumstance: str = ""
+
+    @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """The methods of an objective that the solver needs."""
+        return capability(self.solver, Solver, "needs").get("objective", ())
+
+    @property
+    def feature_order(self) -> str:
+        """That parameter as messages show it."""
+        return short(self.parameters["feature_order"])
+
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether the solver takes a few sequences at a time."""
+        return "minibatches" in self.needs
+
+    @property
+    def is_em(self) -> bool:
+        """Whether the criterion is minimised by expectation maximisation."""
+        return getattr(self.objective, "method", None) == "em"
+
+    @cached_property
+    def search(self) -> PatternSearch | None:
+        """The search for label patterns that is asked for."""
+        return pattern_search(self.parameters["patterns"])
+
+    @cached_property
+    def has_probabilities(self) -> bool:
+        """Whether the criterion trains probabilities."""
+        return capability(self.objective, Objective, "gives_probabilities")
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a parameter; None for one that the estimator does not have."""
+        return self.parameters.get(name)
+
+
+def _values(given: Any) -> list:
+    """Return the values of a parameter that may be a mapping."""
+    return list(given.values()) if isinstance(given, Mapping) else [given]
+
+
+def _has_infinity(numbers: Any) -> bool:
+    return bool(np.isinf(np.asarray(numbers, dtype=np.float64)).any())
+
+
+FEATURES: dict[str, Callable[[Asked], Any]] = {
+    # parameters
+    "pruning": lambda asked: asked["pruning"] is not None,
+    "pattern search": lambda asked: asked.search is not None,
+    "a search for the final model": lambda asked: asked.search is not None and not asked.search.relax,
+    "no highest order": lambda asked: asked["max_order"] is None,
+    "features of several labels": lambda asked: any(map(np.any, _values(asked["feature_order"]))),
+    "parts": lambda asked: asked["label_parts"] is not None,
+    "L1": lambda asked: has_l1(asked["l1_reg"]),
+    "penalty object": lambda asked: asked["penalty"] is not None,
+    "no penalty": lambda asked: any(map(_has_infinity, _values(asked["sigma_reg"]))),
+    "frequent features": lambda asked: asked["min_feature_count"] > 1 and not asked["unsupported"],
+    "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
+    "decoding by probabilities": lambda asked: choose_decoding(asked["decoding"]) is not None,
+    # criteria
+    "margins": lambda asked: isinstance(asked.objective, (Hinge, Perceptron)),
+    "local feature matching": lambda asked: isinstance(asked.objective, LocalFeatureMatching),
+    "another criterion": lambda asked: type(asked.objective) is not NegativeLogLikelihood,
+    "a criterion without probabilities": lambda asked: not asked.has_probabilities,
+    "a criterion without Hessian": lambda asked: not hasattr(asked.objective, "hessp"),
+    "a criterion of whole labellings": lambda asked: not capability(asked.objective, Objective, "takes_holes"),
+    # solvers
+    "a stochastic solver": lambda asked: asked.is_stochastic,
+    "a second-order solver": lambda asked: "hessp" in asked.needs,
+    "a second-order solver, without EM": lambda asked: "hessp" in asked.needs and not asked.is_em,
+    "a solver without gradients": lambda asked: asked.is_stochastic or "value_gradient" not in asked.needs,
+    "EM by a solver that may climb": lambda asked: (
+        asked.is_em and (asked.is_stochastic or not hasattr(asked.solver, "max_iter"))
+    ),
+    # penalties
+    "a sparse penalty": lambda asked: capability(asked.penalty, Penalty, "strength") is not None,
+    "a penalty without precision": lambda asked: not hasattr(asked.penalty, "precision"),
+}
+CIRCUMSTANCES = ("holes", "stream", "cluster", "learned penalties", "standard errors")
+
+
+class Refusal(NamedTuple):
+    """Two features, or a feature and a circumstance, that do not go with each other, and what is said of it."""
+
+    feature: str
+    other: str
+    message: str  # a format, of the parameters and of ``asked``
+
+
+_SEARCH = "patterns={patterns!r} is not possible here: "
+_PRUNING = "pruning={pruning!r} is not possible here: "
+_LEARNED = "PenaltySearchCV cannot learn the penalties of this {asked.name}: "
+_STREAM = " counts in all training data, which partial_fit does not have; use "
+
+# of a fit, or of a circumstance, the first row that applies is raised
+REFUSALS = (
+    Refusal(
+        "a search for the final model",
+        "features of several labels",
+        "feature_order={asked.feature_order} and patterns={patterns!r} exclude each other: the search leaves out the "
+        "features of patterns of two or more labels, which come in when the patterns are trained again (relax=True)",
+    ),
+    *(
+        Refusal(
+            "pattern search",
+            other,
+            _SEARCH + "it adds an L1 penalty of its own to a Gaussian prior: use sigma_reg, and neither l1_reg nor "
+            "penalty",
+        )
+        for other in ("penalty object", "L1")
+    ),
+    Refusal(
+        "pattern search",
+        "another criterion",
+        _SEARCH + "it goes by expected and observed counts, which objective='likelihood' has",
+    ),
+    Refusal(
+        "pattern search",
+        "a solver without gradients",
+        _SEARCH + "it needs gradients of all data: use the solver 'lbfgs', 'newton-cg' or 'owlqn'",
+    ),
+    Refusal(
+        "pruning",
+        "features of several labels",
+        _PRUNING + "feature_order={asked.feature_order} pairs features with patterns of several labels",
+    ),
+    Refusal(
+        "pruning",
+        "pattern search",
+        _PRUNING + "patterns={patterns!r} are searched for by models of all labels",
+    ),
+    *(
+        Refusal("pruning", other, _PRUNING + "objective={objective!r} is not the likelihood")
+        for other in ("margins", "local feature matching")
+    ),
+    *(
+        Refusal(
+            "pruning",
+            other,
+            _PRUNING + "the solver {asked.solver!r} needs more than gradients of all data: use 'lbfgs' or 'owlqn'",
+        )
+        for other in ("a stochastic solver", "a second-order solver")
+    ),
+    Refusal(
+        "parts",
+        "local feature matching",
+        "label_parts and objective={objective!r} exclude each other: local feature matching compares the features of "
+        "patterns alone; use objective='likelihood'",
+    ),
+    Refusal(
+        "decoding by probabilities",
+        "a criterion without probabilities",
+        "decoding={decoding!r} needs probabilities: objective={objective!r} trains scores that are not logarithms of "
+        "probabilities, unlike objective='likelihood'",
+    ),
+    Refusal(
+        "pruning",
+        "holes",
+        "pruning={pruning!r} needs all labels in training, but y has holes: use pruning=None",
+    ),
+    Refusal(
+        "pattern search",
+        "holes",
+        "patterns={patterns!r} are searched where all labels are known, but y has holes: give the patterns, or "
+        'patterns="observed"',
+    ),
+    Refusal(
+        "a criterion of whole labellings",
+        "holes",
+        "objective={asked.objective!r} needs all labels, but y has holes: objective='likelihood' takes them, and so do "
+        "objectives with takes_holes=True",
+    ),
+    Refusal(
+        "a second-order solver, without EM",
+        "holes",
+        "the solver {asked.solver!r} needs a convex function, but y has holes, with which the likelihood is not "
+        "convex: use solver='lbfgs', or objective=training.PartialLikelihood('em')",
+    ),
+    Refusal(
+        "EM by a solver that may climb",
+        "holes",
+        "the solver {asked.solver!r} does not go with {asked.objective!r}, which needs one that never makes the "
+        "function larger: use solver='lbfgs', or objective='likelihood'",
+    ),
+    Refusal(
+        "pattern search",
+        "stream",
+        "patterns={patterns!r} trains on all data again and again, which partial_fit does not have; use fit",
+    ),
+    Refusal(
+        "pruning",
+        "stream",
+        "pruning={pruning!r} chooses labels by all training data, which partial_fit does not have",
+    ),
+    Refusal(
+        "frequent features",
+        "stream",
+        "min_feature_count={min_feature_count!r}" + _STREAM + "fit, or min_feature_count=1",
+    ),
+    Refusal("balanced class weights", "stream", "class_weight={class_weight!r}" + _STREAM + "a dict"),
+    Refusal(
+        "pattern search",
+        "cluster",
+        "patterns={patterns!r} are not searched on a cluster: search them in a part of the data with {asked.name}, and "
+        "give patterns=crf.patterns_",
+    ),
+    Refusal("pruning", "cluster", "pruning={pruning!r} does not work on a cluster: use pruning=None"),
+    Refusal(
+        "no highest order",
+        "cluster",
+        "max_order=None needs a search for patterns, which clusters do not do: give a number",
+    ),
+    Refusal(
+        "penalty object",
+        "learned penalties",
+        _LEARNED + "penalty={penalty!r} takes the place of sigma_reg, which is to be learned",
+    ),
+    Refusal(
+        "L1",
+        "learned penalties",
+        _LEARNED + "l1_reg={l1_reg!r} > 0 has no derivatives where weights are 0",
+    ),
+    Refusal(
+        "pattern search",
+        "learned penalties",
+        _LEARNED + "patterns={patterns!r} depend on the penalties, in jumps: give the patterns_ of a fit with them",
+    ),
+    Refusal(
+        "pruning",
+        "learned penalties",
+        _LEARNED + "pruning={pruning!r} chooses the labels of each fold anew, by jumps: use it in the last fit",
+    ),
+    Refusal(
+        "no penalty",
+        "learned penalties",
+        _LEARNED + "sigma_reg={sigma_reg!r} has no logarithm to start from",
+    ),
+    *(
+        Refusal(
+            feature,
+            "learned penalties",
+            _LEARNED + "objective={objective!r} has no products with its Hessian, or trains no probabilities",
+        )
+        for feature in ("a criterion without Hessian", "a criterion without probabilities")
+    ),
+    Refusal(
+        "a stochastic solver",
+        "learned penalties",
+        _LEARNED + "solver={solver!r} goes by a few sequences at a time; the search trains by L-BFGS",
+    ),
+    Refusal(
+        "another criterion",
+        "standard errors",
+        "standard errors are those of maximum likelihood, but {asked.name} has objective={objective!r}: fit one with "
+        "objective='likelihood'",
+    ),
+    Refusal(
+        "a sparse penalty",
+        "standard errors",
+        "the Laplace approximation needs a penalty with second derivatives, but that of {asked.name} has absolute "
+        "values: fit with l1_reg=0, and sigma_reg",
+    ),
+    Refusal(
+        "a penalty without precision",
+        "standard errors",
+        "the penalty {asked.penalty.__class__.__name__} has no precision, which the Laplace approximation needs: use "
+        "an L2",
+    ),
+)
+
+
+def refuse(asked: Asked, feature: str | None = None) -> None:
+    """Raise a ValueError for the first row of :data:`REFUSALS` that applies.
+
+    Parameters
+    ----------
+    asked : Asked
+        With a circumstance, only its rows count.
+    feature : str or None
+        Only rows of this feature count; None for all.
+    """
+    for row in REFUSALS:
+        if (row.other in CIRCUMSTANCES) != bool(asked.circumstance) or feature not in (None, row.feature):
+            continue
+        is_other = row.other == asked.circumstance if asked.circumstance else FEATURES[row.other](asked)
+        if is_other and FEATURES[row.feature](asked):
+            raise ValueError(row.message.format(asked=asked, **asked.parameters))
