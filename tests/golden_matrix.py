@@ -282,8 +282,7 @@ def cells(only=""):
 
 def outcome(estimator_class, feature, is_single, n_jobs=None):
     """Return what a cell gives: hashes and exceptions by name."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             case = fitted(estimator_class, feature, n_jobs)
         except Exception as error:

@@ -7,11 +7,11 @@ import subprocess
 import numpy as np
 import oracle
 import pytest
+from internals import answers
 from mask_cases import chain_questions, feasible, segment_questions
 from segment_cases import from_segments
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._estimator import answers
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
 

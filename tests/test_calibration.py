@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import zero_of_slope
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn import config_context
@@ -18,7 +19,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._solvers import zero_of_slope
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import (
@@ -249,8 +249,7 @@ def test_temperature_at_a_bound():
 def test_a_model_of_zeros_keeps_its_temperature():
     model = HighOrderCRF(sigma_reg=1e-9).fit(X, Y)
     model = divided(model, np.inf)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert CalibratedSequenceLabeler(FrozenEstimator(model)).fit(NEW, NEW_Y).temperature_ == 1.0
 
 
@@ -264,8 +263,7 @@ def test_impossible_sequences_are_left_out():
     with pytest.raises(ValueError, match="all 2 held-out sequences have probability 0"):
         CalibratedSequenceLabeler(model).fit(NEW[:2], [["Z"] * len(sequence) for sequence in NEW[:2]])
     weight = np.r_[0.0, np.ones(len(NEW))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         CalibratedSequenceLabeler(model).fit([NEW[0], *NEW], strange, sample_weight=weight)
 
 

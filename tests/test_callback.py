@@ -18,6 +18,7 @@ import sklearn
 import skops.io
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from internals import _callbacks, callbacks, claimed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -25,9 +26,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._estimator import callbacks
-from sklearn_hocrf._files import claimed
-from sklearn_hocrf._validation import _callbacks
 from sklearn_hocrf.callback import Checkpoint, EarlyStopping
 from sklearn_hocrf.feature_extraction import (
     AttributeVectorizer,
@@ -108,14 +106,12 @@ def always(context):
 
 
 def fit(estimator, y=Y, X=X, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return estimator.fit(X, y, **options)
 
 
 def fit_without_warnings(estimator, y=Y, X=X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         return estimator.fit(X, y)
 
 
@@ -714,8 +710,7 @@ def test_scoring_monitor_in_a_search_over_pipelines():
     monitor = ScoringMonitor(scoring=bio_f1_scorer)
     tags = [["B-X" if label == "L" else "O" for label in labels] for labels in Y]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=3).set_callbacks(monitor))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         GridSearchCV(pipe, {"highordercrf__sigma_reg": [1, 2]}, cv=2).fit(WORDS, tags)
     rows = [row for row in monitor.get_logs().data if row["task_name"] == "iteration"]
     assert len(rows) == 3 * (2 * 2 + 1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from internals import LBFGS
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.class_weight import compute_class_weight
@@ -11,7 +12,6 @@ from test_semicrf_estimator import X as SEGMENT_X
 from test_semicrf_estimator import Y as SEGMENT_Y
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._solvers import LBFGS
 
 X, Y = tagged_sentences(np.random.default_rng(0), 20)
 SAMPLE_WEIGHT = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], len(X))

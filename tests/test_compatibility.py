@@ -6,10 +6,9 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from internals import CIRCUMSTANCES, FEATURES, REFUSALS, Course
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
-from sklearn_hocrf._estimator.course import Course
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import L2, SGD, Objective, PartialLikelihood, PatternSearch

@@ -10,6 +10,22 @@ import oracle
 import pytest
 import segment_oracle as so
 from cases import random_case, to_batch, to_layout
+from internals import (
+    BAG,
+    BEGIN,
+    CHAIN,
+    SEGMENTS,
+    ChainModel,
+    LengthBlock,
+    LocalFeatureMatching,
+    MarginalPass,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    SegmentModel,
+    encodings,
+)
+from mask_cases import close
 from segment_cases import (
     from_segments,
     has_repeat,
@@ -24,14 +40,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.encodings import PREFIXES, TagTable, legal_tags, segments_of_tags, tags_of_segments
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, BEGIN, LengthBlock
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.passes import MarginalPass
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import LocalFeatureMatching, NegativeLogLikelihood, Problem
 from sklearn_hocrf.inspection import log_odds_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import Constraints
@@ -129,12 +137,6 @@ def segment_questions(seed):
     batch = to_segment_batch(case)
     model = SegmentModel(layout, to_weights(case, layout))
     return Questions(SEGMENTS, model, batch, borders, possible, to_segments(truth, batch.offsets))
-
-
-def close(got, wanted):
-    """Say whether probabilities agree: those above 1e-12 to 1e-10 of their size."""
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    return np.all(np.abs(got - wanted) <= 1e-10 * wanted + 1e-15)
 
 
 def spans(asked, labelling):
@@ -279,35 +281,39 @@ def test_layouts_refuse_runs_of_other_labels(run):
 NAMES = ["a", "b", "O"]
 TAGS = {
     encoding: [f"{letter}-{name}" for letter in letters if letter != "O" for name in "ab"] + ["O"]
-    for encoding, letters in PREFIXES.items()
+    for encoding, letters in encodings.PREFIXES.items()
 }
 
 
 def written(segments, encoding):
     """Return the tags of a segmentation of one sequence."""
     if encoding != "iob1":
-        prefixes = tags_of_segments(segments, encoding, 2).prefix.tolist()
+        prefixes = encodings.tags_of_segments(segments, encoding, 2).prefix.tolist()
     else:
         prefixes, before = [], 2
         for length, label in zip(segments.lengths.tolist(), segments.codes.tolist(), strict=True):
             prefixes += [2] if label == 2 else [int(label != before), *[1] * (length - 1)]
             before = label
     names = [NAMES[code] for code in np.repeat(segments.codes, segments.lengths)]
-    return ["O" if p == 2 else f"{PREFIXES[encoding][p]}-{name}" for p, name in zip(prefixes, names, strict=True)]
+    return [
+        "O" if p == 2 else f"{encodings.PREFIXES[encoding][p]}-{name}" for p, name in zip(prefixes, names, strict=True)
+    ]
 
 
 def is_legal_in(tags, encoding):
     """Say whether tags are those which their own segments are written in."""
-    prefix = np.array([PREFIXES[encoding].index(tag[0]) for tag in tags])
+    prefix = np.array([encodings.PREFIXES[encoding].index(tag[0]) for tag in tags])
     codes = np.array([NAMES.index(tag[2:] or "O") for tag in tags])
-    return written(segments_of_tags(prefix, codes, np.array([0, len(tags)])), encoding) == tags
+    return written(encodings.segments_of_tags(prefix, codes, np.array([0, len(tags)])), encoding) == tags
 
 
-@pytest.mark.parametrize("encoding", PREFIXES)
+@pytest.mark.parametrize("encoding", encodings.PREFIXES)
 def test_legal_sequences_are_those_that_the_encoding_writes(encoding):
     tags, n_legal = TAGS[encoding], 0
-    prefix = np.array([PREFIXES[encoding].index(tag[0]) for tag in tags])
-    follow, borders = legal_tags(TagTable(prefix, np.array([NAMES.index(tag[2:] or "O") for tag in tags])), encoding)
+    prefix = np.array([encodings.PREFIXES[encoding].index(tag[0]) for tag in tags])
+    follow, borders = encodings.legal_tags(
+        encodings.TagTable(prefix, np.array([NAMES.index(tag[2:] or "O") for tag in tags])), encoding
+    )
     for length in (1, 2, 3):
         for chosen in itertools.product(range(len(tags)), repeat=length):
             can_be = borders[0, chosen[0]] and borders[1, chosen[-1]]
@@ -342,7 +348,7 @@ def tagged_data(encoding="bio", n_sequences=30, seed=0):
     return sentences(rng, lengths), y
 
 
-@pytest.mark.parametrize("encoding", PREFIXES)
+@pytest.mark.parametrize("encoding", encodings.PREFIXES)
 def test_predictions_are_legal(encoding):
     X, y = tagged_data(encoding)
     crf = HighOrderCRF(0, constraints=encoding, tol=1e-2).fit(X, y)

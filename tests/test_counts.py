@@ -7,15 +7,20 @@ import pytest
 from cases import cases, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import (
+    DenseColumns,
+    LabelParts,
+    LayoutBuilder,
+    LayoutFrame,
+    PairRule,
+    SegmentLayoutBuilder,
+    SegmentLimits,
+    count_patterns,
+    given_patterns,
+    observed_patterns,
+)
 from segment_cases import segment_cases, to_segment_batch, to_segments
 from test_patterns import WEIGHTS, flat, labelled
-
-from sklearn_hocrf._data.columns import DenseColumns
-from sklearn_hocrf._structure.label_parts import LabelParts
-from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame
-from sklearn_hocrf._structure.pairs import PairRule
-from sklearn_hocrf._structure.patterns import count_patterns, given_patterns, observed_patterns
-from sklearn_hocrf._structure.segment_layout import SegmentLayoutBuilder, SegmentLimits
 
 CUTS = st.lists(st.integers(0, 6), max_size=3).map(sorted)
 

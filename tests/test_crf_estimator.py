@@ -6,13 +6,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from internals import SequenceBatch
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.training import LBFGS, SGD, FrankWolfe
 
@@ -405,8 +405,7 @@ def test_too_few_iterations_warn_with_the_remedy():
     assert caught[0].filename == __file__
     assert crf.n_iter_ == 2
     assert len(crf.objective_history_) == 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderCRF().fit(X, Y)
 
 

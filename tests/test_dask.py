@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import sklearn
+from internals import segment_features, threads_for
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -26,8 +27,6 @@ from dask import bag, delayed  # noqa: E402
 from joblib import parallel_config  # noqa: E402
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
-from sklearn_hocrf._data.segments import segment_features  # noqa: E402
-from sklearn_hocrf._inference.schedule import threads_for  # noqa: E402
 from sklearn_hocrf.callback import EarlyStopping  # noqa: E402
 from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions  # noqa: E402
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SequenceFeatureExtractor  # noqa: E402
@@ -252,8 +251,7 @@ def test_dense_and_sparse_rows(client):
 
 def test_bits_depend_on_the_partitions_alone(client):
     crf = HighOrderCRF(l1_reg=0.1, max_iter=4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         fits = [DaskSequenceLabeler(crf, client).fit(parts(X), parts(y)).estimator_]
         for n_workers in 1, 3:
             with (

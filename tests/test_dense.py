@@ -8,6 +8,19 @@ import skops.io
 from cases import build_layout, cases, random_case, reschedule, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    CHAIN,
+    SEGMENTS,
+    ChainModel,
+    DenseColumns,
+    NegativeLogLikelihood,
+    Problem,
+    SegmentModel,
+    SequenceBatch,
+    given_patterns,
+    read_training_sequences,
+    tie_weights,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to_segments, to_weights
@@ -16,15 +29,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import DenseColumns
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-from sklearn_hocrf._structure.patterns import given_patterns
-from sklearn_hocrf._structure.tied_weights import tie_weights
-from sklearn_hocrf._validation._inputs import read_training_sequences
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV

@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from internals import COLORS, GREY, color_map, reasons_of
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._display import COLORS, GREY, color_map
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import (
@@ -18,7 +18,6 @@ from sklearn_hocrf.inspection import (
     SegmentsDisplay,
     explain,
 )
-from sklearn_hocrf.inspection._reasons import reasons_of
 from sklearn_hocrf.metrics import error_table, extract_segments
 from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
 from sklearn_hocrf.pipeline import make_pipeline

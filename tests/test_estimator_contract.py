@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
+from internals import _kernels
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate, train_test_split
@@ -18,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _kernels
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 RNG = np.random.default_rng(0)

@@ -9,15 +9,10 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import _lines
 from numpy.testing import assert_array_equal
 
-from sklearn_hocrf.datasets import (
-    _lines,
-    load_conll,
-    load_cora_references,
-    load_ocr_letters,
-    load_ud_chinese,
-)
+from sklearn_hocrf.datasets import load_conll, load_cora_references, load_ocr_letters, load_ud_chinese
 
 LETTERS = "".join(
     "\t".join([str(i), letter, after, "1", str(i), "0", *"01" * 64]) + "\t\n"

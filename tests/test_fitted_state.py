@@ -13,18 +13,30 @@ import joblib
 import numpy as np
 import pytest
 import skops.io
+from internals import (
+    BAG,
+    BEGIN,
+    FROM_START,
+    FROM_STOP,
+    RANGE,
+    WHOLE,
+    Channel,
+    FeatureMap,
+    LengthBlock,
+    PatternTable,
+    SegmentLayout,
+    SegmentRules,
+    SequenceBatch,
+    TokenColumn,
+    WeightLayout,
+    base,
+    given_patterns,
+    predictions,
+)
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import TokenColumn
-from sklearn_hocrf._data.segments import BAG, BEGIN, FROM_START, FROM_STOP, RANGE, WHOLE, Channel, LengthBlock
-from sklearn_hocrf._estimator import base, predictions
-from sklearn_hocrf._structure.layout import WeightLayout
-from sklearn_hocrf._structure.pairs import FeatureMap
-from sklearn_hocrf._structure.patterns import PatternTable, given_patterns
-from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentRules
 from sklearn_hocrf.feature_extraction import AttributeVectorizer
 from sklearn_hocrf.training import LBFGS, SGD, SolverReport
 
@@ -289,8 +301,7 @@ def test_files_with_any_number_changed_are_refused_or_answer():
 def test_models_of_other_versions_are_warned_about(make, monkeypatch):
     model = make()
     content = pickle.dumps(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert not hasattr(pickle.loads(content), "_sklearn_hocrf_version")
         copy.deepcopy(model)
     monkeypatch.setattr(sklearn_hocrf._version, "__version__", "77.0")
@@ -358,10 +369,8 @@ def test_interrupts_leave_the_old_model_or_the_new_one(crf, method):
 
 
 def test_warnings_come_when_the_model_is_there(crf):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        with pytest.raises(ConvergenceWarning):
-            crf.set_params(max_iter=1, tol=0.0).fit(X, TAGS)
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning), pytest.raises(ConvergenceWarning):
+        crf.set_params(max_iter=1, tol=0.0).fit(X, TAGS)
     assert crf.n_iter_ == 1
     assert len(crf.predict(X)) == 2
 

@@ -15,18 +15,25 @@ import pytest
 from cases import build_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    DenseColumns,
+    SequenceBatch,
+    TokenColumn,
+    _files,
+    allocator,
+    arrays,
+    first_seen,
+    folders,
+    mapped_file,
+    observed_patterns,
+    reading_order,
+    scratch,
+    tie_weights,
+)
+from internals import batch as batch_module
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, _files
-from sklearn_hocrf._data import arrays, folders, scratch
-from sklearn_hocrf._data import batch as batch_module
-from sklearn_hocrf._data.arrays import mapped_file, reading_order
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
-from sklearn_hocrf._data.scratch import allocator
-from sklearn_hocrf._structure.pairs import first_seen
-from sklearn_hocrf._structure.patterns import observed_patterns
-from sklearn_hocrf._structure.tied_weights import tie_weights
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SequenceFeatureExtractor,

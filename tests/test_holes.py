@@ -9,17 +9,23 @@ import oracle
 import pytest
 import segment_oracle
 from cases import random_case, to_batch, to_layout
+from internals import (
+    BAG,
+    CHAIN,
+    SEGMENTS,
+    LengthBlock,
+    Mask,
+    NegativeLogLikelihood,
+    PartialLikelihood,
+    Problem,
+    read_training_sequences,
+)
 from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from test_known import ENCODINGS, LETTERS, hide, hide_tag, random_words, written
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, LengthBlock
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._objectives import NegativeLogLikelihood, PartialLikelihood, Problem
-from sklearn_hocrf._validation import read_training_sequences
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.metrics import log_likelihood_scorer
@@ -163,8 +169,7 @@ def test_the_objective_is_the_log_likelihood_of_what_is_known(encoding):
     for _ in range(3):
         estimator, X, y = with_holes(rng, encoding, max_iter=2)
         weight = rng.uniform(0.5, 2, len(X))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             estimator.fit(X, y, weight)
         w = rng.normal(size=len(estimator._weights))
         problem = problem_of(estimator, X, y, weight)

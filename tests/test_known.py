@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import segment_oracle
 import sklearn
+from internals import read_sequences
 from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import Pipeline
@@ -13,7 +14,6 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import _safe_indexing
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._validation import read_sequences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.training import Constraints

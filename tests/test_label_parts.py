@@ -13,38 +13,40 @@ import pytest
 from cases import cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BEGIN,
+    CHAIN,
+    SEGMENTS,
+    CandidateFinder,
+    Candidates,
+    LabelParts,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    Schedule,
+    _Descent,
+    tie_weights,
+)
 from scipy import sparse
 from scipy.special import log_softmax
 from segment_cases import (
-    LENGTHS,
-    WholeMaker,
+    MIXED,
     random_segment_case,
     segment_cases,
     to_segment_batch,
     to_segment_layout,
     to_segments,
-    token_block,
 )
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-from sklearn_hocrf._structure.label_parts import LabelParts
-from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.inspection import explain, weight_standard_errors, weights
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import SGD, AdaGrad, Hinge
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-BLOCKS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2])
-BLOCKS = (*BLOCKS, RowBlock(WholeMaker(), {}))
 
 
 def to_parts(sets, n_parts):
@@ -158,7 +160,7 @@ def some_pair(kind, seed=0, scale=0.5, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 
         case = random_case(rng, 6, lengths, 2, 12, scale, [(0,), (0, 1), (2,), (0,)])
         return Pair(kind, case, to_parts([{0, 1}, {0}, {1, 2}, set(), {2}, {0, 1, 2}], 3), **options)
     patterns = [(0, 1), (1, 0), (0, 1, 0), (2, 0)]
-    case = random_segment_case(rng, lengths, BLOCKS, ((0, 1),), longest=(5, 3, 1), scale=scale, patterns=patterns)
+    case = random_segment_case(rng, lengths, MIXED, ((0, 1),), longest=(5, 3, 1), scale=scale, patterns=patterns)
     return Pair(kind, case, to_parts([{0}, {0, 1}, {1}], 2), **options)
 
 
@@ -629,7 +631,7 @@ def test_l1_penalties_remove_weights_of_parts(estimator):
 
 
 def training_data(estimator):
-    from sklearn_hocrf._validation import read_training_sequences
+    from internals import read_training_sequences
 
     fresh = clone(estimator)
     return fresh._read_training_data(Y, read_training_sequences(fresh, X))

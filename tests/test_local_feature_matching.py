@@ -10,15 +10,12 @@ import pytest
 from cases import build_layout, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import CHAIN, Problem, Schedule, given_patterns
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._inference.families import CHAIN
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import Problem
-from sklearn_hocrf._structure.patterns import given_patterns
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.training import LBFGS, OWLQN, LocalFeatureMatching, NegativeLogLikelihood
 
@@ -263,8 +260,7 @@ def test_clones_pickles_and_instances_are_the_same():
 
 
 def test_grid_search_and_order_0():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         settings = {"objective": ["likelihood", "local_feature_matching"], "max_order": [0, 1]}
         search = GridSearchCV(HighOrderCRF(), settings, cv=2, error_score="raise").fit(X, Y)
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import segment_features
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 
 
@@ -51,11 +51,12 @@ def candidates(batch):
 
 def values_of(batch, segments):
     """Return one {name: value} per segment; check that no value is stored that is 0."""
-    start, stop = (np.array([batch.offsets[s[0]] + s[i] for s in segments], dtype=np.int64) for i in (1, 2))
+    start, stop = (np.array([batch.offsets[s[0]] + s[i] for s in segments], dtype=np.int64).reshape(-1) for i in (1, 2))
     rows = segment_features(batch, start, stop)
     assert rows.shape == (len(segments), batch.n_features)
     assert (rows.data != 0).all()
     names = np.asarray(batch.feature_names)
+    assert len(set(names)) == len(names)
     rows = rows.toarray()
     return [{names[i]: row[i] for i in np.flatnonzero(row)} for row in rows]
 

@@ -223,8 +223,7 @@ def test_runs_of_bio_tags_are_told(score):
     for scheme, tags in {"bioes": ["B-X", "E-X", "S-X"], "bilou": ["U-X", "O"], "bmes": ["B-X", "M-X", "E-X"]}.items():
         with pytest.warns(UserWarning, match=f'the labels look like {scheme.upper()} tags: encoding="{scheme}"'):
             score([tags], [tags])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         score([["B", "I", "O"]], [["B", "I", "O"]])  # any labels
         score([["B-X", "author"]], [["B-X", "author"]])
 

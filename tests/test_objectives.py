@@ -9,12 +9,7 @@ import pytest
 from cases import Case, build_layout, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
-
-from sklearn_hocrf._inference.families import CHAIN
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-from sklearn_hocrf._penalties import L2
-from sklearn_hocrf._solvers import LBFGS
-from sklearn_hocrf._structure.patterns import given_patterns
+from internals import CHAIN, L2, LBFGS, NegativeLogLikelihood, Problem, given_patterns
 
 SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
 

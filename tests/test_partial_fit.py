@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import SequenceBatch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +14,6 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS, SGD, AdaGrad
 
@@ -60,8 +60,7 @@ def stream(crf, size=20, **first):
 
 
 def quietly(crf, X, Y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return crf.fit(X, Y)
 
 
@@ -362,8 +361,7 @@ def test_what_needs_all_of_the_stream_is_refused(crf):
 
 def test_checks_of_scikit_learn():
     """All but the equality of weighted and repeated sequences, which holds at the optimum only."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         results = check_estimator(HighOrderCRF(solver="sgd", max_iter=2), on_skip=None, on_fail=None)
     failed = {result["check_name"] for result in results if result["status"] == "failed"}
     assert {name.rsplit("_on_", 1)[0] for name in failed} <= {"check_sample_weight_equivalence"}

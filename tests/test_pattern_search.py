@@ -9,6 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from internals import (
+    LabelledSequences,
+    compile_patterns,
+    given_patterns,
+    left_extensions,
+    observed_patterns,
+    pattern_search,
+    patterns,
+)
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -17,10 +26,6 @@ from test_peers import tagged_sentences
 from test_sparsity import interleaved
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._estimator import pattern_search, patterns
-from sklearn_hocrf._structure.extensions import LabelledSequences, left_extensions
-from sklearn_hocrf._structure.patterns import given_patterns, observed_patterns
-from sklearn_hocrf._structure.weighted_arcs import compile_patterns
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, SGD, NegativeLogLikelihood, NewtonCG, PatternSearch
 
@@ -40,8 +45,7 @@ def all_at_once(search, **parameters):
 def check_same_optimum(estimator, search, x, y, sample_weight=None, tol=1e-6, **parameters):
     """Compare what a search finds before retraining with training on all observed patterns; return both models."""
     parameters |= {"tol": tol, "max_iter": 5000}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
         found = estimator(**parameters, patterns=search.set_params(relax=False)).fit(x, y, sample_weight)
         full = estimator(**all_at_once(search, **parameters)).fit(x, y, sample_weight)
     # strong convexity: a value that is this close to the optimum bounds the distance

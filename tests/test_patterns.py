@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import all_patterns, given_patterns, observed_patterns
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._structure.patterns import all_patterns, given_patterns, observed_patterns
 
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
 
@@ -150,8 +150,7 @@ def test_many_long_patterns_are_told_before_the_work(estimator, encoding):
     labels = [str(t % 2) for t in range(1000)]
     y = [(t, t + 1, label) for t, label in enumerate(labels)] if encoding else labels
     X = [[["a"]] * 1000]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model = estimator(max_order=900, **encoding)
         with pytest.raises(
             UserWarning, match=r"^1,802 label patterns of up to 901 labels .* MB, .* 0\.036 s"

@@ -11,16 +11,22 @@ import pytest
 from cases import EXTREME, cases, golden_case, is_possible, random_case, to_batch, to_chain_model, to_codes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from internals import (
+    CHAIN,
+    CandidateFinder,
+    Candidates,
+    LatticeModel,
+    LatticePlan,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    train_level_zero,
+)
 from mask_cases import chain_questions, close, feasible
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, train_level_zero
-from sklearn_hocrf._inference.families import CHAIN
-from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.metrics import extract_segments

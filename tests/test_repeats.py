@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import RowBlock, blocks_of
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.segments import RowBlock, blocks_of
 from sklearn_hocrf.feature_extraction import (
     AttributeVectorizer,
     LogOddsSegments,

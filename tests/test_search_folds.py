@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import _unseen, training_data, warn_of_folds
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 
@@ -15,8 +16,6 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll, make_references
 from sklearn_hocrf.feature_extraction import AttributeVectorizer, SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.model_selection._novelty import _unseen, warn_of_folds
-from sklearn_hocrf.model_selection._splits import training_data
 
 RNG = np.random.default_rng(0)
 SUBJECTS = [[f"{subject}{RNG.integers(30)}" for _ in range(6)] for subject in "abcde" for _ in range(12)]
@@ -30,8 +29,7 @@ def features(sequences):
 
 def warnings_of(X, y, splits, model=None, weight=None):
     whole = training_data(HighOrderCRF(max_order=0) if model is None else model, X, y, weight)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         warn_of_folds(whole, splits)
     return [str(warning.message) for warning in caught]
 

@@ -8,50 +8,23 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from fuzz.definitions import positions
+from fuzz.definitions import tags_of_segment as tags_of
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import PRESETS, SequenceBatch, names_of_blocks, segment_features, tag_channel
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
+from test_log_odds import candidates, values_of
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
-from sklearn_hocrf.feature_extraction._names import names_of_blocks
-from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
 
 # ---- what is expected, as plainly as possible
-
-
-def all_segments(lengths):
-    """Return (sequence, start, stop) of all segments of sequences of the given lengths."""
-    return [(n, u, v) for n, length in enumerate(lengths) for u in range(length) for v in range(u + 1, length + 1)]
-
-
-def tags_of(length, encoding):
-    """Return the tags of the tokens of a segment."""
-    if encoding == "bio":
-        return ["B"] + ["I"] * (length - 1)
-    return ["S"] if length == 1 else ["B"] + ["I"] * (length - 2) + ["E"]
-
-
-def tag_positions(ngram, encoding, start, stop, n_tokens):
-    """Return the tokens at which a tag n-gram ends; across the border, the token after the segment."""
-    tags = tags_of(stop - start, encoding)
-    if ngram.endswith("|"):
-        return [stop] if tags[-1] + "|" == ngram and stop < n_tokens else []
-    n = len(ngram)
-    return [start + i for i in range(len(tags)) if "".join(tags[max(0, i + 1 - n) : i + 1]) == ngram]
-
-
-def positions(place, encoding, start, stop, n_tokens):
-    """Return the tokens of a segment at which features with a prefix count."""
-    fixed = {"": range(start, stop), "begin": [start], "end": [stop - 1], "inside": range(start + 1, stop)}
-    return fixed[place] if place in fixed else tag_positions(place, encoding, start, stop, n_tokens)
 
 
 def token_values(sequence, places, encoding, start, stop):
@@ -73,19 +46,9 @@ def attributes(batch):
     return [tokens[a:b] for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
 
 
-def values_of(batch, segments):
-    """Return one {name: value} per segment (sequence, start, stop)."""
-    start, stop = (np.array([batch.offsets[s[0]] + s[i] for s in segments], dtype=np.int64).reshape(-1) for i in (1, 2))
-    rows = segment_features(batch, start, stop).toarray()
-    assert rows.shape == (len(segments), batch.n_features)
-    names = np.asarray(batch.feature_names)
-    assert len(set(names)) == len(names)
-    return [{names[i]: row[i] for i in np.flatnonzero(row)} for row in rows]
-
-
 def compare(batch, expected_of):
     """Compare all segments of a batch with ``expected_of(n, start, stop)``."""
-    segments = all_segments(batch.lengths.tolist())
+    segments = candidates(batch)
     for segment, values in zip(segments, values_of(batch, segments), strict=True):
         assert values == pytest.approx(expected_of(*segment)), segment
 
@@ -292,13 +255,11 @@ def test_names_are_one_object_for_all_batches():
 def test_slices_have_the_features_of_the_whole():
     extractor = SegmentFeatureExtractor(begin="0", tags="bigrams", identity=0, length="log", functions=count_words)
     batch = extractor.fit_transform(TOKENS, Y)
-    segments = all_segments(batch.lengths.tolist())
+    segments = candidates(batch)
     whole = dict(zip(segments, values_of(batch, segments), strict=True))
     for chosen in ([3, 0], [1], [2], [0, 3, 3]):
         part = batch[chosen]
-        for segment, actual in zip(
-            all_segments(part.lengths.tolist()), values_of(part, all_segments(part.lengths.tolist())), strict=True
-        ):
+        for segment, actual in zip(candidates(part), values_of(part, candidates(part)), strict=True):
             assert actual == whole[chosen[segment[0]], *segment[1:]]
 
 
@@ -425,7 +386,7 @@ def test_identity_of_words_numbers_and_several_fields():
 
 def test_rows_of_few_candidates_are_those_of_all():
     batch = SegmentFeatureExtractor((), identity=0).fit_transform(TOKENS, Y)
-    segments = all_segments(batch.lengths.tolist())
+    segments = candidates(batch)
     values = values_of(batch, segments)
     order = np.random.default_rng(0).permutation(len(segments))[:7]
     assert values_of(batch, [segments[i] for i in order]) == [values[i] for i in order]
@@ -530,7 +491,7 @@ def test_vector_functions_equal_functions(min_count):
     later = EXTRACTOR.transform([[("unseen", 3.0), ("The", 1.0)], [], [("end", 1.0)]])
     batches += [extractor.transform(later) for extractor in (one_by_one, at_once)]
     for old, new in zip(batches[::2], batches[1::2], strict=True):
-        segments = all_segments(old.lengths.tolist())
+        segments = candidates(old)
         assert values_of(new, segments) == values_of(old, segments)
 
 
@@ -725,15 +686,13 @@ def test_what_an_estimator_would_take_for_token_features_is_not_dropped_in_silen
     assert record[0].filename == __file__
     with pytest.raises(ValueError, match="end: X has no token features; put an AttributeVectorizer"):
         SegmentFeatureExtractor(end=True).fit(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor((), **parameters).fit(X)
 
 
 @pytest.mark.parametrize("X", [[["a", "b"]], [[("a", 1), ("b", 2)]], [[1.0, 2.0]]])
 def test_raw_texts_and_tuples_are_no_reason_to_warn(X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor(length="capped", max_length=2).fit(X)
 
 
@@ -804,7 +763,7 @@ def test_clone_and_pickle():
     assert clone(extractor).get_params() == extractor.get_params()
     batch = extractor.fit_transform(TOKENS, Y)
     copy = pickle.loads(pickle.dumps(extractor))
-    segments = all_segments(batch.lengths.tolist())
+    segments = candidates(batch)
     assert values_of(copy.transform(TOKENS), segments) == values_of(batch, segments)
     assert values_of(pickle.loads(pickle.dumps(batch)), segments) == values_of(batch, segments)
     tags = get_tags(extractor)

@@ -5,13 +5,28 @@ import math
 import numpy as np
 import oracle
 import pytest
+import segment_cases as sc
 import segment_oracle as so
 from cases import EXTREME, MODERATE, Case, random_case, to_chain_model, to_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    BEGIN,
+    CHAIN,
+    INSIDE,
+    SEGMENTS,
+    NegativeLogLikelihood,
+    Problem,
+    RowBlock,
+    SegmentModel,
+    SequenceBatch,
+    segment_features,
+)
 from segment_cases import (
     CHANNELS,
     LENGTHS,
+    WHOLE,
     ChannelMaker,
     SegmentCase,
     WholeMaker,
@@ -30,12 +45,6 @@ from segment_cases import (
     token_block,
 )
 
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, segment_features
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-
 INF = math.inf
 # scaled numbers near the end of their range: exp(-644) is about 1e-280
 EDGE = st.sampled_from([0.0, 150.0, -150.0, 300.0, -300.0, 400.0, -400.0, -460.0, -576.0, -640.0, 640.0])
@@ -48,19 +57,8 @@ KINDS = {
     "many_sequences": segment_cases(MODERATE, n_sequences=12, max_order=1),
 }
 any_kind = st.one_of(*KINDS.values()).filter(is_possible)
-FEATURES = {
-    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
-    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
-    "whole": (RowBlock(WholeMaker(), {}),),
-    "plain": None,
-    "all": (
-        token_block(BAG, [0]),
-        token_block(BEGIN, [0, 1]),
-        token_block(CHANNELS["I|:"], [1]),
-        LENGTHS[2],
-        RowBlock(WholeMaker(), {}),
-    ),
-}
+OTHERS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(CHANNELS["I|:"], [1]), LENGTHS[2], WHOLE)
+FEATURES = sc.FEATURES | {"all": OTHERS}
 ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
 every_feature = pytest.mark.parametrize("features", FEATURES)
 every_order = pytest.mark.parametrize("orders", ORDERS)

@@ -6,15 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import segment_cases as sc
 import segment_oracle as so
 from cases import random_case, to_batch, to_codes
 from cases import to_layout as to_chain_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    BEGIN,
+    INSIDE,
+    ChainMatching,
+    ChainModel,
+    SegmentMatching,
+    SegmentModel,
+    SegmentPlan,
+    segment_log,
+)
 from segment_cases import (
-    CHANNELS,
     LENGTHS,
-    WholeMaker,
+    WHOLE,
     random_segment_case,
     segment_cases,
     to_segment_batch,
@@ -27,27 +38,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
-from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._kernels import segment_log
 from sklearn_hocrf.datasets import make_markov_sequences
 
-FEATURES = {
-    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
-    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
-    "whole": (RowBlock(WholeMaker(), {}),),
-    "plain": None,
-    "twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])),
-    "all": (
-        token_block(BAG, [0, 1]),
-        token_block(BEGIN, [0, 1]),
-        token_block(INSIDE, [1]),
-        LENGTHS[2],
-        RowBlock(WholeMaker(), {}),
-    ),
-}
+OTHERS = (token_block(BAG, [0, 1]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2], WHOLE)
+FEATURES = sc.FEATURES | {"twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])), "all": OTHERS}
 PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0)]
 ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])

@@ -13,16 +13,22 @@ import pytest
 import segment_oracle as so
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    INSIDE,
+    SEGMENTS,
+    Hinge,
+    NegativeLogLikelihood,
+    Problem,
+    SegmentModel,
+    given_patterns,
+    segment_features,
+    tie_weights,
+)
 from segment_cases import build_segment_layout, from_segments, spread, to_segments
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._data.segments import BAG, INSIDE, segment_features
-from sklearn_hocrf._inference.families import SEGMENTS
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import Hinge, NegativeLogLikelihood, Problem
-from sklearn_hocrf._structure.patterns import given_patterns
-from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 
 WORDS = ["a", "b", "ab", "ba"]

@@ -8,14 +8,14 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
+from test_known import labellings_of, written
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import BAG, BEGIN, LengthBlock, TokenBlock
 from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 
@@ -67,38 +67,6 @@ def fitted():
 
 def without_outside(segments, encoding):
     return [s for s in segments if s[2] != "O" or encoding not in ("bio", "bioes")]
-
-
-def segmentations(length, longest, repeats):
-    """Return all segmentations of a sequence as lists of (start, stop, label)."""
-
-    def extend(start, before):
-        if start == length:
-            yield []
-        for label in longest:
-            if label == before and not repeats:
-                continue
-            for stop in range(start + 1, min(start + longest[label], length) + 1):
-                for rest in extend(stop, label):
-                    yield [(start, stop, label), *rest]
-
-    return list(extend(0, None))
-
-
-def write(segments, encoding):
-    """Write a segmentation in an encoding, token by token."""
-    if encoding == "segments":
-        return segments
-    tokens = []
-    for start, stop, label in segments:
-        for t in range(start, stop):
-            if encoding == "runs" or label == "O":
-                tokens.append(label)
-            elif encoding == "bioes" and t == stop - 1:
-                tokens.append(("S-" if t == start else "E-") + label)
-            else:
-                tokens.append(("B-" if t == start else "I-") + label)
-    return tokens
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
@@ -239,18 +207,17 @@ def test_empty_sequences_get_empty_answers(fitted, encoding):
 def test_probabilities_are_those_of_all_segmentations(encoding, parameters):
     crf = fit(encoding, **parameters)
     sequence, length = X[0][:4], 4
-    longest = {label: int(min(most, length)) for label, most in crf.max_segment_length_.items()}
-    every = segmentations(length, longest, repeats=encoding != "runs")
-    log_p = crf.log_likelihood([sequence] * len(every), [write(segments, encoding) for segments in every])
+    every = labellings_of(crf, length)
+    log_p = crf.log_likelihood([sequence] * len(every), [written(segments, encoding) for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
     p = np.exp(log_p)
 
     best = every[int(np.argmax(log_p))]
-    assert crf.predict([sequence]) == [write(best, encoding)]
+    assert crf.predict([sequence]) == [written(best, encoding)]
     assert crf.predict_segments([sequence]) == [without_outside(best, encoding)]
 
-    written = [write(s, "runs" if encoding == "segments" else encoding) for s in every]
-    expected = [[sum(p[[y[t] == tag for y in written]]) for tag in crf.classes_] for t in range(length)]
+    tokens = [written(s, "runs" if encoding == "segments" else encoding) for s in every]
+    expected = [[sum(p[[y[t] == tag for y in tokens]]) for tag in crf.classes_] for t in range(length)]
     marginals = crf.predict_marginals([sequence])[0]
     np.testing.assert_allclose(marginals, expected, atol=1e-10)
     np.testing.assert_allclose(marginals.sum(axis=1), 1, rtol=1e-14)
@@ -304,10 +271,9 @@ def test_the_fitted_weights_make_the_probabilities(encoding):
                 total += sum(coef[row, column_of[name]] for name in itertools.chain(*names[start:stop]))
         return total
 
-    longest = {label: min(most, length) for label, most in crf.max_segment_length_.items()}
-    every = segmentations(length, longest, repeats=encoding != "runs")
+    every = labellings_of(crf, length)
     scores = np.array([score(segments) for segments in every])
-    log_p = crf.log_likelihood([X[0][:4]] * len(every), [write(segments, encoding) for segments in every])
+    log_p = crf.log_likelihood([X[0][:4]] * len(every), [written(segments, encoding) for segments in every])
     np.testing.assert_allclose(log_p, scores - logsumexp(scores), atol=1e-10)
 
 
@@ -451,7 +417,7 @@ LONG = [[{"word": "Ann", "title": True}] * 5]
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_test_segments_that_are_longer_than_any_in_training(encoding):
-    truth = [write([(0, 5, "P")], encoding)]
+    truth = [written([(0, 5, "P")], encoding)]
     limited = fit(encoding)
     assert all(stop - start <= 2 for start, stop, _ in limited.predict_segments(LONG)[0])
     assert limited.log_likelihood(LONG, truth).tolist() == [-np.inf]
@@ -689,8 +655,8 @@ def test_batches_with_features_of_segments():
     orders = {(crf.feature_names_in_[column][:5], len(crf.patterns_[row])) for row, column in pairs}
     assert orders == {("begin", 1), ("begin", 2), ("b", 1), ("lengt", 1)}
     assert crf.predict(batch) == [labels for n in range(4) for labels in crf.predict(batch[n : n + 1])]
-    every = segmentations(4, crf.max_segment_length_, repeats=False)
-    log_p = crf.log_likelihood(batch[[3] * len(every)], [write(segments, "runs") for segments in every])
+    every = labellings_of(crf, 4)
+    log_p = crf.log_likelihood(batch[[3] * len(every)], [written(segments, "runs") for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
 
 
@@ -730,8 +696,9 @@ def test_pipelines_with_features_of_segments(encoding, tag_encoding):
     assert pipe.fit(WORDS, Y[encoding]).predict(WORDS) == Y[encoding]
     assert pipe.score(WORDS, Y[encoding]) == 1
     sequence = pipe[:-1].transform(WORDS)[3]
-    every = segmentations(4, {"L": 1, "O": 1, "P": 3}, repeats=encoding != "runs")
-    log_p = crf.log_likelihood(sequence[[0] * len(every)], [write(segments, encoding) for segments in every])
+    assert crf.max_segment_length_ == {"L": 1, "O": 1, "P": 3}
+    every = labellings_of(crf, 4)
+    log_p = crf.log_likelihood(sequence[[0] * len(every)], [written(segments, encoding) for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
     best = every[int(np.argmax(log_p))]
     assert crf.predict_segments(sequence) == [without_outside(best, encoding)]
@@ -778,8 +745,7 @@ def test_bio_tags_with_another_encoding_are_told(encoding, y):
     ],
 )
 def test_other_labels_are_no_reason_to_warn(parameters, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF(**parameters).fit(THREE, y)
 
 
@@ -802,16 +768,14 @@ def test_features_learned_with_another_encoding_are_told(transformer, feature):
     with pytest.warns(UserWarning, match=message) as record:
         HighOrderSemiCRF().fit(batch, Y["runs"])
     assert [warning.filename for warning in record] == [__file__]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF(encoding="bio").fit(batch, Y["bio"])
 
 
 def test_features_that_no_y_was_read_for_go_with_every_encoding():
     extractor = SegmentFeatureExtractor(length=("capped", "log"), max_length=3, begin=True, encoding="bio")
     batch = make_pipeline(SequenceFeatureExtractor(), extractor).fit_transform(WORDS, Y["bio"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF().fit(batch, Y["runs"])
 
 

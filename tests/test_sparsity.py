@@ -6,17 +6,13 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import LBFGS, OWLQN, ElasticNet, LBFGSMemory, Point, RowBlock, WeightLayout, shortest_subgradient
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.segments import RowBlock
-from sklearn_hocrf._penalties import ElasticNet
-from sklearn_hocrf._solvers import LBFGS, OWLQN, shortest_subgradient
-from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
-from sklearn_hocrf._structure.layout import WeightLayout
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 RNG = np.random.default_rng(0)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import encodings
 
-from sklearn_hocrf._data.encodings import ENCODINGS, B, I, O, TagTable, legal_tags
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.text import TokenizedText, convert_tags, spans_from_tags, tags_from_spans, tokenize
@@ -147,7 +147,7 @@ def test_bad_offsets(offsets):
 @given(st.data())
 def test_spans_come_back(sentences, data):
     tokenized, spans = data.draw(annotated(sentences))
-    for encoding in ENCODINGS:
+    for encoding in encodings.ENCODINGS:
         if encoding == "runs" and touching(tokenized, spans):
             with pytest.raises(ValueError, match='which encoding="runs" would join'):
                 tags_from_spans(tokenized, spans, encoding)
@@ -164,8 +164,8 @@ def test_spans_come_back(sentences, data):
 @settings(deadline=None, max_examples=60)
 @given(annotated())
 def test_written_iob1_keeps_its_own_rules(data):
-    table = TagTable(np.array([B, I, O]), np.array([0, 0, 1]))
-    follow, borders = legal_tags(table, "iob1")
+    table = encodings.TagTable(np.array([encodings.B, encodings.I, encodings.O]), np.array([0, 0, 1]))
+    follow, borders = encodings.legal_tags(table, "iob1")
     for tags in tags_from_spans(data[0], [[(*span[:2], "A") for span in of_text] for of_text in data[1]], "iob1"):
         codes = ["BIO".index(tag[0]) for tag in tags]
         assert follow[codes[:-1], codes[1:]].all()
@@ -311,7 +311,7 @@ def test_messages_stay_short():
 
 # --- other schemes ----------------------------------------------------------------------------------------------------
 
-SCHEMES = [encoding for encoding in ENCODINGS if encoding not in ("runs", "segments")]
+SCHEMES = [encoding for encoding in encodings.ENCODINGS if encoding not in ("runs", "segments")]
 PREFIX_LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
 
 

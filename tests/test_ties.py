@@ -5,15 +5,20 @@ import pytest
 from cases import build_layout, cases, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    CHAIN,
+    SEGMENTS,
+    NegativeLogLikelihood,
+    Problem,
+    SequenceBatch,
+    Tied,
+    observed_patterns,
+    tie_weights,
+)
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to_segments
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, Tied
-from sklearn_hocrf._structure.patterns import observed_patterns
-from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NewtonCG

@@ -37,8 +37,7 @@ def with_ones(X):
 
 
 def trained(X, y, **parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return HighOrderSemiCRF(**{"max_segment_length": LONGEST, "random_state": 0, **parameters}).fit(X, y)
 
 

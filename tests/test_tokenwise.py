@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import SequenceBatch
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
@@ -15,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, Tokenwise
 
 LENGTHS = [3, 0, 5, 7]

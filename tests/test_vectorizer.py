@@ -4,13 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import Vocabulary, read_attributes
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
 from sklearn_hocrf.feature_extraction import (
     AttributeVectorizer,
     LogOddsSegments,

@@ -10,15 +10,11 @@ largest. The last lines count the models that the rule of CONTRIBUTING, section 
 SKLEARN_HOCRF_DATA or ../shared/data; a task whose data are absent is left out.
 """
 
-import argparse
 import gzip
 import json
-import os
 import random
 import time
 from typing import NamedTuple
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import bench_bibliography
 import bench_chinese_words
@@ -29,7 +25,7 @@ import bench_pruning
 import bench_punctuation
 import common
 import numpy as np
-from common import print_table
+from common import parse, print_table, skipped
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -94,7 +90,7 @@ def two_kinds(bench, data, score):
 
 
 def cora_references(n):
-    return two_kinds(bench_bibliography, bench_bibliography.load_references(n), segment_f1_of_runs)
+    return two_kinds(bench_bibliography, bench_bibliography.load(n), segment_f1_of_runs)
 
 
 def segment_f1_of_runs(y, predicted):
@@ -102,7 +98,7 @@ def segment_f1_of_runs(y, predicted):
 
 
 def punctuation(n):
-    dialogues = bench_punctuation.load_dialogues(n)
+    dialogues = bench_punctuation.load(n)
     return two_kinds(bench_punctuation, dialogues, f1_of_marks)
 
 
@@ -112,7 +108,7 @@ def f1_of_marks(y, predicted):
 
 
 def ud_chinese(n):
-    sentences = bench_chinese_words.load_sentences(n_sentences=n)
+    sentences = bench_chinese_words.load(n)
     for segment_set in "none", "indicators, log odds":
         features = bench_chinese_words.make_features(bench_chinese_words.FULL, segment_set)
         train = features.fit_transform(sentences.X, sentences.y), sentences.y
@@ -154,7 +150,7 @@ TASKS = {
     cora_references: [bench_bibliography.TRAIN, bench_bibliography.TEST],
     punctuation: [bench_punctuation.TRAIN, bench_punctuation.TEST],
     ud_chinese: [(bench_chinese_words.FOLDER, f"{part}.conll.gz") for part in ("train", "test")],
-    ud_turkish: bench_pruning.TURKISH,
+    ud_turkish: common.TURKISH,
     usaddress: [ADDRESSES],
     anystyle: [ANYSTYLE],
 }
@@ -221,15 +217,11 @@ def measure(task, model):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = {task.__name__: task for task in TASKS}
-    parser.add_argument("--tasks", nargs="+", choices=names, default=list(names))
-    parser.add_argument("--sentences", type=int, default=1500, help="to train on (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    options = parse(__doc__, arguments, tasks=list(names), sentences=1500)
     near = {tol: [] for tol in TOLERANCES}
     for name in options.tasks:
-        if reason := common.absent(*TASKS[names[name]]):
-            print(f"{name} skipped: {reason}")
+        if skipped(common.absent(*TASKS[names[name]])):
             continue
         for task in names[name](options.sentences):
             for kind, model in task.models.items():

@@ -17,8 +17,7 @@ import time
 
 import common
 import numpy as np
-from bench_pattern_search import TURKISH, words
-from common import data_file, fit_quietly
+from common import TURKISH, data_file, fit_quietly, words_and_tags
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits
 
@@ -101,7 +100,7 @@ def names():
 
 
 def turkish():
-    (X, y), (X_test, y_test) = (words(data_file(*file)) for file in TURKISH)
+    (X, y), (X_test, y_test) = (words_and_tags(data_file(*file)) for file in TURKISH)
     for affixes in None, 10:
         for pruning in (4, None) if affixes else (4,):
             model = make_pipeline(SequenceFeatureExtractor(affixes=affixes), HighOrderCRF(pruning=pruning))

@@ -76,8 +76,7 @@ def refusal(error, place=False):
 
 def judge(name, case):
     """Return the outcome of a case; raise whatever is wrong with it."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         outcome = CHECKS[name](case)
     loud = [w for w in caught if not issubclass(w.category, QUIET)]
     require(not loud, "a warning that is no answer", *(f"{w.category.__name__}: {w.message}" for w in loud[:1]))
@@ -185,8 +184,10 @@ def objective_weights(training, class_weight):
     return [w * sum(of_label[y] for y in labels) / len(labels) for w, labels in pairs]
 
 
-def check_optimum(estimator, model, training, p, given_patterns, converged):
-    """Compare what was trained with the objective and its gradient by enumeration."""
+def check_optimum(estimator, training, p, labels, number, converged):
+    """Compare what was trained with the objective and its gradient by enumeration; return the oracle's model."""
+    model, given_patterns = model_of(estimator, labels, training), by_code(p["patterns"], number)
+    p = p | {"class_weight": by_code(p["class_weight"], number)}
     search = PatternSearch() if p["patterns"] == "auto" else p["patterns"]
     search = search if isinstance(search, PatternSearch) else None
     if search:
@@ -230,6 +231,7 @@ def check_optimum(estimator, model, training, p, given_patterns, converged):
     else:
         left, most = float(np.linalg.norm(steepest)), estimator.tol * max(1.0, float(np.linalg.norm(w)))
     require(not converged or left <= 1.001 * most + 1e-7, "not the optimum, and no warning", left, most)
+    return model
 
 
 def add_counts(total, weighted, sequence):
@@ -377,20 +379,26 @@ def lost_field(case):
     return bool(set.intersection(*map(set, train)) - set().union(*map(set, test)))
 
 
-def fit(estimator, X, y, weight, must_refuse):
+def fit(estimator, X, y, weight, must_refuse, may_refuse=False):
     """Fit; return the outcome of a refusal, or None and whether the solver converged."""
-    with warnings.catch_warnings(record=True) as caught, Unchanged(X, y, weight, estimator.get_params()):
-        warnings.simplefilter("always")
+    with (
+        warnings.catch_warnings(record=True, action="always") as caught,
+        Unchanged(X, y, weight, estimator.get_params()),
+    ):
         try:
             estimator.fit(X, y, sample_weight=weight)
         except DOCUMENTED as error:
-            require(must_refuse, "good data were refused", type(error).__name__, str(error))
-            require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
+            require(must_refuse or may_refuse, "good data were refused", type(error).__name__, str(error))
+            require_unfitted(estimator)
             return refusal(error), False
     for w in caught:  # for the judge
         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
     require(not must_refuse, "accepted what cannot be", must_refuse)
     return None, not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+
+
+def require_unfitted(estimator):
+    require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
 
 
 def unusable(kept_labels, p, n_least=2):
@@ -440,9 +448,7 @@ def check_chain(case):
         feature_orders(p["feature_order"], features, p["max_order"]),
         [chain(s) for s in gold],
     )
-    model = model_of(estimator, labels, training)
-    q = p | {"class_weight": by_code(p["class_weight"], number)}
-    check_optimum(estimator, model, training, q, by_code(p["patterns"], number), converged)
+    model = check_optimum(estimator, training, p, labels, number, converged)
     codes = [[i % len(present) for i in s] for s in case.test_labels]
     test = Data(
         [len(s) for s in case.test],
@@ -557,13 +563,11 @@ def check_segments(case):
     values = [sums(rows) for rows in train_rows]
     times = [token_times(rows, s) for rows, s in zip(train_rows, gold, strict=True)]
     training = training_of(reading, values, gold, times, weights, p, features)
-    model = model_of(estimator, reading.labels, training)
     require(estimator.segment_labels_.tolist() == reading.labels, "segment_labels_", estimator.segment_labels_)
     longest = dict(zip(reading.labels, reading.longest, strict=True))
     limits = estimator.max_segment_length_
     require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "max_segment_length_", limits, longest)
-    q = p | {"class_weight": by_code(p["class_weight"], reading.number)}
-    check_optimum(estimator, model, training, q, by_code(p["patterns"], reading.number), converged)
+    model = check_optimum(estimator, training, p, reading.labels, reading.number, converged)
     parts = test_parts(case.test_parts, reading, case.encoding)
     test = Data([len(s) for s in case.test], [sums(rows) for rows in test_rows], [tuple(plain.spans(s)) for s in parts])
     X_test = build_X(case.form, case.test, case.width)
@@ -662,23 +666,18 @@ def check_pipeline(case):
     require(list(batch.feature_names) == features, "names of features", list(batch.feature_names), features)
     gold = [tuple(plain.spans(s)) for s in reading.parts]
     train_rows, test_rows = token_batches(tokens, case)
-    values, times = [], []
-    for n, rows in enumerate(train_rows):
-        table = {(u, v): segment_row(blocks, rows, case.words[n], u, v, n) for u, v in spans_of(len(rows))}
-        values.append({(f, u, v): x for (u, v), row in table.items() for f, (x, _) in row.items() if x})
-        times.append([{f: k for f, (_, k) in table[u, v].items() if k} for u, v, _ in gold[n]])
+    tables = [segment_table(blocks, rows, case.words[n], n) for n, rows in enumerate(train_rows)]
+    times = [
+        [{f: k for f, (_, k) in table[u, v].items() if k} for u, v, _ in s]
+        for table, s in zip(tables, gold, strict=True)
+    ]
     estimator = HighOrderSemiCRF(encoding=case.encoding, **translate(p, names))
     refused, converged = fit(estimator, batch, y, None, unusable(used, p, least))
     if refused:
         return refused
-    training = training_of(reading, values, gold, times, weights_of(case), p, features)
-    model = model_of(estimator, reading.labels, training)
-    q = p | {"class_weight": by_code(p["class_weight"], reading.number)}
-    check_optimum(estimator, model, training, q, by_code(p["patterns"], reading.number), converged)
-    values = []
-    for n, rows in enumerate(test_rows):
-        table = {(u, v): segment_row(blocks, rows, case.test[n], u, v, None) for u, v in spans_of(len(rows))}
-        values.append({(f, u, v): x for (u, v), row in table.items() for f, (x, _) in row.items() if x})
+    training = training_of(reading, list(map(values_of, tables)), gold, times, weights_of(case), p, features)
+    model = check_optimum(estimator, training, p, reading.labels, reading.number, converged)
+    values = [values_of(segment_table(blocks, *pair, None)) for pair in zip(test_rows, case.test, strict=True)]
     parts = test_parts([[(1, 0)] * len(s) for s in case.test], reading, case.encoding)
     data = Data([len(s) for s in case.test], values, [tuple(plain.spans(s)) for s in parts])
     y_test = [written(s, reading.labels, case.encoding) for s in parts]
@@ -815,10 +814,17 @@ def log_odds_blocks(settings, case, gold, reading):
     return [(name, once(lambda words, u, v, own, name=name: value(words, u, v, own, name))) for name in names]
 
 
-def segment_row(blocks, rows, words, u, v, own):
-    """Return {feature: (value, number of tokens)} of a segment; ``own`` is the training sequence that it is from."""
-    row = {f: value(rows, words, u, v, own) for f, (_, value) in enumerate(blocks)}
-    return {f: pair for f, pair in row.items() if pair[0] or pair[1]}
+def segment_table(blocks, rows, words, own):
+    """Return {feature: (value, number of tokens)} of segments; ``own`` is the training sequence that they are from."""
+    table = {}
+    for u, v in spans_of(len(rows)):
+        row = {f: value(rows, words, u, v, own) for f, (_, value) in enumerate(blocks)}
+        table[u, v] = {f: pair for f, pair in row.items() if any(pair)}
+    return table
+
+
+def values_of(table):
+    return {(f, u, v): x for (u, v), row in table.items() for f, (x, _) in row.items() if x}
 
 
 # --- token features -------------------------------------------------------------------------------------------------
@@ -880,13 +886,12 @@ def check_extractor(case):
 
 KEEP = {
     "pickle": lambda estimator: pickle.loads(pickle.dumps(estimator)),
-    "joblib": lambda estimator: _through_joblib(estimator),
+    "joblib": lambda estimator: _through_joblib(estimator, io.BytesIO()),
     "deepcopy": copy.deepcopy,
 }
 
 
-def _through_joblib(estimator):
-    buffer = io.BytesIO()
+def _through_joblib(estimator, buffer):
     joblib.dump(estimator, buffer)
     buffer.seek(0)
     return joblib.load(buffer)
@@ -898,22 +903,12 @@ def check_training(case):
     p = translate(case.parameters, LABELS["str"])
     y = [[LABELS["str"][i] for i in labels] for labels in case.labels]
     estimator = (HighOrderSemiCRF if case.segments else HighOrderCRF)(**p)
-    with warnings.catch_warnings(record=True) as caught, Unchanged(X, y, case.weight, p):
-        warnings.simplefilter("always")
-        try:
-            estimator.fit(X, y, sample_weight=case.weight)
-        except DOCUMENTED as error:
-            require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
-            why = unusable(kept(case.labels, weights_of(case)), case.parameters)
-            require(why or unusual(case), "good data were refused", type(error).__name__, str(error))
-            return refusal(error)
-    for w in caught:
-        warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
-    warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    why = unusable(kept(case.labels, weights_of(case)), case.parameters) or unusual(case)
+    refused, converged = fit(estimator, X, y, case.weight, "", may_refuse=why)
+    if refused:
+        return refused
     history = estimator.objective_history_
-    require(
-        len(history) == estimator.n_iter_ + 1, "objective_history_ has another length than n_iter_ + 1", len(history)
-    )
+    require(len(history) == estimator.n_iter_ + 1, "objective_history_ is not as long as n_iter_ + 1", len(history))
     require(np.isfinite(history[-1]), "the objective is not finite", history.tolist())
     require(
         history[-1] <= history[0] * (1 + 1e-9) + 1e-9 or p["objective"] == "perceptron",
@@ -923,7 +918,7 @@ def check_training(case):
     require(history[-1] >= -1e-6, "an objective below 0", history[-1])
     weights = np.concatenate([estimator.pattern_coef_, estimator.coef_.data])
     require(np.isfinite(weights).all(), "weights that are not finite", weights.tolist())
-    if p["objective"] == "likelihood" and not warned:
+    if p["objective"] == "likelihood" and converged:
         check_against_lbfgs(case, X, y, estimator)
     again = KEEP[case.keep](estimator)
     for method in ("predict", "predict_marginals", "log_likelihood", "score"):
@@ -934,7 +929,7 @@ def check_training(case):
     if estimator.predict(X) and hasattr(estimator, "predict_marginals"):
         sums_to_one = [m.sum(axis=1) for m in estimator.predict_marginals(X)]
         require_close(np.concatenate(sums_to_one), np.ones(sum(map(len, X))), "marginals do not sum to 1")
-    return RIGHT if not warned else "right, with a warning"
+    return RIGHT if converged else "right, with a warning"
 
 
 def outcome_of(function, *given):
@@ -966,8 +961,7 @@ def check_against_lbfgs(case, X, y, estimator):
     if case.parameters["l1_reg"] or sigma > 10 or case.parameters["tol"] == 0 or case.scale > 100:
         return
     p = translate(case.parameters, LABELS["str"]) | {"solver": "lbfgs", "tol": 1e-6, "max_iter": 5000}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         other = type(estimator)(**p).fit(X, y, sample_weight=case.weight)
     if not caught:
         best, value = other.objective_history_[-1], estimator.objective_history_[-1]
@@ -1001,10 +995,7 @@ def check_stream(case):
             else:
                 raise Finding("a token that is None was accepted")
             require(same(before, state_of(stored)), "a refused partial_fit left a trace")
-        if case.weights[number]:
-            y_kept = kept(codes, case.weights[number])
-        else:
-            y_kept = codes
+        y_kept = kept(codes, case.weights[number]) if case.weights[number] else codes
         if number == 0 and not case.name_classes:
             allowed = {names[i] for s in y_kept for i in s}
         usable = bool(y_kept) and {names[i] for s in y_kept for i in s} <= allowed and len(allowed) >= 2
@@ -1143,7 +1134,7 @@ def check_spoilt(case):
         with Unchanged(*([] if case.junk in ("generator", "object") else [X, y, arguments])):
             estimator.fit(X, y, **arguments)
     except Exception as error:
-        require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
+        require_unfitted(estimator)
         outcome = refusal(error, place=named)
     fitted = good_estimator(case)
     if fitted is None:
@@ -1226,10 +1217,8 @@ def spoil_X(case, X, n, t, bad):
         X[n][t] = dict(X[n][t]) | {"k": bad}
     else:
         X[n][t] = [*X[n][t][:-1], bad]
-    return X, case.form in (
-        "dicts",
-        "attributes",
-    ) and case.junk != "large int"  # a number like others, but for overflow
+    is_read = case.form in ("dicts", "attributes")
+    return X, is_read and case.junk != "large int"  # a number like others, but for overflow
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -1327,13 +1316,8 @@ def check_content(case, X, y):
         bio = case.options["encoding"] == "bio"
         require(y == [plain.tags(s, "bio") if bio else plain.spans(s) for s in parts], "segments", y, parts)
     elif readable(case):
-        cells = (
-            [[[*token.values(), label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)]
-            if case.reader == "conll"
-            else None
-        )
-        if cells is None:
-            cells = [[list(pair) for pair in zip(*both, strict=True)] for both in zip(X, y, strict=True)]
+        X = [[token.values() for token in s] for s in X] if case.reader == "conll" else [[[x] for x in s] for s in X]
+        cells = [[[*token, label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)]
         require(cells == case.content, "other tokens than are in the file", cells, case.content)
 
 
