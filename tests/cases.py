@@ -119,7 +119,7 @@ def build_layout(
 def to_layout(case, **options):
     """Return the layout of all weights of a case, and their values."""
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
-    options = {"unsupported": True, "fit_intercept": True, **options}
+    options = {"all_pairs": True, "fit_intercept": True, **options}
     batch = to_batch(case.sequences, len(case.feature_orders))
     layout = build_layout(batch, to_codes(case.labels), patterns, feature_orders=case.feature_orders, **options)
     row_of = {z: i for i, z in enumerate(patterns.tuples())}

@@ -4,7 +4,7 @@
 
 from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import Counter, main
-from sklearn_hocrf._data import arrays, batch, encodings, folders, scratch
+from sklearn_hocrf._data import arrays, batch, folders, schemes, scratch
 from sklearn_hocrf._data.arrays import freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn

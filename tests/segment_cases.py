@@ -419,7 +419,7 @@ def build_segment_layout(
 def to_segment_layout(case, batch=None, **options):
     """Return the layout of a case's weights: of all pairs, unless the options say otherwise."""
     batch = to_segment_batch(case) if batch is None else batch
-    options = {"unsupported": True, "fit_intercept": True, **options}
+    options = {"all_pairs": True, "fit_intercept": True, **options}
     return build_segment_layout(
         batch,
         to_segments(case.segmentations, batch.offsets),

@@ -28,16 +28,17 @@ from sklearn.utils.fixes import parse_version
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.callback import Checkpoint, EarlyStopping
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    Tokenwise,
+    TokenTransformer,
 )
 from sklearn_hocrf.metrics import bio_f1_scorer, log_likelihood_scorer, token_accuracy_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.training import LBFGS, SGD, PartialLikelihood, PatternSearch, SolverReport
+from sklearn_hocrf.settings import PatternSearch
+from sklearn_hocrf.training import LBFGS, SGD, PartialLikelihood, SolverReport
 
 IS_OLD = parse_version(sklearn.__version__) < parse_version("1.9")
 new = pytest.mark.skipif(IS_OLD, reason="callbacks need scikit-learn >= 1.9")
@@ -722,10 +723,10 @@ def test_transformers_have_one_task():
     numbers = [np.arange(2.0 * len(words)).reshape(-1, 2) for words in WORDS]
     for transformer, data, y in (
         (SequenceFeatureExtractor(), WORDS, None),
-        (AttributeVectorizer(), X, None),
-        (SegmentFeatureExtractor(begin=True, encoding="segments"), batch, segments),
-        (LogOddsSegments(encoding="segments"), batch, segments),
-        (Tokenwise(StandardScaler()), numbers, Y),
+        (SequenceDictVectorizer(), X, None),
+        (SegmentFeatureExtractor(begin=True, scheme="segments"), batch, segments),
+        (SegmentLogOddsEncoder(scheme="segments"), batch, segments),
+        (TokenTransformer(StandardScaler()), numbers, Y),
     ):
         for method in ("fit", "fit_transform"):
             recorder = Recorder()

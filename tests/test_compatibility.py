@@ -11,7 +11,8 @@ from internals import CIRCUMSTANCES, FEATURES, REFUSALS, Course
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import L2, SGD, Objective, PartialLikelihood, PatternSearch
+from sklearn_hocrf.settings import PatternSearch
+from sklearn_hocrf.training import L2, SGD, Objective, PartialLikelihood
 
 
 class Plain(Objective):
@@ -51,7 +52,7 @@ GIVEN = {
     "L1": {"l1_reg": 0.1},
     "penalty object": {"penalty": L2(1.0)},
     "no penalty": {"sigma_reg": [1.0, np.inf]},
-    "frequent features": {"min_feature_count": 2},
+    "frequent features": {"min_pair_count": 2},
     "balanced class weights": {"class_weight": "balanced"},
     "decoding by probabilities": {"decoding": "token"},
     "margins": {"objective": "hinge"},

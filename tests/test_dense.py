@@ -29,7 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, TokenTransformer
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
@@ -63,7 +63,7 @@ def by_key(layout, numbers):
 
 def check_layouts(build, sparse_batch, dense_batch, truth, weight):
     """Check which pairs there are, and what the labels count."""
-    for options in ({"unsupported": True}, {"unsupported": False}, {"unsupported": False, "min_feature_count": 1.5}):
+    for options in ({"all_pairs": True}, {"all_pairs": False}, {"all_pairs": False, "min_pair_count": 1.5}):
         layouts = [build(batch, sequence_weight=weight, **options) for batch in (sparse_batch, dense_batch)]
         assert pair_keys(layouts[0]) == pair_keys(layouts[1])
         counts = [
@@ -463,7 +463,7 @@ def test_templates_that_arrays_do_not_fit():
 def test_arrays_beside_other_transformers():
     """Behind dense columns texts are added, features of segments made, and numbers scaled: all stay dense."""
     chain = make_pipeline(
-        SequenceFeatureExtractor([("v", 0)]), Tokenwise(StandardScaler()), SequenceFeatureExtractor([("w", 0)])
+        SequenceFeatureExtractor([("v", 0)]), TokenTransformer(StandardScaler()), SequenceFeatureExtractor([("w", 0)])
     )
     batch = chain.fit_transform(TOKENS)
     assert batch.dense.attributes.tolist() == [0, 1, 2]

@@ -19,11 +19,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    Tokenwise,
+    TokenTransformer,
 )
 
 X_WORDS = [["In", "the", "end"], [], ["the", "End"]]
@@ -494,12 +494,12 @@ def test_sums_beyond_floating_point_numbers():
     with pytest.raises(ValueError, match="sequence 0, start 0, stop 1: values of 'n' add up to inf"):
         SegmentFeatureExtractor((), functions=[huge, huge]).fit([["a", "b"]], [["A", "B"]])
     with pytest.raises(ValueError, match="sequence 0, position 1: 1000.* is beyond floating point numbers"):
-        Tokenwise(StandardScaler()).fit([[[1, 2], [3, 10**400]]])
-    assert LogOddsSegments(max_length=2**70).fit([["a", "b"]], [["A", "B"]]).max_length_ == 2**70
+        TokenTransformer(StandardScaler()).fit([[[1, 2], [3, 10**400]]])
+    assert SegmentLogOddsEncoder(max_length=2**70).fit([["a", "b"]], [["A", "B"]]).max_length_ == 2**70
     matrix = sparse.csc_array(np.eye(2))
     matrix.indices = np.array([0, 7])
     with pytest.raises(ValueError, match="sequence 0 of X is a broken sparse matrix"):
-        Tokenwise(StandardScaler()).fit([matrix])
+        TokenTransformer(StandardScaler()).fit([matrix])
 
 
 def huge(tokens, start, stop):
@@ -674,7 +674,7 @@ def test_masked_entries_are_missing():
     for X in ([rows], np.ma.stack([rows])):
         assert SequenceFeatureExtractor().fit_transform(X).toarray().tolist() == [[1, 2], [3, 0]]
     with pytest.raises(ValueError, match="sequence 0, position 1, feature 1 of X is masked"):
-        Tokenwise(StandardScaler()).fit([rows])
+        TokenTransformer(StandardScaler()).fit([rows])
 
 
 def complete_in(X, fields):
@@ -719,8 +719,8 @@ def test_lost_fields_of_other_transformers():
     for transformer in (
         SegmentFeatureExtractor((), identity="p"),
         SegmentFeatureExtractor((), functions=reverse_lengths),
-        LogOddsSegments(field="p"),
-        AttributeVectorizer(columns="p"),
+        SegmentLogOddsEncoder(field="p"),
+        SequenceDictVectorizer(columns="p"),
     ):
         transformer.fit(train, y)
         with pytest.raises(ValueError, match="sequence 0, position 0: the field 'p' is missing, which every training"):
@@ -796,7 +796,7 @@ def test_equal_names_of_stacked_transformers_get_numbers():
     expected = ["w[0]=a", "w[0]=b", "w[0]=a#2", "w[0]=b#2", "w[0]=a#3", "w[0]=b#3"]
     assert extractor.get_feature_names_out().tolist() == expected
     assert list(pickle.loads(pickle.dumps(batch)).feature_names) == expected
-    batch = AttributeVectorizer().fit_transform([[{"begin": "x"}, ["x", "x#2", "begin:x#2"]]])
+    batch = SequenceDictVectorizer().fit_transform([[{"begin": "x"}, ["x", "x#2", "begin:x#2"]]])
     segments = SegmentFeatureExtractor(begin=True).fit(batch)
     names = segments.get_feature_names_out().tolist()
     assert names[:4] == ["begin:x", "begin:x#2", "x", "x#2"]  # those of X stay as they are

@@ -37,7 +37,7 @@ from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import AttributeVectorizer
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 from sklearn_hocrf.training import LBFGS, SGD, SolverReport
 
 X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
@@ -49,7 +49,7 @@ OTHER_TAGS = [["B-LOC", "O"], ["O", "B-ORG", "I-ORG"]]
 
 @pytest.fixture(params=[HighOrderCRF, HighOrderSemiCRF])
 def crf(request):
-    settings = {} if request.param is HighOrderCRF else {"encoding": "bio"}
+    settings = {} if request.param is HighOrderCRF else {"scheme": "bio"}
     return request.param(max_order=2, **settings)
 
 
@@ -120,8 +120,8 @@ def test_what_contradicts_the_record_is_not_read(crf):
 
 
 def test_parameters_set_after_fit_do_not_change_what_is_loaded():
-    crf = HighOrderSemiCRF(encoding="bilou").fit(X, [["B-PER", "L-PER", "O", "U-PER"], ["O", "U-PER"]])
-    restored = pickle.loads(pickle.dumps(copy.copy(crf).set_params(encoding="bioes")))
+    crf = HighOrderSemiCRF(scheme="bilou").fit(X, [["B-PER", "L-PER", "O", "U-PER"], ["O", "U-PER"]])
+    restored = pickle.loads(pickle.dumps(copy.copy(crf).set_params(scheme="bioes")))
     assert restored.classes_.tolist() == crf.classes_.tolist()
     assert answers(restored) == answers(crf)
 
@@ -297,7 +297,7 @@ def test_files_with_any_number_changed_are_refused_or_answer():
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [lambda: HighOrderCRF().fit(X, TAGS), lambda: AttributeVectorizer().fit(X)])
+@pytest.mark.parametrize("make", [lambda: HighOrderCRF().fit(X, TAGS), lambda: SequenceDictVectorizer().fit(X)])
 def test_models_of_other_versions_are_warned_about(make, monkeypatch):
     model = make()
     content = pickle.dumps(model)

@@ -37,7 +37,7 @@ from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SequenceFeatureExtractor,
-    Tokenwise,
+    TokenTransformer,
 )
 
 ARRAYS = ("offsets", "indptr", "indices", "values")
@@ -127,7 +127,7 @@ def test_batches_of_one_extractor(folder):
 
 def test_dense_columns_where_the_first_batch_has_them(tmp_path):
     rows = [np.ones((2, 2)), np.array([[0.0, 0.0], [0.0, 3.0]])]
-    scaler = Tokenwise(FunctionTransformer(feature_names_out="one-to-one")).fit(rows)
+    scaler = TokenTransformer(FunctionTransformer(feature_names_out="one-to-one")).fit(rows)
     parts = [scaler.transform([x]) for x in rows]
     assert [part.dense is not None for part in parts] == [True, False]
     for name, order in (("dense", [0, 1]), ("sparse", [1, 0])):

@@ -38,7 +38,7 @@ from sklearn.svm import LinearSVC
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import AttributeVectorizer
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 
 COSTS = st.sampled_from([0.0, 1.0, 0.75])
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 3.0, 1.0])
@@ -485,7 +485,7 @@ def test_length_one_is_the_support_vector_machine_of_crammer_and_singer(kind):
     X[:, 0] += y
     estimator = HighOrderCRF if kind == "chain" else HighOrderSemiCRF
     crf = estimator(
-        0, objective="hinge", sigma_reg=0.7, fit_intercept=False, unsupported=True, tol=1e-8, random_state=0
+        0, objective="hinge", sigma_reg=0.7, fit_intercept=False, all_pairs=True, tol=1e-8, random_state=0
     ).fit(X, y, sample_weight=weight)
     peer = LinearSVC(multi_class="crammer_singer", C=0.7**2, fit_intercept=False, tol=1e-9, max_iter=100_000)
     peer.fit(X, y, sample_weight=weight)
@@ -661,7 +661,7 @@ def test_what_is_left_works(estimator, objective):
     if estimator is HighOrderSemiCRF:
         assert crf.predict_segments(X[:1])[0][0][0] == 0
     search = GridSearchCV(
-        make_pipeline(AttributeVectorizer(), estimator(random_state=0, max_iter=20)),
+        make_pipeline(SequenceDictVectorizer(), estimator(random_state=0, max_iter=20)),
         {f"{estimator.__name__.lower()}__objective": [objective, "likelihood"]},
         cv=2,
         error_score="raise",
@@ -671,15 +671,15 @@ def test_what_is_left_works(estimator, objective):
     assert search.best_score_ > 0.8
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes", "segments"])
-def test_borders_of_segments_cost(encoding):
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "segments"])
+def test_borders_of_segments_cost(scheme):
     text = ["thecat", "adog", "thedog", "acat"]
     words = [[(0, 3), (3, 6)], [(0, 1), (1, 4)], [(0, 3), (3, 6)], [(0, 1), (1, 4)]]
     tags = {"bio": ("B", "I", "I", "B"), "bioes": ("B", "I", "E", "S")}
-    if encoding == "segments":
+    if scheme == "segments":
         y = [[(u, v, "word") for u, v in line] for line in words]
     else:
-        first, inner, last, single = tags[encoding]
+        first, inner, last, single = tags[scheme]
         y = [
             [
                 single if v == u + 1 else first if t == u else last if t == v - 1 else inner
@@ -691,7 +691,7 @@ def test_borders_of_segments_cost(encoding):
     X = [[{"character": c, "next": d} for c, d in zip(line, line[1:] + ".", strict=True)] for line in text]
     for objective in "hinge", "perceptron":
         with warnings.catch_warnings(action="error", category=ConvergenceWarning):
-            crf = HighOrderSemiCRF(encoding=encoding, objective=objective, random_state=0).fit(X, y)
+            crf = HighOrderSemiCRF(scheme=scheme, objective=objective, random_state=0).fit(X, y)
         assert crf.score(X, y) == 1.0
 
 

@@ -135,22 +135,22 @@ def test_runs_are_those_of_groupby(systems):
             start = stop
         expected.append(segments)
     assert metrics.extract_segments(y) == expected
-    assert metrics.extract_segments(expected, encoding="segments") == expected
+    assert metrics.extract_segments(expected, scheme="segments") == expected
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes", "bilou"])
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou"])
 @given(data=st.data())
-def test_strict_tags_are_those_of_seqeval(encoding, data):
-    y_true, y_pred = data.draw(labellings(TAGS[encoding]))
-    params = {"encoding": encoding, "strict": True}
-    assert_like_seqeval(y_true, y_pred, params, {"mode": "strict", "scheme": SCHEMES[encoding]})
+def test_strict_tags_are_those_of_seqeval(scheme, data):
+    y_true, y_pred = data.draw(labellings(TAGS[scheme]))
+    params = {"scheme": scheme, "strict": True}
+    assert_like_seqeval(y_true, y_pred, params, {"mode": "strict", "scheme": SCHEMES[scheme]})
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes", "iob1"])
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
 @given(data=st.data())
-def test_lenient_tags_are_those_of_seqeval(encoding, data):
-    y_true, y_pred = data.draw(labellings(TAGS[encoding]))
-    assert_like_seqeval(y_true, y_pred, {"encoding": encoding}, {})
+def test_lenient_tags_are_those_of_seqeval(scheme, data):
+    y_true, y_pred = data.draw(labellings(TAGS[scheme]))
+    assert_like_seqeval(y_true, y_pred, {"scheme": scheme}, {})
 
 
 def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
@@ -174,28 +174,28 @@ def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "strict", "expected"),
+    ("scheme", "strict", "expected"),
     [
         ("bio", True, [(2, 4, "X"), (5, 6, "X")]),
         ("bio", False, [(0, 1, "X"), (2, 4, "X"), (4, 5, "Y"), (5, 6, "X")]),
     ],
 )
-def test_broken_tags(encoding, strict, expected):
+def test_broken_tags(scheme, strict, expected):
     tags = ["I-X", "O", "B-X", "I-X", "I-Y", "B-X"]
-    assert metrics.extract_segments([tags], encoding=encoding, strict=strict) == [expected]
+    assert metrics.extract_segments([tags], scheme=scheme, strict=strict) == [expected]
 
 
 def test_segments_do_not_cross_sequences():
     assert metrics.extract_segments([["A"], [], ["A", "A"], []]) == [[(0, 1, "A")], [], [(0, 2, "A")], []]
     apart = [[(0, 1, "A")], [(0, 1, "A")]]
-    assert metrics.extract_segments([["B-A"], ["I-A"]], encoding="bio") == apart
-    assert metrics.extract_segments([["B-A"], ["E-A"]], encoding="bioes") == apart
-    assert metrics.extract_segments([["B-A"], ["I-A"]], encoding="bio", strict=True) == [[(0, 1, "A")], []]
-    assert metrics.extract_segments([["B-A"], ["E-A"]], encoding="bioes", strict=True) == [[], []]
-    assert metrics.extract_segments([["I-A"], ["B-A"]], encoding="iob1", strict=True) == [[(0, 1, "A")], []]
+    assert metrics.extract_segments([["B-A"], ["I-A"]], scheme="bio") == apart
+    assert metrics.extract_segments([["B-A"], ["E-A"]], scheme="bioes") == apart
+    assert metrics.extract_segments([["B-A"], ["I-A"]], scheme="bio", strict=True) == [[(0, 1, "A")], []]
+    assert metrics.extract_segments([["B-A"], ["E-A"]], scheme="bioes", strict=True) == [[], []]
+    assert metrics.extract_segments([["I-A"], ["B-A"]], scheme="iob1", strict=True) == [[(0, 1, "A")], []]
 
 
-def test_encodings_of_other_letters():
+def test_schemes_of_other_letters():
     """One segmentation as the taggers of spaCy and AllenNLP write it."""
     segments = [[(0, 3, "X"), (3, 4, "X"), (5, 6, "Y")]]
     tags = {
@@ -205,11 +205,11 @@ def test_encodings_of_other_letters():
         "bmes": "B-X M-X E-X S-X O S-Y",
         "iob1": "I-X I-X I-X B-X O I-Y",
     }
-    for encoding, text in tags.items():
+    for scheme, text in tags.items():
         for strict in (False, True):
-            assert metrics.extract_segments([text.split()], encoding=encoding, strict=strict) == segments
+            assert metrics.extract_segments([text.split()], scheme=scheme, strict=strict) == segments
     broken = ["B-X", "O", "I-X", "B-Y", "B-Y"]
-    assert metrics.extract_segments([broken], encoding="iob1", strict=True) == [[(2, 3, "X"), (4, 5, "Y")]]
+    assert metrics.extract_segments([broken], scheme="iob1", strict=True) == [[(2, 3, "X"), (4, 5, "Y")]]
 
 
 @pytest.mark.parametrize(
@@ -217,11 +217,11 @@ def test_encodings_of_other_letters():
 )
 def test_runs_of_bio_tags_are_told(score):
     tags = [["B-X", "I-X", "O"], ["O", "B-Y", "O"]]
-    with pytest.warns(UserWarning, match='the labels look like BIO tags: encoding="bio"') as record:
+    with pytest.warns(UserWarning, match='the labels look like BIO tags: scheme="bio"') as record:
         score(tags, tags)
     assert record[0].filename == __file__
     for scheme, tags in {"bioes": ["B-X", "E-X", "S-X"], "bilou": ["U-X", "O"], "bmes": ["B-X", "M-X", "E-X"]}.items():
-        with pytest.warns(UserWarning, match=f'the labels look like {scheme.upper()} tags: encoding="{scheme}"'):
+        with pytest.warns(UserWarning, match=f'the labels look like {scheme.upper()} tags: scheme="{scheme}"'):
             score([tags], [tags])
     with warnings.catch_warnings(action="error"):
         score([["B", "I", "O"]], [["B", "I", "O"]])  # any labels
@@ -252,7 +252,7 @@ def test_weights_and_segments_beyond_numbers():
     with pytest.raises(
         ValueError, match=r"y_true has the segment .* \(sequence 0, position 0\), but no sequence has so"
     ):
-        metrics.segment_f1_score([[(0, 2**70, "A")]], [[(0, 1, "A")]], encoding="segments")
+        metrics.segment_f1_score([[(0, 2**70, "A")]], [[(0, 1, "A")]], scheme="segments")
 
 
 @pytest.mark.parametrize("weight", [[[1.0], [1.0, 1.0]], ["1", "2"], np.array(["1", "2"])])
@@ -262,7 +262,7 @@ def test_weights_are_numbers_of_sequences(weight):
 
 
 @given(labellings("ABO"))
-def test_all_encodings_of_the_same_segments_agree(pair):
+def test_all_schemes_of_the_same_segments_agree(pair):
     """Runs other than O, written as BIO tags, BIOES tags and segments; in runs O must be ignored."""
     runs = [[[run for run in runs if run[2] != "O"] for runs in metrics.extract_segments(y)] for y in pair]
     written = {
@@ -271,12 +271,12 @@ def test_all_encodings_of_the_same_segments_agree(pair):
         "bio": [write_tags(y, segments, "BII") for y, segments in zip(pair, runs, strict=True)],
         "bioes": [write_tags(y, segments, "BIES") for y, segments in zip(pair, runs, strict=True)],
     }
-    for encoding, y in written.items():
-        assert [metrics.extract_segments(one, encoding=encoding) for one in y] == (
-            runs if encoding != "runs" else [metrics.extract_segments(one) for one in pair]
+    for scheme, y in written.items():
+        assert [metrics.extract_segments(one, scheme=scheme) for one in y] == (
+            runs if scheme != "runs" else [metrics.extract_segments(one) for one in pair]
         )
-        expected = metrics.segment_precision_recall_f1(*runs, encoding="segments")
-        scores = metrics.segment_precision_recall_f1(*y, encoding=encoding, ignore=["O"])
+        expected = metrics.segment_precision_recall_f1(*runs, scheme="segments")
+        scores = metrics.segment_precision_recall_f1(*y, scheme=scheme, ignore=["O"])
         for one, other in zip(scores, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -305,35 +305,35 @@ def write_tags(y, segments, prefixes):
 )
 def test_published_numbers_of_segments(data_dir, path, columns, strict, n_segments, longest):
     y = datasets.load_conll(data_dir / path, columns=columns, target="y").target
-    encoding = "runs" if "cora" in path else "bio"
-    segments = flat(metrics.extract_segments(y, encoding=encoding, strict=strict))
+    scheme = "runs" if "cora" in path else "bio"
+    segments = flat(metrics.extract_segments(y, scheme=scheme, strict=strict))
     assert len(segments) == n_segments
     assert max(stop - start for start, stop, _ in segments) == longest
-    assert metrics.segment_f1_score(y, y, encoding=encoding, strict=strict) == 1
+    assert metrics.segment_f1_score(y, y, scheme=scheme, strict=strict) == 1
 
 
 def test_a_segment_is_right_only_with_both_ends_and_label():
     true = [[(0, 2, "A"), (3, 5, "B"), (5, 9, "A")]]
     for wrong in ((0, 2, "B"), (0, 1, "A"), (1, 2, "A"), (0, 3, "A")):
         predicted = [[wrong, (3, 5, "B"), (5, 9, "A")]]
-        assert metrics.segment_f1_score(true, predicted, encoding="segments") == pytest.approx(2 / 3)
-    assert metrics.segment_f1_score(true, true, encoding="segments") == 1
+        assert metrics.segment_f1_score(true, predicted, scheme="segments") == pytest.approx(2 / 3)
+    assert metrics.segment_f1_score(true, true, scheme="segments") == 1
     # the same place in another sequence is another place
-    assert metrics.segment_f1_score([[(0, 1, "A")], []], [[], [(0, 1, "A")]], encoding="segments") == 0
+    assert metrics.segment_f1_score([[(0, 1, "A")], []], [[], [(0, 1, "A")]], scheme="segments") == 0
 
 
 def test_segments_may_overlap_and_need_no_order():
     true, predicted = [[(0, 3, "A"), (1, 2, "B")]], [[(1, 2, "B"), (0, 3, "A")]]
-    assert metrics.segment_f1_score(true, predicted, encoding="segments") == 1
+    assert metrics.segment_f1_score(true, predicted, scheme="segments") == 1
 
 
 def test_sequence_accuracy_of_segments():
     y_true, y_pred = [["B-A", "I-A"], ["O"], ["O", "B-A"]], [["B-A", "I-A"], ["I-A"], ["O", "O"]]
     assert metrics.sequence_accuracy_score(y_true, y_pred) == pytest.approx(1 / 3)
-    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio", strict=True) == pytest.approx(2 / 3)
-    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio") == pytest.approx(1 / 3)
+    assert metrics.sequence_accuracy_score(y_true, y_pred, scheme="bio", strict=True) == pytest.approx(2 / 3)
+    assert metrics.sequence_accuracy_score(y_true, y_pred, scheme="bio") == pytest.approx(1 / 3)
     true, predicted = [[(0, 2, "A")], []], [[(0, 2, "A"), (2, 3, "A")], []]
-    assert metrics.sequence_accuracy_score(true, predicted, encoding="segments") == 0.5
+    assert metrics.sequence_accuracy_score(true, predicted, scheme="segments") == 0.5
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ def test_warnings_are_those_of_scikit_learn():
     with pytest.warns(UndefinedMetricWarning, match="Recall is ill-defined .* no true tokens"):
         metrics.token_precision_recall_f1(y_pred, y_true)
     with pytest.warns(UndefinedMetricWarning, match="F-score is ill-defined .* due to no true nor predicted segments"):
-        metrics.segment_f1_score([["O"]], [["O"]], encoding="bio")
+        metrics.segment_f1_score([["O"]], [["O"]], scheme="bio")
     with pytest.warns(UndefinedMetricWarning) as seen:
         metrics.token_classification_report(y_true, y_pred)
     assert [warning.filename for warning in seen] == [__file__]
@@ -391,10 +391,10 @@ def test_warnings_are_those_of_scikit_learn():
 @pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
 def test_nothing_to_score(zero_division, expected, average):
     for y_true in ([["O", "O"]], [[]], []):
-        value = metrics.segment_f1_score(y_true, y_true, encoding="bio", average=average, zero_division=zero_division)
+        value = metrics.segment_f1_score(y_true, y_true, scheme="bio", average=average, zero_division=zero_division)
         np.testing.assert_equal(value, expected)
-    assert metrics.segment_f1_score([["O"]], [["O"]], encoding="bio", average=None).shape == (0,)
-    assert "weighted avg" in metrics.segment_classification_report([["O"]], [["O"]], encoding="bio")
+    assert metrics.segment_f1_score([["O"]], [["O"]], scheme="bio", average=None).shape == (0,)
+    assert "weighted avg" in metrics.segment_classification_report([["O"]], [["O"]], scheme="bio")
 
 
 def test_accuracy_of_nothing_is_an_error():
@@ -435,7 +435,7 @@ def test_labels_of_any_kind():
     assert metrics.token_precision_recall_f1(*ints).labels == [1, 3]
     assert metrics.token_f1_score(*ints, labels=np.array([1])) == pytest.approx(2 / 3)
     segments = [np.array([[0, 2, 7], [2, 3, 8]])], [[(0, 2, 7), (2, 4, 8)]]
-    assert metrics.segment_precision_recall_f1(*segments, encoding="segments").f1.tolist() == [1, 0]
+    assert metrics.segment_precision_recall_f1(*segments, scheme="segments").f1.tolist() == [1, 0]
 
 
 GOOD = [["A", "B"], ["A"]]
@@ -466,12 +466,12 @@ def test_bad_labels(score, y_pred, error, message):
 
 
 @pytest.mark.parametrize(
-    ("tag", "encoding"),
+    ("tag", "scheme"),
     [("PER", "bio"), ("E-PER", "bio"), ("O-PER", "bio"), ("BPER", "bio"), ("", "bioes"), ("B-", "bio"), (3, "bio")],
 )
-def test_bad_tags(tag, encoding):
-    with pytest.raises(ValueError, match=rf"{tag!r} of y_pred \(sequence 1, position 1\) is no tag of this encoding"):
-        metrics.segment_f1_score([["O"], ["O", "O"]], [["O"], ["O", tag]], encoding=encoding)
+def test_bad_tags(tag, scheme):
+    with pytest.raises(ValueError, match=rf"{tag!r} of y_pred \(sequence 1, position 1\) is no tag of this scheme"):
+        metrics.segment_f1_score([["O"], ["O", "O"]], [["O"], ["O", tag]], scheme=scheme)
 
 
 @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ def test_bad_tags(tag, encoding):
 )
 def test_bad_segments(segment, error, message):
     with pytest.raises(error, match=message):
-        metrics.segment_f1_score([[], []], [[], [(0, 1, "A"), segment]], encoding="segments")
+        metrics.segment_f1_score([[], []], [[], [(0, 1, "A"), segment]], scheme="segments")
 
 
 @pytest.mark.parametrize(
@@ -507,14 +507,14 @@ def test_bad_segments(segment, error, message):
         ({"sample_weight": [1, -1]}, ValueError, "sequence 1 has -1"),
         ({"sample_weight": [0, 0]}, ValueError, "0 for all sequences"),
         ({"sample_weight": [np.inf, 1]}, ValueError, "sequence 0 has inf"),
-        ({"encoding": "iob"}, ValueError, "encoding must be one of"),
+        ({"scheme": "iob"}, ValueError, "scheme must be one of"),
         ({"strict": "yes"}, TypeError, "strict must be"),
     ],
 )
 def test_bad_parameters(params, error, message):
     with pytest.raises(error, match=message):
         metrics.segment_precision_recall_f1(GOOD, GOOD, **params)
-    if not params.keys() & {"encoding", "strict"}:
+    if not params.keys() & {"scheme", "strict"}:
         with pytest.raises(error, match=message):
             metrics.token_f1_score(GOOD, GOOD, **params)
 
@@ -542,14 +542,14 @@ SYSTEM_A, SYSTEM_B = (
 TESTED = [
     (metrics.token_accuracy_score, {}),
     (metrics.sequence_accuracy_score, {}),
-    (metrics.sequence_accuracy_score, {"encoding": "bio"}),
+    (metrics.sequence_accuracy_score, {"scheme": "bio"}),
     *((metrics.token_f1_score, {"average": average}) for average in ("micro", "macro", "weighted")),
     (metrics.token_f1_score, {"ignore": ["O"], "average": "micro"}),
     (metrics.token_f1_score, {"labels": ["B-B", "I-A", "X"], "zero_division": 1}),
     (metrics.token_f1_score, {"labels": ["B-B", "O"], "zero_division": np.nan}),
-    *((metrics.segment_f1_score, {"encoding": "bio", "average": average}) for average in ("micro", "macro")),
+    *((metrics.segment_f1_score, {"scheme": "bio", "average": average}) for average in ("micro", "macro")),
     (metrics.segment_f1_score, {}),
-    (metrics.segment_f1_score, {"encoding": "bio", "strict": False, "labels": ["B"]}),
+    (metrics.segment_f1_score, {"scheme": "bio", "strict": False, "labels": ["B"]}),
 ]
 
 
@@ -620,7 +620,7 @@ def test_swaps_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch):
     ("args", "params", "error", "message"),
     [
         ((metrics.token_f1_score,), {"average": None}, ValueError, "single one"),
-        ((metrics.token_f1_score,), {"encoding": "bio"}, TypeError, "token_f1_score has no parameter 'encoding'"),
+        ((metrics.token_f1_score,), {"scheme": "bio"}, TypeError, "token_f1_score has no parameter 'scheme'"),
         ((metrics.token_f1_score,), {"sample_weight": [1] * 10}, TypeError, "no sample_weight"),
         ((metrics.token_f1_score,), {"n_trials": 0}, ValueError, "n_trials"),
         ((metrics.token_f1_score,), {"n_trials": 9.5}, ValueError, "n_trials"),
@@ -643,7 +643,7 @@ def test_bad_systems_are_named():
         metrics.randomization_test([], [], [], metrics.token_f1_score)
 
 
-# --- segments without their encoding ----------------------------------------------------------------------------------
+# --- segments without their scheme ----------------------------------------------------------------------------------
 
 
 SEGMENTS = [[(0, 2, "A"), (2, 3, "B")], [], [(0, 1, "B")]]
@@ -657,17 +657,17 @@ STRUCTURED = [np.array(s, dtype=[("start", int), ("stop", int), ("label", "U1")]
         metrics.segment_f1_score,
         metrics.segment_precision_recall_f1,
         metrics.segment_classification_report,
-        functools.partial(metrics.segment_f1_score, encoding="bio"),
-        functools.partial(metrics.segment_f1_score, encoding="bioes"),
+        functools.partial(metrics.segment_f1_score, scheme="bio"),
+        functools.partial(metrics.segment_f1_score, scheme="bioes"),
         metrics.sequence_accuracy_score,
-        functools.partial(metrics.sequence_accuracy_score, encoding="runs"),
+        functools.partial(metrics.sequence_accuracy_score, scheme="runs"),
         metrics.token_accuracy_score,
         metrics.token_f1_score,
         metrics.token_classification_report,
     ],
 )
 def test_segments_are_not_taken_for_labels(score, y):
-    message = r'holds segments \(start, stop, label\).*encoding="segments"\?'
+    message = r'holds segments \(start, stop, label\).*scheme="segments"\?'
     with pytest.raises(ValueError, match=f"y_true {message}"):
         score(y, y)
     with pytest.raises(ValueError, match=f"y_pred {message}"):
@@ -718,7 +718,7 @@ def test_scorer_of_lists_of_segments():
     X = [[["a"], ["b"], ["b"]], [["b"], ["a"]]] * 4
     y = [[(0, 1, "A"), (1, 3, "B")], [(0, 1, "B"), (1, 2, "A")]] * 4
     scorer = pickle.loads(pickle.dumps(metrics.span_f1_scorer))
-    crf = HighOrderSemiCRF(encoding="segments")
+    crf = HighOrderSemiCRF(scheme="segments")
     assert cross_val_score(crf, X, y, cv=2, scoring=scorer).tolist() == [1, 1]
     wrong = [[(0, 3, "A")], y[1]]
     assert scorer(crf.fit(X, y), X[:2], wrong) == pytest.approx(2 * 2 / (4 + 3))

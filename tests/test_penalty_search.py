@@ -41,7 +41,7 @@ SEGMENTS = HighOrderSemiCRF(1, max_segment_length=5, tol=EXACT, max_iter=5000)
 MODELS = {
     "chain": CHAIN,
     "features of order 1": clone(CHAIN).set_params(feature_order=1),
-    "unsupported": clone(CHAIN).set_params(unsupported=True, fit_intercept=False),
+    "all_pairs": clone(CHAIN).set_params(all_pairs=True, fit_intercept=False),
     "class_weight": clone(CHAIN).set_params(class_weight={"a": 2.0, "b": 0.5, "c": 1.0}),
     "segments": SEGMENTS,
     "repeated segments": clone(SEGMENTS).set_params(max_segment_length=1, max_order=2),
@@ -152,11 +152,11 @@ def drawn_model(rng, by_segments):
     parameters = {
         "max_order": int(rng.integers(3)),
         "feature_order": int(rng.integers(2)),
-        "unsupported": bool(rng.integers(2)),
-        "min_feature_count": int(rng.integers(1, 3)),
+        "all_pairs": bool(rng.integers(2)),
+        "min_pair_count": int(rng.integers(1, 3)),
     }
     if by_segments:  # neighbours may have equal labels
-        return clone(SEGMENTS).set_params(encoding="segments", max_segment_length=3, **parameters)
+        return clone(SEGMENTS).set_params(scheme="segments", max_segment_length=3, **parameters)
     return clone(CHAIN).set_params(**parameters)
 
 

@@ -31,7 +31,7 @@ from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import Constraints, Pruning, SegmentDecoding
+from sklearn_hocrf.settings import Constraints, Pruning, SegmentDecoding
 
 SOME = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -491,7 +491,7 @@ def test_segments_are_chosen_among_what_the_candidates_can_write(seed):
     for labels, candidates, table in zip(predicted, possible, tables, strict=True):
         p = {row[:3]: row[3] for row in table.tolist()}
         gains = {
-            tuple(z.labels): sum(p[segment] - threshold for segment in extract_segments([z.labels], encoding="bio")[0])
+            tuple(z.labels): sum(p[segment] - threshold for segment in extract_segments([z.labels], scheme="bio")[0])
             for z in candidates
         }
         assert gains[tuple(labels)] >= max(gains.values()) - 1e-7

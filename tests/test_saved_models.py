@@ -19,9 +19,9 @@ from sklearn.exceptions import InconsistentVersionWarning
 import sklearn_hocrf
 from sklearn_hocrf import TRUSTED_TYPES
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
 )
 from sklearn_hocrf.pipeline import make_pipeline
@@ -109,12 +109,12 @@ def large_models():
     y = [[rng.choice(["O", "O", "B-PER", "I-PER"]) for _ in sequence] for sequence in X]
     dicts = [[{"w": word, "before": a + b} for word, a, b in zip(s, s[1:], s[2:], strict=False)] for s in X]
     w = SequenceFeatureExtractor([("w", 0), ("w", -1), (("w", 0), ("w", 1))])
-    places = SegmentFeatureExtractor(begin=True, identity=True, length="capped", encoding="bio")
+    places = SegmentFeatureExtractor(begin=True, identity=True, length="capped", scheme="bio")
     return {
         "dicts": (chain(max_iter=1), dicts, [labels[2:] for labels in y]),
         "extractor": (make_pipeline(SequenceFeatureExtractor(), chain(max_iter=1)), X, y),
-        "vectorizer": (make_pipeline(AttributeVectorizer(), chain(max_iter=1)), dicts, [labels[2:] for labels in y]),
-        "semi": (make_pipeline(w, places, LogOddsSegments(encoding="bio"), segments(max_iter=1)), X[:150], y[:150]),
+        "vectorizer": (make_pipeline(SequenceDictVectorizer(), chain(max_iter=1)), dicts, [labels[2:] for labels in y]),
+        "semi": (make_pipeline(w, places, SegmentLogOddsEncoder(scheme="bio"), segments(max_iter=1)), X[:150], y[:150]),
     }
 
 

@@ -22,16 +22,16 @@ from sklearn.utils import get_tags
 from test_log_odds import candidates, values_of
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, TokenTransformer
 
 # ---- what is expected, as plainly as possible
 
 
-def token_values(sequence, places, encoding, start, stop):
+def token_values(sequence, places, scheme, start, stop):
     """Return {name: sum of values} of one segment; ``places`` gives the beginnings of names that count at a place."""
     values = Counter()
     for place, beginnings in places.items():
-        for t in positions(place, encoding, start, stop, len(sequence)):
+        for t in positions(place, scheme, start, stop, len(sequence)):
             for name, value in sequence[t].items():
                 if beginnings is True or name.startswith(tuple(beginnings)):
                     values[f"{place}:{name}" if place else name] += value
@@ -77,13 +77,13 @@ CHOICES = st.one_of(st.just(True), st.lists(st.sampled_from(PREFIXES), max_size=
 
 
 @given(CHOICES, CHOICES, CHOICES, CHOICES, st.sampled_from(["bio", "bioes"]), st.data())
-def test_token_features_count_where_they_should(bag, begin, end, inside, encoding, data):
-    tags = data.draw(st.dictionaries(st.sampled_from(NGRAMS[encoding]), CHOICES, max_size=4))
-    extractor = SegmentFeatureExtractor(bag, begin=begin, end=end, inside=inside, tags=tags, tag_encoding=encoding)
+def test_token_features_count_where_they_should(bag, begin, end, inside, scheme, data):
+    tags = data.draw(st.dictionaries(st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=4))
+    extractor = SegmentFeatureExtractor(bag, begin=begin, end=end, inside=inside, tags=tags, tag_scheme=scheme)
     batch = extractor.fit_transform(TOKENS)
     places = {"": bag, "begin": begin, "end": end, "inside": inside, **tags}
     tokens = attributes(TOKENS)
-    compare(batch, lambda n, u, v: token_values(tokens[n], places, encoding, u, v))
+    compare(batch, lambda n, u, v: token_values(tokens[n], places, scheme, u, v))
     wanted = [
         f"{place}:{name}" if place else name
         for place, beginnings in places.items()
@@ -94,17 +94,17 @@ def test_token_features_count_where_they_should(bag, begin, end, inside, encodin
     assert extractor.n_features_out_ == batch.n_features == len(wanted)
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
-def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(encoding):
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(scheme):
     """Over any segmentation, the preset counts each tag at its token and each pair of tags at its second token."""
     X = [["a", "b", "c", "d", "e", "f", "g"]]
     segments = [(0, 1), (1, 2), (2, 5), (5, 7)]
     tokens = SequenceFeatureExtractor([("w", 0)], token_features=None).fit_transform(X)
-    batch = SegmentFeatureExtractor((), tags="bigrams", tag_encoding=encoding).fit_transform(tokens)
+    batch = SegmentFeatureExtractor((), tags="bigrams", tag_scheme=scheme).fit_transform(tokens)
     counts = Counter()
     for values in values_of(batch, [(0, u, v) for u, v in segments]):
         counts.update({name.replace("w[0]=", ""): value for name, value in values.items()})
-    sequence = [tag for u, v in segments for tag in tags_of(v - u, encoding)]
+    sequence = [tag for u, v in segments for tag in tags_of(v - u, scheme)]
     expected = Counter(f"{tag}:{word}" for tag, word in zip(sequence, X[0], strict=True))
     borders = {u for u, _ in segments}
     for t in range(1, len(sequence)):
@@ -113,30 +113,30 @@ def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(encoding):
     assert counts == expected
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
-def test_exactly_the_possible_tag_ngrams_have_channels(encoding):
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_exactly_the_possible_tag_ngrams_have_channels(scheme):
     from itertools import product
 
-    letters = {"bio": "BI", "bioes": "BIES"}[encoding]
+    letters = {"bio": "BI", "bioes": "BIES"}[scheme]
     for n in range(1, 6):
         possible = {
             "".join(tags[i : i + n])
-            for tags in (tags_of(length, encoding) for length in range(1, 9))
+            for tags in (tags_of(length, scheme) for length in range(1, 9))
             for i in range(len(tags) - n + 1)
         }
-        with_channel = {"".join(c) for c in product(letters, repeat=n) if tag_channel("".join(c), encoding)}
+        with_channel = {"".join(c) for c in product(letters, repeat=n) if tag_channel("".join(c), scheme)}
         assert with_channel == possible
-    last_tags = {tags_of(length, encoding)[-1] for length in range(1, 5)}
-    assert {tag for tag in "BIES" if tag_channel(f"{tag}|", encoding)} == last_tags
-    assert set(PRESETS[encoding, "unigrams"]) == set(letters)
+    last_tags = {tags_of(length, scheme)[-1] for length in range(1, 5)}
+    assert {tag for tag in "BIES" if tag_channel(f"{tag}|", scheme)} == last_tags
+    assert set(PRESETS[scheme, "unigrams"]) == set(letters)
 
 
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"tags": {"IB": True}}, ValueError, r"'IB', which is no tag n-gram for tag_encoding='bio'. There are 'B' or"),
+        ({"tags": {"IB": True}}, ValueError, r"'IB', which is no tag n-gram for tag_scheme='bio'. There are 'B' or"),
         ({"tags": {"BE": True}}, ValueError, "'BE', which is no tag"),
-        ({"tags": {"BIEE": True}, "tag_encoding": "bioes"}, ValueError, "'BIEE', .* 'E' alone"),
+        ({"tags": {"BIEE": True}, "tag_scheme": "bioes"}, ValueError, "'BIEE', .* 'E' alone"),
         ({"tags": {3: True}}, ValueError, "3, which is no tag"),
         ({"tags": {"": True}}, ValueError, "'', which is no tag"),
         ({"tags": "trigrams"}, ValueError, "'trigrams'"),
@@ -144,7 +144,7 @@ def test_exactly_the_possible_tag_ngrams_have_channels(encoding):
         ({"tags": {"B": 1}}, TypeError, r"tags\['B'\] must be True, the beginning"),
         ({"begin": 1}, TypeError, "begin must be True"),
         ({"bag": (1,)}, TypeError, "bag must be True"),
-        ({"tag_encoding": "iob"}, ValueError, "tag_encoding"),
+        ({"tag_scheme": "iob"}, ValueError, "tag_scheme"),
         ({"length": "short"}, ValueError, "length"),
         ({"length": ("log", "short")}, ValueError, "length must be None"),
         ({"length": ("indicator", "capped")}, ValueError, "same features twice"),
@@ -152,7 +152,7 @@ def test_exactly_the_possible_tag_ngrams_have_channels(encoding):
         ({"length": "indicator"}, ValueError, "requires y"),
         ({"max_length": 0}, ValueError, "max_length"),
         ({"min_count": 0}, ValueError, "min_count"),
-        ({"encoding": "iob"}, ValueError, "encoding"),
+        ({"scheme": "iob"}, ValueError, "scheme"),
         ({"identity": True}, ValueError, "requires y"),
         ({"identity": "word"}, ValueError, r"identity names the field 'word', but the tokens have the fields \[0, 1\]"),
         ({"identity": (0, 0)}, ValueError, "different fields"),
@@ -181,7 +181,7 @@ def test_a_beginning_that_no_name_has_is_told():
     tokens = SequenceFeatureExtractor().fit_transform(WORDS)
     with pytest.warns(UserWarning, match=r"'bias'; SequenceFeatureExtractor\(bias=True\)"):
         SegmentFeatureExtractor(inside="bias").fit(tokens)
-    with pytest.raises(ValueError, match="begin: X has no token features; put an AttributeVectorizer"):
+    with pytest.raises(ValueError, match="begin: X has no token features; put an SequenceDictVectorizer"):
         SegmentFeatureExtractor(begin="w").fit(WORDS)
 
 
@@ -219,7 +219,7 @@ def test_lengths(kinds, max_length):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "y", "longest"),
+    ("scheme", "y", "longest"),
     [
         ("runs", [["A", "A", "A", "B"], ["B"], [], ["A", "A", "B"]], 3),
         ("bio", [["B", "I", "B", "I"], ["O"], [], ["O", "O", "B"]], 2),
@@ -227,8 +227,8 @@ def test_lengths(kinds, max_length):
         ("segments", [[(0, 3, "x"), (3, 4, "x")], [(0, 1, "x")], [], [(0, 1, "x"), (1, 3, "x")]], 3),
     ],
 )
-def test_encodings_of_y(encoding, y, longest):
-    extractor = SegmentFeatureExtractor((), length="indicator", encoding=encoding).fit(TOKENS, y)
+def test_schemes_of_y(scheme, y, longest):
+    extractor = SegmentFeatureExtractor((), length="indicator", scheme=scheme).fit(TOKENS, y)
     assert extractor.max_length_ == longest
 
 
@@ -304,10 +304,10 @@ def test_other_features_than_in_fit_are_refused():
 
 
 def test_tokenwise_refuses_to_take_the_tokens_from_under_the_segments():
-    numbers = Tokenwise(StandardScaler()).fit_transform([np.arange(6.0).reshape(3, 2)])
+    numbers = TokenTransformer(StandardScaler()).fit_transform([np.arange(6.0).reshape(3, 2)])
     batch = SegmentFeatureExtractor(begin=True).fit_transform(numbers)
-    with pytest.raises(ValueError, match="put Tokenwise before"):
-        Tokenwise(StandardScaler()).fit(batch)
+    with pytest.raises(ValueError, match="put TokenTransformer before"):
+        TokenTransformer(StandardScaler()).fit(batch)
     compare(batch, lambda n, u, v: token_values(attributes(numbers)[n], {"": True, "begin": True}, "bio", u, v))
 
 
@@ -684,7 +684,7 @@ def test_what_an_estimator_would_take_for_token_features_is_not_dropped_in_silen
     with pytest.warns(UserWarning, match=f"the tokens are {form}: no token features.*Vectorizer.*bag=") as record:
         SegmentFeatureExtractor(**parameters).fit(X)
     assert record[0].filename == __file__
-    with pytest.raises(ValueError, match="end: X has no token features; put an AttributeVectorizer"):
+    with pytest.raises(ValueError, match="end: X has no token features; put an SequenceDictVectorizer"):
         SegmentFeatureExtractor(end=True).fit(X)
     with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor((), **parameters).fit(X)
@@ -697,7 +697,7 @@ def test_raw_texts_and_tuples_are_no_reason_to_warn(X):
 
 
 def test_attribute_lists_of_different_lengths_are_told_of_the_vectorizer():
-    with pytest.raises(ValueError, match="sequence 0, position 1.*AttributeVectorizer"):
+    with pytest.raises(ValueError, match="sequence 0, position 1.*SequenceDictVectorizer"):
         SegmentFeatureExtractor(length="log").fit([[["a", "b"], ["c"]]])
 
 
@@ -710,7 +710,7 @@ def test_sequences_without_tokens():
     dicts = SegmentFeatureExtractor((), identity="w").fit([[{"w": "a", "p": "b"}, {"w": "c"}]], [["P", "Q"]])
     batch = dicts.transform([[{"p": "b"}], [{"w": "c", "more": 1}]])
     assert values_of(batch, [(0, 0, 1), (1, 0, 1)]) == [{}, {"identity=c": 1.0}]
-    with pytest.raises(ValueError, match=r"no raw token columns.*AttributeVectorizer\(columns=\.\.\.\)"):
+    with pytest.raises(ValueError, match=r"no raw token columns.*SequenceDictVectorizer\(columns=\.\.\.\)"):
         SegmentFeatureExtractor(identity=True).fit(SequenceBatch([0, 1], [0, 1], [0], None, 1), [["P"]])
 
 
@@ -758,7 +758,7 @@ def test_in_a_pipeline_with_a_cache_and_in_a_search(tmp_path):
 
 def test_clone_and_pickle():
     extractor = SegmentFeatureExtractor(
-        "0", begin=True, tags={"B|": "0"}, length="capped", identity=True, functions=(count_words,), encoding="runs"
+        "0", begin=True, tags={"B|": "0"}, length="capped", identity=True, functions=(count_words,), scheme="runs"
     )
     assert clone(extractor).get_params() == extractor.get_params()
     batch = extractor.fit_transform(TOKENS, Y)

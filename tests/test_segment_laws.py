@@ -207,10 +207,10 @@ def check_best(case, model, batch):
     st.booleans(),
     st.sampled_from([False, True, "segment", "token"]),
 )
-def test_objective_and_gradient_equal_enumeration(case, sequence_weight, unsupported, fit_intercept):
+def test_objective_and_gradient_equal_enumeration(case, sequence_weight, all_pairs, fit_intercept):
     weight = np.array(sequence_weight[: len(case.rows)])
-    layout, objective = objective_of(case, weight, unsupported=unsupported, fit_intercept=fit_intercept)
-    pairs = set(case.model.features) if unsupported else supported_pairs(case, weight)
+    layout, objective = objective_of(case, weight, all_pairs=all_pairs, fit_intercept=fit_intercept)
+    pairs = set(case.model.features) if all_pairs else supported_pairs(case, weight)
     pairs = {pair for pair in pairs if pair[0] < layout.n_features} | tokens_with_weights(case, fit_intercept)
     biases = {z for z in case.model.patterns if fit_intercept in (True, "segment") or len(z) > 1}
     weighted = spread(layout, np.ones(layout.n_weights))
@@ -270,7 +270,7 @@ def check_objective(case, model, layout, objective, w, weight):
 def test_gradient_equals_central_differences(features, orders):
     case = mixed_case(1, (7, 1, 5, 0, 9), features, orders)
     weight = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
-    layout, objective = objective_of(case, weight, unsupported=True)
+    layout, objective = objective_of(case, weight, all_pairs=True)
     rng = np.random.default_rng(2)
     w = rng.normal(size=layout.n_weights)
     value, gradient = objective.value_gradient(w)
@@ -502,9 +502,9 @@ def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
     case = mixed_case(8, (7, 3, 5, 9, 4, 6))
     weight = np.array([2.0, 1.0, 0.0, 1.0, 2.0, 0.0])
     repeated = case.replace_sequences([0, 0, 1, 3, 4, 4])
-    for min_feature_count in 1, 2:
-        layout, objective = objective_of(case, weight, unsupported=False, min_feature_count=min_feature_count)
-        other, same = objective_of(repeated, unsupported=False, min_feature_count=min_feature_count)
+    for min_pair_count in 1, 2:
+        layout, objective = objective_of(case, weight, all_pairs=False, min_pair_count=min_pair_count)
+        other, same = objective_of(repeated, all_pairs=False, min_pair_count=min_pair_count)
         w = np.random.default_rng(2).normal(size=layout.n_weights)
         assert other.n_weights == layout.n_weights
         value, gradient = objective.value_gradient(w)
@@ -524,16 +524,16 @@ def test_rare_pairs_have_no_weight():
     case = SegmentCase(model, [(0, 1), (0,), (0,)], blocks, 1, rows, words, segmentations)
     once = {(0, (0,)), (0, (1,)), (0, (0, 0)), (0, (0, 1)), (1, (0,)), (1, (1,)), (2, (0,))}
     assert kept_pairs(case) == once
-    assert kept_pairs(case, min_feature_count=2) == {(0, (0,)), (0, (1,)), (0, (0, 1)), (1, (0,)), (1, (1,))}
-    assert kept_pairs(case, min_feature_count=3) == set()
+    assert kept_pairs(case, min_pair_count=2) == {(0, (0,)), (0, (1,)), (0, (0, 1)), (1, (0,)), (1, (1,))}
+    assert kept_pairs(case, min_pair_count=3) == set()
     only_first = np.array([1.0, 0.0])
     assert kept_pairs(case, sequence_weight=only_first) == once
-    assert kept_pairs(case, min_feature_count=2, sequence_weight=only_first) == {(0, (0,))}
-    assert len(kept_pairs(case, unsupported=True)) == 4 + 2 + 2
+    assert kept_pairs(case, min_pair_count=2, sequence_weight=only_first) == {(0, (0,))}
+    assert len(kept_pairs(case, all_pairs=True)) == 4 + 2 + 2
 
 
 def kept_pairs(case, **options):
-    layout = to_segment_layout(case, **{"unsupported": False, "fit_intercept": "segment", **options})
+    layout = to_segment_layout(case, **{"all_pairs": False, "fit_intercept": "segment", **options})
     return set(spread(layout, np.ones(layout.n_weights))[1])
 
 

@@ -108,7 +108,7 @@ def naive_value(layout, w, case, sequence_weight):
 def training_data(draw):
     case = draw(segment_cases(n_sequences=2))
     weights = draw(st.lists(WEIGHTS, min_size=len(case.rows), max_size=len(case.rows)))
-    return case, np.array(weights), {"unsupported": draw(st.booleans()), "fit_intercept": draw(INTERCEPTS)}
+    return case, np.array(weights), {"all_pairs": draw(st.booleans()), "fit_intercept": draw(INTERCEPTS)}
 
 
 @settings(max_examples=30)
@@ -149,7 +149,7 @@ def test_gradient_equals_differences(features, orders):
 @pytest.mark.parametrize("features", FEATURES)
 def test_value_of_all_features_equals_enumeration(features):
     case = make_case(1, [4, 3], features)
-    layout, matching = prepare(case, unsupported=False)
+    layout, matching = prepare(case, all_pairs=False)
     w = some_weights(layout)
     assert matching.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0] * 2), rel=1e-11)
 
@@ -162,7 +162,7 @@ def test_gradient_of_segmentations_of_all_kinds(options):
 
 def test_every_weight_moves_the_value_as_the_gradient_says():
     case = make_case(3, [6, 4], "all", "conjoined")
-    layout, matching = prepare(case, unsupported=False)
+    layout, matching = prepare(case, all_pairs=False)
     w, step = some_weights(layout), 1e-5
     gradient = matching.value_gradient(w)[1]
     differences = [

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
-from sklearn_hocrf.feature_extraction import AttributeVectorizer
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import SequencePipeline
@@ -29,7 +29,7 @@ MODELS = {
     "chain": HighOrderCRF(2, sigma_reg=[1.5, 0.8], feature_order=1),
     "order 0, without intercept": HighOrderCRF(0, fit_intercept=False),
     "segments": HighOrderSemiCRF(2, sigma_reg=[1.5, 0.8]),
-    "tags": HighOrderSemiCRF(1, encoding="bio", feature_order=1),
+    "tags": HighOrderSemiCRF(1, scheme="bio", feature_order=1),
 }
 every_model = pytest.mark.parametrize("name", MODELS)
 
@@ -176,7 +176,7 @@ def test_models_away_from_the_optimum():
 def wrapped(wrapper, crf):
     """Return an estimator around a fitted model."""
     if wrapper in (Pipeline, SequencePipeline):
-        return wrapper([("features", AttributeVectorizer()), ("crf", crf)]).fit(X, Y)
+        return wrapper([("features", SequenceDictVectorizer()), ("crf", crf)]).fit(X, Y)
     if wrapper is FrozenEstimator:
         return wrapper(crf)
     if wrapper is GridSearchCV:

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_markov_sequences
-from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NewtonCG
 
 
@@ -162,7 +162,7 @@ class SeesAll:
     [
         (LBFGS, {}),
         (LBFGS, {"sigma_reg": [0.5, 2.0]}),
-        (LBFGS, {"feature_order": 1, "unsupported": True}),
+        (LBFGS, {"feature_order": 1, "all_pairs": True}),
         (NewtonCG, {}),
         (OWLQN, {"l1_reg": 0.2}),
         (OWLQN, {"l1_reg": [0.05, 0.3]}),
@@ -195,7 +195,7 @@ def test_iterations_are_the_same():
 
 def test_segmenters_are_the_same():
     X, y = rare_words(20)
-    batch = AttributeVectorizer().fit_transform(X, y)
+    batch = SequenceDictVectorizer().fit_transform(X, y)
     batch = SegmentFeatureExtractor(begin="near", length="capped", max_length=3).fit(batch, y).transform(batch)
     params = {"max_order": 2, "feature_order": {"begin:": (0, 1)}, "max_iter": 3000}
     expected = HighOrderSemiCRF(solver=SeesAll(LBFGS(tol=1e-7, max_iter=3000)), **params).fit(batch, y)

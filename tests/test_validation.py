@@ -383,13 +383,13 @@ def test_unknown_labels():
 LENGTHS = np.array([4, 2])
 
 
-def read_training(y, encoding, kept=None, longest=None, form="sequences"):
-    options = {"encoding": encoding, "max_segment_length": longest}
+def read_training(y, scheme, kept=None, longest=None, form="sequences"):
+    options = {"scheme": scheme, "max_segment_length": longest}
     return read_segment_targets(y, LENGTHS, form, "HighOrderStub", kept, **options)
 
 
 @pytest.mark.parametrize(
-    ("encoding", "y"),
+    ("scheme", "y"),
     [
         ("segments", [[(0, 2, "P"), (2, 3, "O"), (3, 4, "P")], [(0, 1, "L"), (1, 2, "P")]]),
         ("segments", ([[3, 4, "P"], [2, 3, "O"], [0, 2, "P"]], [(1, 2, "P"), (np.int64(0), 1, "L")])),  # any order
@@ -400,8 +400,8 @@ def read_training(y, encoding, kept=None, longest=None, form="sequences"):
         ("runs", [["P", "P", "O", "P"], ["L", "P"]]),
     ],
 )
-def test_segmentations_of_every_encoding(encoding, y):
-    targets = read_training(y, encoding)
+def test_segmentations_of_every_scheme(scheme, y):
+    targets = read_training(y, scheme)
     segments = targets.segments
     assert targets.labels.tolist() == ["L", "O", "P"]
     assert segments.offsets.tolist() == [0, 3, 5]
@@ -409,14 +409,14 @@ def test_segmentations_of_every_encoding(encoding, y):
     assert segments.stop.tolist() == [2, 3, 4, 5, 6]
     assert segments.codes.tolist() == [2, 1, 2, 0, 2]
     assert targets.longest.tolist() == [1, 1, 2]
-    assert targets.repeats == (encoding != "runs")
+    assert targets.repeats == (scheme != "runs")
     kept = np.array([False, True])
-    alone = read_training(y, encoding, kept)
+    alone = read_training(y, scheme, kept)
     assert alone.labels.tolist() == ["L", "P"]
     assert [column.tolist() for column in alone.segments] == [[0, 2], [0, 1], [1, 2], [0, 1]]
-    first = read_training(y, encoding, ~kept)
+    first = read_training(y, scheme, ~kept)
     assert [column.tolist() for column in first.segments] == [[0, 3], [0, 2, 3], [2, 3, 4], [1, 0, 1]]
-    options = {"encoding": encoding, "singles": False}
+    options = {"scheme": scheme, "singles": False}
     again = read_segments(y, LENGTHS, "sequences", "HighOrderStub", targets.labels, unknown="raise", **options)
     for one, other in zip(again, segments, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -459,7 +459,7 @@ BAD_SEGMENTATIONS = [
     ("segments", None, ValueError, "y is None"),
     ("segments", FIRST, ValueError, "X has 2 sequences, y has 3"),
     ("bio", [RIGHT, ["B-P", "P"]], ValueError, r"'P' of y \(sequence 1, position 1\) is no tag.*'O', 'B-label'"),
-    ("bio", [RIGHT, ["B-P", "E-P"]], ValueError, r"'E-P' of y \(sequence 1, position 1\).*encoding='bio'"),
+    ("bio", [RIGHT, ["B-P", "E-P"]], ValueError, r"'E-P' of y \(sequence 1, position 1\).*scheme='bio'"),
     ("bio", [RIGHT, ["B-P", None]], ValueError, r"None of y \(sequence 1, position 1\) is no tag"),
     ("bio", [RIGHT, np.array([1, 2])], ValueError, r"1 of y \(sequence 1, position 0\) is no tag"),
     ("bio", [RIGHT, ["B-P", []]], TypeError, r"hashable, but \[\] \(sequence 1, position 1\)"),
@@ -472,17 +472,17 @@ BAD_SEGMENTATIONS = [
 
 def test_bad_labels_have_the_number_of_their_sequence_though_others_are_left_out():
     kept = np.array([False, True])
-    for encoding, y in (("runs", [["P"] * 4, ["P", []]]), ("segments", [FIRST, [(0, 1, "P"), (1, 2, [])]])):
+    for scheme, y in (("runs", [["P"] * 4, ["P", []]]), ("segments", [FIRST, [(0, 1, "P"), (1, 2, [])]])):
         with pytest.raises(TypeError, match=r"hashable, but \[\] \(sequence 1, position 1\)"):
-            read_training(y, encoding, kept)
+            read_training(y, scheme, kept)
     with pytest.raises(TypeError, match=r"hashable, but \[\] \(sequence 1, position 0\)"):
         check_training_data(STUB, DENSE, [["A", "B"], [[]]], [0, 1])
 
 
-@pytest.mark.parametrize("encoding", ["segments", "bio"])
-def test_unknown_labels_of_segments(encoding):
-    y = {"segments": [FIRST, [(0, 2, "Q")]], "bio": [RIGHT, ["B-Q", "I-Q"]]}[encoding]
-    options = {"encoding": encoding, "singles": False}
+@pytest.mark.parametrize("scheme", ["segments", "bio"])
+def test_unknown_labels_of_segments(scheme):
+    y = {"segments": [FIRST, [(0, 2, "Q")]], "bio": [RIGHT, ["B-Q", "I-Q"]]}[scheme]
+    options = {"scheme": scheme, "singles": False}
     with pytest.raises(ValueError, match=r"unknown label 'Q' \(sequence 1, position 0\)"):
         read_segments(y, LENGTHS, "sequences", "HighOrderStub", np.array(["O", "P"]), unknown="raise", **options)
 
@@ -776,7 +776,7 @@ BAD_ARRAYS = [
 REFUSED = [
     (BAD_LABELS, lambda y: check_training_data(STUB, DENSE, y)),
     (BAD_LABELS_OF_TABLES, lambda y: check_training_data(STUB, np.ones((3, 2)), y)),
-    (BAD_SEGMENTATIONS, lambda encoding, y: read_training(y, encoding)),
+    (BAD_SEGMENTATIONS, lambda scheme, y: read_training(y, scheme)),
     (BAD_SEQUENCES, lambda X: check_training_data(STUB, X, Y)),
     (BAD_TABLES, lambda X: check_training_data(STUB, X, ["A", "B"])),
     (BAD_WEIGHTS, lambda weight: check_training_data(STUB, DENSE, Y, weight)),
@@ -851,7 +851,7 @@ crf = HighOrderCRF(max_iter=1, tol=1e9).fit(X, y)
 for ask in (
     lambda: HighOrderCRF(decoding="?").fit(X, y),
     lambda: HighOrderCRF(solver="?").fit(X, y),
-    lambda: HighOrderSemiCRF(encoding="?").fit(X, y),
+    lambda: HighOrderSemiCRF(scheme="?").fit(X, y),
     lambda: SequenceFeatureExtractor(padding="?").fit(X),
     lambda: HighOrderCRF(missing_label={"p", "q", "r"}).fit(X, y),
     lambda: crf.predict(X, known=[[{"p", "q", "r", "s"}, None]]),

@@ -167,7 +167,7 @@ class LengthBlock(NamedTuple):
 
     kind: str  # "indicator": d = 1, d = 2 .. d = longest; "capped": the last one means d >= longest; "log": log(d)
     longest: int  # for indicators
-    encoding: str | None = None  # of the y that determined ``longest``
+    scheme: str | None = None  # of the y that determined ``longest``
 
     @property
     def n_features(self) -> int:
@@ -210,7 +210,7 @@ class RowBlock(NamedTuple):
 
     maker: Any
     token_data: Mapping[str, np.ndarray]
-    encoding: str | None = None  # of the y that the maker was fitted on, if any
+    scheme: str | None = None  # of the y that the maker was fitted on, if any
 
     @property
     def n_features(self) -> int:

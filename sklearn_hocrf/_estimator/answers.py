@@ -208,7 +208,7 @@ class AnswersMixin(Hooks):
         >>> crf = HighOrderCRF(max_order=2).fit(X, y)
         >>> crf.entropy(X).round(2)
         array([2.72, 1.91])
-        >>> crf.entropy(X, of="token")[1].round(2)
+        >>> crf.entropy(X, level="token")[1].round(2)
         array([0.96, 0.96])
         """
         check(of in ("sequence", "token"), "of", "'sequence' or 'token'", of)

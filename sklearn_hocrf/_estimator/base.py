@@ -114,8 +114,8 @@ class BaseSequenceLabeler(
         of a segment), which counts for every label that has the part, so that rare labels profit from what frequent
         ones have in common with them. The label itself keeps weights of its own. Parts that only one label has would
         be a second name for that label, and are left out. Labels that a mapping lacks have no parts. Parts are
-        hashable and can be sorted together, but need not be strings. Penalties, ``min_feature_count`` and
-        ``unsupported`` treat a part like a single label. Not for "local_feature_matching".
+        hashable and can be sorted together, but need not be strings. Penalties, ``min_pair_count`` and
+        ``all_pairs`` treat a part like a single label. Not for "local_feature_matching".
     min_pattern_count : float, default=1
         Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
         ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
@@ -184,8 +184,8 @@ class BaseSequenceLabeler(
     decoding : {"viterbi", "token", "segment"}, TokenDecoding or SegmentDecoding, default="viterbi"
         What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the one of the most right tokens to
         be expected, "segment" the segments that are more probable than not. The latter two stand for
-        :class:`~sklearn_hocrf.training.TokenDecoding`, which has costs, and
-        :class:`~sklearn_hocrf.training.SegmentDecoding`, which has thresholds. Training does not depend on it, so it
+        :class:`~sklearn_hocrf.settings.TokenDecoding`, which has costs, and
+        :class:`~sklearn_hocrf.settings.SegmentDecoding`, which has thresholds. Training does not depend on it, so it
         can be changed after fit with ``set_params``.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron", and in the choice of labels
@@ -195,6 +195,8 @@ class BaseSequenceLabeler(
     ----------
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
+    intercept_ : ndarray of shape (n_labels,)
+        Weight of each label itself: the first elements of ``pattern_coef_``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
         Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
         :class:`~sklearn.linear_model.LogisticRegression`.
@@ -287,7 +289,7 @@ class BaseSequenceLabeler(
         """Return the decoded class of each token as an index into ``classes_``; shape (N,)."""
 
     @abstractmethod
-    def _decode_tokens(self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, legal: bool) -> Any:
+    def _decode_tokens(self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, constrained: bool) -> Any:
         """Return the labelling that gains most, a sum over tokens; ``gains`` have shape (N, n_classes)."""
 
     @abstractmethod
@@ -332,7 +334,7 @@ class BaseSequenceLabeler(
             rounding, and takes less memory and time.
         y : list of label sequences, or array-like
             One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``encoding``. It may
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. It may
             have holes, as ``known`` in :meth:`predict`: None, or ``missing_label``, for a label that is not known, sets
             of possible labels, None for a whole sequence; see Notes.
         sample_weight : array-like of shape (n_sequences,), default=None
@@ -539,7 +541,7 @@ class BaseSequenceLabeler(
         ``like`` is a layout of the same patterns.
         """
         orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
-        rule = PairRule(orders, self.min_feature_count, self.unsupported)
+        rule = PairRule(orders, self.min_pair_count, self.all_pairs)
         frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
         return self._make_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule)
 
@@ -795,6 +797,13 @@ class BaseSequenceLabeler(
             name = type(self).__name__
             raise AttributeError(f"{name} has no pattern_search_history_: its patterns have not been searched")
         return fitted.search
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The weights of the labels themselves, of shape (n_labels,)."""
+        if not hasattr(self, "_fitted"):
+            raise AttributeError(f"{type(self).__name__} has no intercept_: it is not fitted")
+        return self.pattern_coef_[: len(self._labels)]
 
     @property
     def n_parameters_(self) -> int:

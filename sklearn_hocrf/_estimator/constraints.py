@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._data.checks import short
-from .._data.encodings import E, I, legal_tags, split_tag
 from .._data.labels import label_codes
+from .._data.schemes import E, I, legal_tags, split_tag
 from .._structure.patterns import PatternTable, contain_any, given_patterns
 from .._structure.weighted_arcs import compile_patterns, label_arcs
 from .tags import read_tags
@@ -58,7 +58,7 @@ class Constraints(BaseEstimator):
     No noun follows another one, and no sentence ends with a noun:
 
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import Constraints
+    >>> from sklearn_hocrf.settings import Constraints
     >>> X = [[["dogs"], ["bark"]], [["cats"], ["see"], ["dogs"], ["bark"]]]
     >>> y = [["NOUN", "VERB"], ["NOUN", "VERB", "NOUN", "VERB"]]
     >>> constraints = Constraints(forbid=[("NOUN", "NOUN")], end=["VERB"])
@@ -67,6 +67,8 @@ class Constraints(BaseEstimator):
     >>> HighOrderCRF(constraints=constraints).fit(X, y).predict([[["cats"], ["see"], ["dogs"]]])
     [['NOUN', 'VERB', 'VERB']]
     """
+
+    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
 
     def __init__(
         self,
@@ -263,7 +265,7 @@ def _reading(constraints: Any, tag: Any, where: str) -> str:
     begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and constraints != "iob1"
     reading = "reads it as a begin" if begins else "reads such tags, too"
     return (
-        f'; text.convert_tags(y, "{constraints}", "{constraints}") mends such tags, and HighOrderSemiCRF(encoding='
+        f'; text.convert_tags(y, "{constraints}", "{constraints}") mends such tags, and HighOrderSemiCRF(scheme='
         f'"{constraints}") {reading}'
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._data.checks import short
-from .._data.encodings import PREFIXES
+from .._data.schemes import PREFIXES
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
 from .._validation._sklearn import HasMethods, Interval, StrOptions
@@ -38,9 +38,9 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "patterns": [Iterable, PatternSearch],
     "min_pattern_count": [Interval(Real, 0, None, closed="left")],
     "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
-    "min_feature_count": [Interval(Real, 0, None, closed="left")],
+    "min_pair_count": [Interval(Real, 0, None, closed="left")],
     "fit_intercept": ["boolean"],
-    "unsupported": ["boolean"],
+    "all_pairs": ["boolean"],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "constraints": [StrOptions(set(PREFIXES)), Constraints, callable, None],
     "label_parts": [Mapping, callable, None],

@@ -110,7 +110,7 @@ class PatternSearch(BaseEstimator):
     Each letter is the same as the one before the last, so pairs of letters say nothing, and triples say it all:
 
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import PatternSearch
+    >>> from sklearn_hocrf.settings import PatternSearch
     >>> y = [list(letters) for letters in ["aaaaaaaa", "abababab", "babababa", "bbbbbbbb"]]
     >>> X = [[[]] * len(letters) for letters in y]
     >>> crf = HighOrderCRF(max_order=2, patterns=PatternSearch(l1_reg=0.5)).fit(X, y)
@@ -121,6 +121,8 @@ class PatternSearch(BaseEstimator):
     >>> crf.pattern_search_history_[["n_in", "n_out", "n_patterns"]].tolist()
     [(0, 0, 0), (4, 0, 4), (0, 0, 4), (0, 0, 4), (0, 0, 4)]
     """
+
+    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
 
     def __init__(self, l1_reg: float | Sequence[float] = 1.0, *, relax: bool = True, max_rounds: int = 100) -> None:
         self.l1_reg = l1_reg

@@ -167,7 +167,7 @@ class PredictionsMixin(Hooks):
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.classes_
         array(['B-PER', 'I-PER', 'O'], dtype='<U5')
         >>> crf.predict_marginals(X)[1].round(2)
@@ -244,7 +244,7 @@ class PredictionsMixin(Hooks):
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.pattern_marginals(X, [("PER",), ("O", "PER")])[1].round(2)
         array([[0.22, 0.  ],
                [0.8 , 0.5 ]])
@@ -284,7 +284,7 @@ class PredictionsMixin(Hooks):
         ----------
         X : as in :meth:`predict`
         y : as in :meth:`fit`
-            A label that did not occur in fit counts as an error of the model. Tags that violate the encoding are
+            A label that did not occur in fit counts as an error of the model. Tags that violate the scheme are
             interpreted as in fit.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, which applies to all of its tokens.
@@ -311,7 +311,7 @@ class PredictionsMixin(Hooks):
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
+        >>> HighOrderSemiCRF(scheme="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
         0.75
         """
         right, total = self._count_right(X, y, sample_weight)
@@ -380,7 +380,7 @@ class PredictionsMixin(Hooks):
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
         array([-2.09,  -inf])
         """

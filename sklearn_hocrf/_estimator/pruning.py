@@ -56,7 +56,7 @@ class Pruning(BaseEstimator):
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import Pruning
+    >>> from sklearn_hocrf.settings import Pruning
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> crf = HighOrderCRF(pruning=Pruning(2)).fit(X, y)
@@ -65,6 +65,8 @@ class Pruning(BaseEstimator):
     >>> (crf.predict_marginals(X)[0] > 0).sum(axis=1)  # labels that are left
     array([2, 2, 2])
     """
+
+    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
 
     def __init__(self, n_candidates: int = 6, *, n_states: int | None = None, n_epochs: int = 3) -> None:
         self.n_candidates = n_candidates

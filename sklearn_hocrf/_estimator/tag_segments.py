@@ -10,21 +10,21 @@ import numpy as np
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, short
-from .._data.encodings import (
-    guessed_encoding,
+from .._data.masks import Mask
+from .._data.schemes import (
+    guessed_scheme,
     segment_lists,
     segments_of_labels,
     segments_of_tags,
     split_tag,
 )
-from .._data.masks import Mask
 from .._data.segments import Segments
 from .._settings import check, is_number
 from .._validation import read_sequences
 from .._validation._sklearn import available_if
 from .decoding import RARE, SegmentDecoding, best_cover, best_writing
 from .hooks import Hooks
-from .tags import SEGMENT_ENCODINGS, SegmentTags, each_its_own, read_segment_tags, segment_tables
+from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold"]
 
@@ -39,7 +39,7 @@ class TagSegmentsMixin(Hooks):
 
     @available_if(lambda self: self._has_probabilities())
     def segment_marginals(
-        self, X: Any, threshold: float = 1e-6, *, encoding: str = "auto", known: Any = None
+        self, X: Any, threshold: float = 1e-6, *, scheme: str = "auto", known: Any = None
     ) -> list[np.ndarray]:
         """Return all segments that labels describe, as tags, and whose probability reaches a threshold.
 
@@ -52,7 +52,7 @@ class TagSegmentsMixin(Hooks):
         X, known : as in :meth:`predict`
         threshold : float, default=1e-6
             Lowest probability of a segment.
-        encoding : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
+        scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" of equal labels, of any kind. "auto" is the scheme that
             ``constraints`` name, otherwise that of ``classes_`` if all look like tags, and else "runs".
 
@@ -65,7 +65,7 @@ class TagSegmentsMixin(Hooks):
         Raises
         ------
         ValueError
-            If the threshold is not in [0, 1], or if a label is no tag of the encoding.
+            If the threshold is not in [0, 1], or if a label is no tag of the scheme.
 
         Notes
         -----
@@ -88,7 +88,7 @@ class TagSegmentsMixin(Hooks):
         """
         check_threshold(threshold)
         fitted: Any = self._as_fitted()
-        tags = _tags_of(fitted, encoding)
+        tags = _tags_of(fitted, scheme)
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         with fitted._asked(batch, mask) as model:
@@ -99,25 +99,23 @@ class TagSegmentsMixin(Hooks):
 
     @overload
     def predict_segments(
-        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: Literal[False] = False
+        self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: Literal[False] = False
     ) -> list[list[tuple[int, int, Any]]]: ...
     @overload
     def predict_segments(
-        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: Literal[True]
+        self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: Literal[True]
     ) -> list[np.ndarray]: ...
     @overload
+    def predict_segments(self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: bool) -> list: ...
     def predict_segments(
-        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: bool
-    ) -> list: ...
-    def predict_segments(
-        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: bool = False
+        self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: bool = False
     ) -> list:
         """Return the segments that the predicted labels describe, as tags.
 
         Parameters
         ----------
         X, known : as in :meth:`predict`
-        encoding : as in :meth:`segment_marginals`
+        scheme : as in :meth:`segment_marginals`
         with_probability : bool, default=False
             Whether the result has the probabilities of the segments, those of :meth:`segment_marginals`.
 
@@ -139,13 +137,13 @@ class TagSegmentsMixin(Hooks):
         array([0.69])
         """
         fitted: Any = self._as_fitted()
-        tags = _tags_of(fitted, encoding)
+        tags = _tags_of(fitted, scheme)
         if with_probability:
             fitted._has_probabilities()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         codes = fitted._decode(batch, mask)
-        if tags.encoding == "runs":
+        if tags.scheme == "runs":
             segments = segments_of_labels(codes, batch.offsets)
         else:
             segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
@@ -156,15 +154,17 @@ class TagSegmentsMixin(Hooks):
         return segment_tables(batch, segments, probability, tags.names)
 
     @property
-    def _encoding(self) -> str:
+    def _scheme(self) -> str:
         """How labels encode segments, where nobody says it: by the scheme of the constraints, or as they look."""
         fitted: Any = self
         constraints = fitted._fitted.trained_with.get("constraints")
-        return constraints if isinstance(constraints, str) else guessed_encoding(fitted.classes_.tolist())
+        return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())
 
-    def _decode_tokens(self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, legal: bool) -> np.ndarray:
+    def _decode_tokens(
+        self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, constrained: bool
+    ) -> np.ndarray:
         fitted: Any = self
-        if legal:
+        if constrained:
             with fitted._asked(batch, mask) as model:
                 return model.decode_gains(batch, gains, n_jobs=fitted.n_jobs, mask=mask)
         if mask is not None:
@@ -173,7 +173,7 @@ class TagSegmentsMixin(Hooks):
 
     def _decode_segments(self, batch: SequenceBatch, decoding: SegmentDecoding, mask: Mask | None) -> np.ndarray:
         fitted: Any = self
-        tags = _tags_of(fitted, decoding.encoding, "SegmentDecoding, encoding")
+        tags = _tags_of(fitted, decoding.scheme, "SegmentDecoding, scheme")
         thresholds = decoding.thresholds(tags.names.tolist())
         model = fitted._build_model()
         with fitted._naming_the_impossible(model, batch, mask):
@@ -190,7 +190,7 @@ class TagSegmentsMixin(Hooks):
         codes, begins = np.full(batch.n_tokens, tags.outside, np.int32), np.zeros(batch.n_tokens, bool)
         for first, stop in itertools.pairwise(batch.offsets.tolist()):
             cover = best_cover(stop - first, _listed(segments, gains, first, stop), is_forced[first:stop])
-            _write_tags(codes[first:stop], cover, tags, tags.encoding == "iob1")
+            _write_tags(codes[first:stop], cover, tags, tags.scheme == "iob1")
             begins[first:stop] = codes[first:stop] == tags.outside
             begins[[first + start for _, start, *_ in cover]] = True
         for n in _misread(fitted, batch, codes, begins, tags, mask).tolist():
@@ -231,19 +231,19 @@ def _misread(
     return np.flatnonzero(wrong)
 
 
-def _tags_of(fitted: Any, encoding: str, what: str = "encoding") -> SegmentTags:
-    """Return what the labels of a fitted model say about segments; ``what`` names the encoding in messages."""
-    check_choice(what, encoding, SEGMENT_ENCODINGS)
-    if encoding == "auto":
-        encoding = fitted._encoding
-        _refuse_mixture(fitted.classes_.tolist(), encoding, what)
-    return each_its_own(fitted.classes_) if encoding == "runs" else read_segment_tags(fitted.classes_, encoding, what)
+def _tags_of(fitted: Any, scheme: str, what: str = "scheme") -> SegmentTags:
+    """Return what the labels of a fitted model say about segments; ``what`` names the scheme in messages."""
+    check_choice(what, scheme, SEGMENT_SCHEMES)
+    if scheme == "auto":
+        scheme = fitted._scheme
+        _refuse_mixture(fitted.classes_.tolist(), scheme, what)
+    return each_its_own(fitted.classes_) if scheme == "runs" else read_segment_tags(fitted.classes_, scheme, what)
 
 
-def _refuse_mixture(labels: list, encoding: str, what: str) -> None:
+def _refuse_mixture(labels: list, scheme: str, what: str) -> None:
     """Raise a ValueError if some of the labels that are no tags of one scheme look like tags all the same."""
     tags = [label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")]
-    if tags and encoding == "runs":
+    if tags and scheme == "runs":
         others = [label for label in labels if split_tag(label, "bio") is None]
         raise ValueError(
             f'{what}="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'

@@ -40,11 +40,11 @@ class SearchPass:
     def run(self, task: Task) -> None:
         """Do the work of a task."""
         (tile,), decoding = task.tiles, self.decoding
-        lattice = decoding.lattice(tile)
-        decoding.store_best(task, lattice.beta)
+        tables = decoding.choice_tables(tile)
+        decoding.store_best(task, tables.beta)
         _, regret, codes, lengths = self.best
         structure = decoding.weighted_arcs, decoding.index, tile, task.sequences
-        choices.best_labellings(*structure, lattice, codes, lengths, regret)
+        choices.best_labellings(*structure, tables, codes, lengths, regret)
 
     def sums(self) -> tuple:
         """Return what has been summed up: nothing."""
@@ -97,8 +97,8 @@ class WeighedTagSegments(Receiver):
 
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         structure = backward.weighted_arcs, tile, _sequences(backward.plan, tile, weight)
-        lattice = backward.continuations(tile)
-        tag_segments.weigh_segments(*structure, lattice, self.tags, self.segments, self.probability)
+        tables = backward.continuations(tile)
+        tag_segments.weigh_segments(*structure, tables, self.tags, self.segments, self.probability)
 
 
 def _sequences(plan: Plan, tile: Tile, weight: np.ndarray) -> np.ndarray:

@@ -141,9 +141,9 @@ class ChainPass(MarginalPass):
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         return self.scores(tile)
 
-    def continuations(self, tile: Tile) -> choices.Lattice:
+    def continuations(self, tile: Tile) -> choices.ChoiceTables:
         beta, scores = self._log_beta(tile), self._score(tile)
-        return self._lattice(self.layout.pairs.n_columns, scores, self._varying_scores(tile, scores), beta)
+        return self._choice_tables(self.layout.pairs.n_columns, scores, self._varying_scores(tile, scores), beta)
 
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
         features, marginals = self.plan.token_features, self.scores(tile)
@@ -172,9 +172,9 @@ class ChainDecodePass(DecodePass):
                     return
             chain.walk(self.weighted_arcs, tile, scores, varying_log, beta, state, self.codes)
 
-    def lattice(self, tile: Tile) -> choices.Lattice:
+    def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
         carry = np.zeros((self.layout.automaton.n_states, lanes_of(tile)))
-        return self._lattice(self.layout.pairs.n_columns, *self._backward_max(tile, carry))
+        return self._choice_tables(self.layout.pairs.n_columns, *self._backward_max(tile, carry))
 
     def _backward_max(self, tile: Tile, carry: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scores = self._score_tokens(tile)

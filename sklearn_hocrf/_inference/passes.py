@@ -179,12 +179,14 @@ class BasePass(metaclass=ABCMeta):
         if self.plan.mask is not None:
             masks.forbid_labels(tile, self.layout.pairs.n_columns, self.plan.mask.allowed, scores)
 
-    def _lattice(self, width: int, scores: np.ndarray, varying_log: np.ndarray, beta: np.ndarray) -> choices.Lattice:
+    def _choice_tables(
+        self, width: int, scores: np.ndarray, varying_log: np.ndarray, beta: np.ndarray
+    ) -> choices.ChoiceTables:
         """Return what kernels read the choices at each border from."""
         if self._state_arcs is None:
             n_states, n_labels = self.layout.automaton.n_states, self.layout.automaton.n_labels
             self._state_arcs = np.empty((n_states, n_labels), np.int32), np.zeros(n_states, np.bool_)
-        return choices.Lattice(width, scores, varying_log, beta, *self._state_arcs)
+        return choices.ChoiceTables(width, scores, varying_log, beta, *self._state_arcs)
 
     def _varying_scores(self, tile: Tile, scores: np.ndarray) -> np.ndarray:
         """Return the log scores of varying arcs."""
@@ -255,7 +257,7 @@ class MarginalPass(BasePass):
         """Return the marginals of the score columns of a tile that is handed over; shape (R * C, columns)."""
 
     @abstractmethod
-    def continuations(self, tile: Tile) -> choices.Lattice:
+    def continuations(self, tile: Tile) -> choices.ChoiceTables:
         """Return the log scores of a tile that is handed over, all of its sequences, and of all continuations."""
 
     def _log_beta(self, tile: Tile) -> np.ndarray:
@@ -442,7 +444,7 @@ class DecodePass(BasePass):
         self.codes, self.lengths, self.best, self.add_costs = codes, lengths, best, add_costs
 
     @abstractmethod
-    def lattice(self, tile: Tile) -> choices.Lattice:
+    def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
         """Return the log scores of a tile of whole sequences, and of the best continuations."""
 
     def store_best(self, task: Task, beta: np.ndarray) -> None:

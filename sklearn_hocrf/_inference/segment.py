@@ -15,8 +15,8 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
-from .._data.encodings import token_labels
 from .._data.masks import Mask
+from .._data.schemes import token_labels
 from .._data.segments import BAG, END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
     choices,
@@ -232,7 +232,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
         return scores
 
-    def continuations(self, tile: Tile) -> choices.Lattice:
+    def continuations(self, tile: Tile) -> choices.ChoiceTables:
         n_states, n_blocks, columns = self.layout.automaton.n_states, len(tile.length), self._columns(tile)
         beta = self._log_beta(tile).reshape(-1, n_states, columns)
         log_total = self._scales(tile)[0]
@@ -241,7 +241,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
             beta[first + block + 1 : stop + block + 1] -= np.cumsum(log_total[first:stop], axis=0)[:, None]
         scores, cells = self._score(tile)
         varying_log = self._varying_scores(tile, scores)
-        return self._lattice(self.plan.n_cells, cells, varying_log, beta.reshape(-1, columns))
+        return self._choice_tables(self.plan.n_cells, cells, varying_log, beta.reshape(-1, columns))
 
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
         plan, pairs, marginals = self.plan, self.layout.pairs, self.column_marginals(tile, weight)
@@ -263,8 +263,8 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
         if len(self.codes):  # and not only the scores are asked for
             segment.walk(self.weighted_arcs, self.index, tile, cells, varying_log, beta, self.codes, self.lengths)
 
-    def lattice(self, tile: Tile) -> choices.Lattice:
-        return self._lattice(self.plan.n_cells, *self._backward_max(tile))
+    def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
+        return self._choice_tables(self.plan.n_cells, *self._backward_max(tile))
 
     def lone_tables(self) -> segment_perceptron.DecodingTables:
         """Return tables for any sequence alone, as kernels of whole epochs take them."""

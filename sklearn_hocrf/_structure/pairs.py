@@ -74,8 +74,8 @@ class PairRule(NamedTuple):
     """Which pairs get a weight."""
 
     feature_orders: tuple | list = (0,)  # exact orders of the patterns of features: one tuple for all, or one each
-    min_feature_count: float = 1  # pairs that occur less often, weighted, get none; see ``is_frequent``
-    unsupported: bool = False  # whether all pairs get a weight, even those that do not occur
+    min_pair_count: float = 1  # pairs that occur less often, weighted, get none; see ``is_frequent``
+    all_pairs: bool = False  # whether all pairs get a weight, even those that do not occur
 
     def by_order(self, n_features: int) -> list[tuple[int, np.ndarray | None]]:
         """Return pairs (order, features conjoined with it); None stands for all features."""
@@ -146,7 +146,7 @@ def count_pairs(
     """
     shape = len(compiled.patterns.lengths) + parts.n_parts, units.n_features
     counts = sparse.csr_array(shape)
-    if rule.unsupported:
+    if rule.all_pairs:
         return counts
     by_order = rule.by_order(units.n_features)
     for first, last in units.cuts:
@@ -176,9 +176,9 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
 
     ``counts`` are those of :func:`count_pairs`.
     """
-    if not rule.unsupported:
+    if not rule.all_pairs:
         found = counts.tocoo()
-        kept = is_frequent(found.data, rule.min_feature_count)
+        kept = is_frequent(found.data, rule.min_pair_count)
         return np.stack([found.col[kept], found.row[kept]]).astype(np.int64)
     pairs = [np.empty((2, 0), dtype=np.int64)]
     for order, some in rule.by_order(counts.shape[1]):

@@ -22,7 +22,7 @@ The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
 
 Choose by the form of y. The scorers of runs give no meaning to the text of a label: runs of "B-PER", of "I-PER" and of
 "O" would be segments of three labels. In lists of segments "O" is an ordinary label. For other parameters use
-``make_scorer``, as in ``make_scorer(segment_f1_score, encoding="segments", ignore=["O"])``; it also takes a function of
+``make_scorer``, as in ``make_scorer(segment_f1_score, scheme="segments", ignore=["O"])``; it also takes a function of
 your own that returns the precision or the recall of :func:`segment_precision_recall_f1`.
 
 Examples
@@ -38,7 +38,7 @@ Scores of predictions:
 
 >>> truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC"]]
 >>> guess = [["B-PER", "I-PER", "O", "O"], ["O", "B-LOC"]]
->>> round(metrics.segment_f1_score(truth, guess, encoding="bio"), 2), metrics.token_accuracy_score(truth, guess)
+>>> round(metrics.segment_f1_score(truth, guess, scheme="bio"), 2), metrics.token_accuracy_score(truth, guess)
 (0.8, 0.8333333333333334)
 """
 
@@ -115,7 +115,7 @@ token_accuracy_scorer = _scorer("token_accuracy", token_accuracy_score)
 token_f1_scorer = _scorer("token_f1", token_f1_score)
 sequence_accuracy_scorer = _scorer("sequence_accuracy", sequence_accuracy_score)
 segment_f1_scorer = _scorer("segment_f1", segment_f1_score)
-bio_f1_scorer = _scorer("bio_f1", segment_f1_score, encoding="bio")
-bioes_f1_scorer = _scorer("bioes_f1", segment_f1_score, encoding="bioes")
-span_f1_scorer = _scorer("span_f1", segment_f1_score, encoding="segments")
+bio_f1_scorer = _scorer("bio_f1", segment_f1_score, scheme="bio")
+bioes_f1_scorer = _scorer("bioes_f1", segment_f1_score, scheme="bioes")
+span_f1_scorer = _scorer("span_f1", segment_f1_score, scheme="segments")
 log_likelihood_scorer = LogLikelihoodScorer()

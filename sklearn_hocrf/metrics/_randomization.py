@@ -79,7 +79,7 @@ def randomization_test(
     random_state : int, RandomState instance or None, default=None
         Determines the swaps. They do not depend on the metric.
     **metric_params
-        Parameters of the metric, such as ``encoding="bio"`` or ``ignore=["O"]``; not ``sample_weight``.
+        Parameters of the metric, such as ``scheme="bio"`` or ``ignore=["O"]``; not ``sample_weight``.
 
     Returns
     -------

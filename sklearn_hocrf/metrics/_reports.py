@@ -82,7 +82,7 @@ def segment_classification_report(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
@@ -95,7 +95,7 @@ def segment_classification_report(
 
     Parameters
     ----------
-    y_true, y_pred, encoding, strict, labels, ignore : as in :func:`segment_precision_recall_f1`
+    y_true, y_pred, scheme, strict, labels, ignore : as in :func:`segment_precision_recall_f1`
     digits, output_dict : as in :func:`token_classification_report`
     zero_division, sample_weight : as in :func:`segment_precision_recall_f1`
 
@@ -115,7 +115,7 @@ def segment_classification_report(
     >>> from sklearn_hocrf.metrics import segment_classification_report
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
     >>> y_pred = [["B-PER", "I-PER", "B-LOC", "I-LOC"]]
-    >>> print(segment_classification_report(y_true, y_pred, encoding="bio"))
+    >>> print(segment_classification_report(y_true, y_pred, scheme="bio"))
                   precision    recall  f1-score   support
     <BLANKLINE>
              LOC       0.00      0.00      0.00         1
@@ -126,7 +126,7 @@ def segment_classification_report(
     weighted avg       0.50      0.50      0.50         2
     <BLANKLINE>
     """
-    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict, labels=labels, ignore=ignore)
     by_label = all_scores(counts, None, zero_division, sample_weight, "segments")
     averages = _averages(counts, zero_division, sample_weight)
     return _report(by_label, averages, False, digits, output_dict)

@@ -19,7 +19,7 @@ __all__ = ["segment_f1_score", "segment_precision_recall_f1"]
 class SegmentScoreOptions(ScoreOptions, total=False):
     """What scores of segments take, for type checkers."""
 
-    encoding: str
+    scheme: str
     strict: bool
 
 
@@ -36,7 +36,7 @@ def segment_precision_recall_f1(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
@@ -49,9 +49,9 @@ def segment_precision_recall_f1(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels (lists or arrays of shape (n_tokens,)), or, with ``encoding="segments"``, lists of
+        Token labels (lists or arrays of shape (n_tokens,)), or, with ``scheme="segments"``, lists of
         (start, stop, label). Sequences may be empty.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
         for tags such as "B-PER" choose "bio" or "bioes".
     strict : bool, default=False
@@ -81,14 +81,14 @@ def segment_precision_recall_f1(
     >>> from sklearn_hocrf.metrics import segment_precision_recall_f1
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
     >>> y_pred = [["B-PER", "I-PER", "B-LOC", "I-LOC"]]
-    >>> scores = segment_precision_recall_f1(y_true, y_pred, encoding="bio")
+    >>> scores = segment_precision_recall_f1(y_true, y_pred, scheme="bio")
     >>> scores.labels, scores.f1, scores.support
     (['LOC', 'PER'], array([0., 1.]), array([1, 1]))
     >>> y_true, y_pred = [[(0, 2, "PER"), (3, 4, "LOC")]], [[(0, 2, "PER"), (2, 4, "LOC")]]
-    >>> segment_precision_recall_f1(y_true, y_pred, encoding="segments", average="micro").f1
+    >>> segment_precision_recall_f1(y_true, y_pred, scheme="segments", average="micro").f1
     0.5
     """
-    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict, labels=labels, ignore=ignore)
     return all_scores(counts, average, zero_division, sample_weight, "segments")
 
 
@@ -105,7 +105,7 @@ def segment_f1_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
@@ -117,7 +117,7 @@ def segment_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred, encoding, strict, labels, ignore : as in :func:`segment_precision_recall_f1`
+    y_true, y_pred, scheme, strict, labels, ignore : as in :func:`segment_precision_recall_f1`
     average : {"micro", "macro", "weighted"} or None, default="micro"
         As for :func:`segment_precision_recall_f1`.
     zero_division, sample_weight : as in :func:`segment_precision_recall_f1`
@@ -138,8 +138,8 @@ def segment_f1_score(
     >>> segment_f1_score(y_true, y_pred)
     0.0
     >>> y_true, y_pred = [["B-PER", "I-PER", "B-LOC"]], [["B-PER", "I-PER", "O"]]
-    >>> segment_f1_score(y_true, y_pred, encoding="bio")
+    >>> segment_f1_score(y_true, y_pred, scheme="bio")
     0.6666666666666666
     """
-    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict, labels=labels, ignore=ignore)
     return f1_score(counts, average, zero_division, sample_weight, "segments")

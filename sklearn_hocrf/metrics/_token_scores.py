@@ -131,7 +131,7 @@ def sequence_accuracy_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str | None = None,
+    scheme: str | None = None,
     strict: bool = False,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -141,7 +141,7 @@ def sequence_accuracy_score(
     ----------
     y_true, y_pred : list of sequences
         True and predicted labels, or segments. Empty sequences are right.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"} or None, default=None
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"} or None, default=None
         None: all labels must be right. Otherwise all segments must be right, as read by :func:`extract_segments`.
     strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
@@ -163,7 +163,7 @@ def sequence_accuracy_score(
     >>> sequence_accuracy_score([["N", "V"], ["N", "V", "N"]], [["N", "V"], ["N", "N", "N"]])
     0.5
     """
-    counts = count_sequences_as_items(y_true, y_pred, encoding=encoding, strict=strict)
+    counts = count_sequences_as_items(y_true, y_pred, scheme=scheme, strict=strict)
     return _accuracy(counts, sample_weight, "sequences")
 
 

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_cora_references
-from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
 from sklearn_hocrf.metrics import extract_segments, segment_f1_score, token_accuracy_score
 
 TRAIN, TEST = ("cora_references", "ref.train"), ("cora_references", "ref.test")
@@ -61,14 +61,14 @@ def attributes_of_all(references, bias=False):
 
 def chain_features():
     """Return the transformer for the CRF, where each word is a segment."""
-    return make_pipeline(FunctionTransformer(attributes_of_all), AttributeVectorizer())
+    return make_pipeline(FunctionTransformer(attributes_of_all), SequenceDictVectorizer())
 
 
 def segment_features():
     """Return the transformer for the semi-CRF."""
     return make_pipeline(
         FunctionTransformer(attributes_of_all, kw_args={"bias": True}),
-        AttributeVectorizer(),
+        SequenceDictVectorizer(),
         SegmentFeatureExtractor(bag=BAG, begin=WORDS, inside=WORDS),
     )
 
@@ -101,12 +101,12 @@ def bio_tags(y):
     ]
 
 
-def score(y_test, y_pred, encoding="runs"):
+def score(y_test, y_pred, scheme="runs"):
     """Return the segments that are found, their F1, and the share of right tokens."""
     # a tag I that opens a segment begins one, as in conlleval
-    predicted, truth = (extract_segments(labels, encoding=encoding, strict=False) for labels in (y_pred, y_test))
+    predicted, truth = (extract_segments(labels, scheme=scheme, strict=False) for labels in (y_pred, y_test))
     tokens = ([[tag.split("-")[-1] for tag in tags] for tags in y] for y in (y_test, y_pred))
-    f1 = segment_f1_score(truth, predicted, encoding="segments")
+    f1 = segment_f1_score(truth, predicted, scheme="segments")
     return predicted, [100 * f1, 100 * token_accuracy_score(*tokens)]
 
 
@@ -123,13 +123,13 @@ def main(arguments=None):
         models["SC^3, sigma 10"] = segment_model(3, sigma_reg=10.0, **params)
         fitted |= {name: train(data, segment_features(), model, score) for name, model in models.items()}
         tagged = data._replace(y=bio_tags(data.y), y_test=bio_tags(data.y_test))
-        bio = train(tagged, chain_features(), chain_model(3, **params), partial(score, encoding="bio"))
+        bio = train(tagged, chain_features(), chain_model(3, **params), partial(score, scheme="bio"))
     fitted["C^3 on BIO tags"] = bio
     print_models(fitted, ["F1", "accuracy"], OPTIMUM, {name: [f1, None] for name, f1 in PUBLISHED.items()})
     pairs = [("SC^2", "SC^1"), ("SC^2", "C^1"), ("SC^2", "C^2"), ("SC^3, sigma 10", "SC^2")]
     pairs += [("SC^3", "C^3"), ("SC^3", "C^3 on BIO tags")]
     found = {name: one.found for name, one in fitted.items()}
-    print_tests(extract_segments(data.y_test), found, pairs, segment_f1_score, encoding="segments")
+    print_tests(extract_segments(data.y_test), found, pairs, segment_f1_score, scheme="segments")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.datasets import load_conll
-from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score
 
 FOLDER = "ud_chinese_segmentation"
@@ -99,7 +99,7 @@ def tag_features(tag_set):
 class SeenTwice(TransformerMixin, BaseEstimator):
     """Leave out features that count only once in all training segments.
 
-    Here a feature is an attribute with a tag n-gram. ``min_feature_count=2`` would leave out words that were segments
+    Here a feature is an attribute with a tag n-gram. ``min_pair_count=2`` would leave out words that were segments
     once as well.
     """
 
@@ -127,16 +127,16 @@ def make_features(tag_set, segment_set):
     ]
     if "indicators" in segment_set:
         indicators = {"length": "indicator", "max_length": LONGEST, "identity": "c"}
-        steps.append(SegmentFeatureExtractor(**indicators, encoding="segments"))
+        steps.append(SegmentFeatureExtractor(**indicators, scheme="segments"))
     for kind in "log_probability", "log_odds":
         if kind.replace("_", " ") in segment_set:
-            steps.append(LogOddsSegments("segments", kind=kind, field="c", max_length=LONGEST))
+            steps.append(SegmentLogOddsEncoder("segments", kind=kind, field="c", max_length=LONGEST))
     return make_pipeline(*steps)
 
 
 def make_model(**params):
     """Return the hybrid model of words: one label, so no patterns of several."""
-    return HighOrderSemiCRF(max_order=0, encoding="segments", max_segment_length=LONGEST, fit_intercept=False, **params)
+    return HighOrderSemiCRF(max_order=0, scheme="segments", max_segment_length=LONGEST, fit_intercept=False, **params)
 
 
 def read_sentences(name):
@@ -163,7 +163,7 @@ def load(n_sentences=None, test="test"):
 
 def score(y_test, y_pred):
     """Return the words that are found, and their F1."""
-    return y_pred, [100 * segment_f1_score(y_test, y_pred, encoding="segments")]
+    return y_pred, [100 * segment_f1_score(y_test, y_pred, scheme="segments")]
 
 
 def print_reductions(truth, fitted):
@@ -174,7 +174,7 @@ def print_reductions(truth, fitted):
     print("\nreduction of the F1 error in percent")
     print_table(["", "published for MSR", "here"], rows)
     found = {name: one.found for name, one in fitted.items()}
-    print_tests(truth, found, [pair[::-1] for pair in pairs], segment_f1_score, encoding="segments")
+    print_tests(truth, found, [pair[::-1] for pair in pairs], segment_f1_score, scheme="segments")
 
 
 def main(arguments=None):

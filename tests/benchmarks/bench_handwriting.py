@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_ocr_letters, make_digit_words
 
-# (max_order, unsupported, fit_intercept) -> optimum and letter accuracy; a separate implementation's, for fold 0
+# (max_order, all_pairs, fit_intercept) -> optimum and letter accuracy; a separate implementation's, for fold 0
 KNOWN = {
     (1, True, True): (1868.280, 0.7930),
     (2, True, True): (907.496, 0.9070),
@@ -53,7 +53,7 @@ def load_words():
 
 def make_objective(words, max_order, n_jobs=1):
     """Return the likelihood of labelled words with all (pixel, letter) pairs and all observed patterns."""
-    return training_objective(HighOrderCRF(max_order, unsupported=True, n_jobs=n_jobs), *words)
+    return training_objective(HighOrderCRF(max_order, all_pairs=True, n_jobs=n_jobs), *words)
 
 
 class Gradient:
@@ -87,12 +87,12 @@ class Optimum:
     """Training to the optimum."""
 
     params = [list(KNOWN)]
-    param_names = ["max_order, unsupported, fit_intercept"]
+    param_names = ["max_order, all_pairs, fit_intercept"]
 
     def setup(self, setting, words=None):
         self.train, self.test = words or load_words()[:2]
-        max_order, unsupported, fit_intercept = setting
-        self.crf = HighOrderCRF(max_order, unsupported=unsupported, fit_intercept=fit_intercept, tol=1e-4)
+        max_order, all_pairs, fit_intercept = setting
+        self.crf = HighOrderCRF(max_order, all_pairs=all_pairs, fit_intercept=fit_intercept, tol=1e-4)
 
     def time_fit(self, setting=None):
         return self.crf.fit(*self.train)
@@ -136,7 +136,7 @@ def train(train_words, test_words, max_order, published):
         crf = case.time_fit()
         seconds = time.perf_counter() - start
         name = f"order {setting[0]}" + "".join(
-            f", no {what}" for what, flag in zip(("unsupported", "intercept"), setting[1:], strict=True) if not flag
+            f", no {what}" for what, flag in zip(("all_pairs", "intercept"), setting[1:], strict=True) if not flag
         )
         fitted[name] = Fitted(crf, None, [100 * crf.score(*test_words)], seconds)
         if setting in published:

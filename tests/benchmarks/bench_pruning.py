@@ -21,7 +21,7 @@ from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.training import Pruning
+from sklearn_hocrf.settings import Pruning
 
 CONLL = [("conll2000", f"{part}.txt.gz") for part in ("train", "test")]
 HEADS = ["model", "training s", "extraction s", "fit s", "passes", "ms a pass", "steps a token"]

@@ -56,7 +56,7 @@ def by_order(orders, make=HighOrderCRF, **parameters):
 
 
 def bio_f1(y, predicted):
-    return segment_f1_score(y, predicted, encoding="bio", strict=False)
+    return segment_f1_score(y, predicted, scheme="bio", strict=False)
 
 
 def handwriting(n):
@@ -75,7 +75,7 @@ def conll2000(n):
 
 def conll2002(n):
     names = bench_ner.load_names(n)
-    models = by_order((1, 2, 3)) | by_order((1,), HighOrderSemiCRF, encoding="bio")
+    models = by_order((1, 2, 3)) | by_order((1,), HighOrderSemiCRF, scheme="bio")
     yield Task((names.train, names.y_train), (names.test[:1000], names.y_test[:1000]), models, bio_f1)
 
 
@@ -94,7 +94,7 @@ def cora_references(n):
 
 
 def segment_f1_of_runs(y, predicted):
-    return segment_f1_score(y, predicted, encoding="runs")
+    return segment_f1_score(y, predicted, scheme="runs")
 
 
 def punctuation(n):
@@ -114,7 +114,7 @@ def ud_chinese(n):
         train = features.fit_transform(sentences.X, sentences.y), sentences.y
         test = features.transform(sentences.X_test), sentences.y_test
         models = {f"segments of {segment_set}": bench_chinese_words.make_model()}
-        yield Task(train, test, models, lambda y, predicted: segment_f1_score(y, predicted, encoding="segments"))
+        yield Task(train, test, models, lambda y, predicted: segment_f1_score(y, predicted, scheme="segments"))
 
 
 def ud_turkish(n):

@@ -93,9 +93,7 @@ def names():
         start = time.process_time()
         fit_quietly(model, train, y[0])
         seconds = time.process_time() - start
-        scores = [
-            segment_f1_score(*pair, encoding="bio") for pair in zip(y[1:], map(model.predict, tests), strict=True)
-        ]
+        scores = [segment_f1_score(*pair, scheme="bio") for pair in zip(y[1:], map(model.predict, tests), strict=True)]
         yield [name, *(f"{score:.4f}" for score in scores), f"{seconds:.1f}"]
 
 
