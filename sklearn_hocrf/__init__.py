@@ -9,10 +9,11 @@ Each public module is a page that explains itself by examples; ``help(sklearn_ho
 =======================================  ===============================================================================
 :mod:`sklearn_hocrf.crf`                 labels of tokens: why order helps, questions to a model, constraints, known
                                          and missing labels
-:mod:`sklearn_hocrf.semicrf`             labels of segments: encodings, lengths, features of segments, hybrid models
+:mod:`sklearn_hocrf.semicrf`             labels of segments: schemes, lengths, features of segments, hybrid models
 :mod:`sklearn_hocrf.feature_extraction`  forms of input, and the transformers that make features
 :mod:`sklearn_hocrf.pipeline`            pipelines with all methods of the estimators
-:mod:`sklearn_hocrf.training`            objectives, solvers, learned label patterns; their settings, and your own ones
+:mod:`sklearn_hocrf.training`            objectives, penalties and solvers; their settings, and your own ones
+:mod:`sklearn_hocrf.settings`            constraints, decodings, learned label patterns, pruning
 :mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
 :mod:`sklearn_hocrf.model_selection`     learned penalties, groups and weights, predictions by cross-validation
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
@@ -50,6 +51,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from ._data.batch import SequenceBatch
 from ._persistence import TRUSTED_TYPES
 from ._version import __version__
 from .crf import HighOrderCRF
@@ -58,6 +60,7 @@ from .semicrf import HighOrderSemiCRF
 __all__ = [
     "HighOrderCRF",
     "HighOrderSemiCRF",
+    "SequenceBatch",
     "TRUSTED_TYPES",
     "__version__",
     "calibration",
@@ -69,6 +72,7 @@ __all__ = [
     "metrics",
     "model_selection",
     "pipeline",
+    "settings",
     "text",
     "training",
 ]
@@ -87,6 +91,7 @@ if TYPE_CHECKING:
         metrics,
         model_selection,
         pipeline,
+        settings,
         text,
         training,
     )
