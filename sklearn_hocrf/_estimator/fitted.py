@@ -37,7 +37,7 @@ class Made:
     def __init__(self) -> None:
         self.model: Model | None = None
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return Made, ()
 
 
