@@ -20,7 +20,7 @@ from .pruning import checked_level_zero
 
 __all__ = ["Fitted"]
 
-MOST_KEPT, LITTLE = 1 << 26, 1 << 20  # bytes of tables that are kept beside weights
+MOST_KEPT = 1 << 26  # bytes of tables that are kept beside the weights
 
 
 class Made:
@@ -71,7 +71,7 @@ class Fitted(NamedTuple):
             model = LATTICE.model(self.layout, self.weights, self.level_zero.finder())
         else:
             model = family.model(self.layout, self.weights)
-        if self.made is not None and model.n_bytes <= min(MOST_KEPT, max(self.weights.nbytes // 2, LITTLE)):
+        if self.made is not None and model.n_bytes <= MOST_KEPT:
             self.made.model = model
         return model
 

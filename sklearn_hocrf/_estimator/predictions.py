@@ -63,7 +63,8 @@ class PredictionsMixin(Hooks):
     def _as_fitted(self) -> Any:
         """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
         fitted = copy.copy(self)
-        check_is_fitted(fitted)
+        if "_fitted" not in vars(fitted):
+            check_is_fitted(fitted)  # says so
         return fitted
 
     def _has_probabilities(self) -> bool:

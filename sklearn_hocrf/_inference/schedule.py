@@ -242,13 +242,17 @@ class Plan(SharedWork):
         schedule, work = self.schedule, len(self.batch.indices) + self.n_tokens * work_per_token
         work += 0 if self.dense is None else self.dense.values.size
         worth = work // (schedule.work_per_weight * max(self.layout.n_weights, 1))
-        n_chunks = int(np.clip(worth, schedule.least_chunks, schedule.most_chunks))
+        n_chunks = min(max(int(worth), schedule.least_chunks), schedule.most_chunks)
         self.chunks = _deal(self.cut(np.arange(self.n_sequences)), n_chunks)
         self.calls_are_long = int(self.lengths.max(initial=0)) * self.row_size > schedule.long_call
 
     def cut(self, sequences: np.ndarray) -> list[Task]:
         """Return the tasks of some sequences."""
         schedule, block_row = self.schedule, chain.LANES * self.row_size
+        if len(sequences) == 1:
+            length = int(self.lengths[sequences[0]])
+            if 0 < length * block_row <= min(schedule.lone_size, schedule.cut_size):
+                return [self._task_of_one(int(sequences[0]), length)]
         aim = int(np.clip(self.n_tokens * self.row_size // schedule.tasks_wanted, *schedule.tile_sizes))
         tile_size = max(aim, schedule.tile_rows * block_row)
         alone = self.lengths[sequences] * block_row > schedule.lone_size
@@ -278,10 +282,15 @@ class Plan(SharedWork):
                 n_rows += longest
         return [*tasks, self._task(np.stack(waiting))] if waiting else tasks
 
+    @property
+    def _long_alone(self) -> int:
+        """The length from which on a sequence that is much longer than its neighbours is alone in a block."""
+        return min(self.schedule.lone_length, self.schedule.lone_table // max(self.row_size, 1))
+
     def _blocks(self, sequences: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
         """Yield the sequences of each block; one that is long, and much longer than those after it, is alone."""
-        lengths, schedule, start = self.lengths, self.schedule, 0
-        long_alone = min(schedule.lone_length, schedule.lone_table // max(self.row_size, 1))
+        lengths, start = self.lengths, 0
+        long_alone = self._long_alone
         while start < len(sequences):
             block = sequences[start : start + lanes]
             longest = lengths[block[0]]
@@ -291,6 +300,16 @@ class Plan(SharedWork):
             else:
                 yield np.pad(block, (0, lanes - len(block)), constant_values=-1)
             start += len(block)
+
+    def _task_of_one(self, sequence: int, length: int) -> Task:
+        """Return what :meth:`_tasks` does for one short sequence, by a few calls instead of a hundred."""
+        lanes = 1 if length >= self._long_alone else chain.LANES
+        tables = np.zeros((3, 1, lanes), np.int64)
+        tables[2] = -1
+        tables[:, 0, 0] = self.offsets[sequence], length, length - 1
+        sequences = np.full((1, lanes), -1)
+        sequences[0, 0] = sequence
+        return Task(sequences, [Tile(*freeze_all((np.array([0, length]), *tables), np.int64))])
 
     def _task(self, sequences: np.ndarray, rows_per_tile: int | None = None) -> Task:
         """Return the task of blocks of sequences, cut into tiles of at most so many rows a block."""
@@ -357,6 +376,8 @@ class Plan(SharedWork):
 
 def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
     """Return at most ``n_chunks`` lists of consecutive tasks of about the same number of tokens."""
+    if n_chunks == 1 or len(tasks) == 1:
+        return [tasks] if tasks else []
     tokens = np.cumsum([task.n_tokens for task in tasks])
     if not len(tokens):
         return []
@@ -385,7 +406,7 @@ def in_order(work: Callable[[Any], T], plan: SharedWork, n_jobs: int | None = No
     and between calls.
     """
     chunks = plan.chunks
-    n_threads = min(threads_for(n_jobs), len(chunks))
+    n_threads = len(chunks) if len(chunks) < 2 and n_jobs != 0 else min(threads_for(n_jobs), len(chunks))
     if n_threads <= 1 and not (chunks and plan.calls_are_long):
         return map(work, chunks)
     results: list[Any] = [None] * len(chunks)
