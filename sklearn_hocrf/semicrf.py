@@ -272,7 +272,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         segments have one token, if ``pattern_coef_`` has their weight, and for a single label.
     pattern_coef_, coef_, label_parts_, part_coef_, automaton_ : as in :class:`BaseSequenceLabeler`
     n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
-    intercept_, n_iter_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
+    intercept_, n_iter_, n_parameters_, n_passes_ : as in :class:`BaseSequenceLabeler`
+    objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
 
     See Also
