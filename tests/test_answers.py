@@ -246,7 +246,7 @@ def test_entropies(number):
         ("predict_nbest", {"n": 2.5}),
         ("predict_nbest", {"accept": "x"}),
         ("sample", {"n_samples": 0}),
-        ("entropy", {"of": "x"}),
+        ("entropy", {"level": "x"}),
     ],
 )
 def test_bad_options(method, options):

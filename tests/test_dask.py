@@ -31,7 +31,8 @@ from sklearn_hocrf.callback import EarlyStopping  # noqa: E402
 from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions  # noqa: E402
 from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
-from sklearn_hocrf.training import LBFGS, SGD, Constraints, NegativeLogLikelihood  # noqa: E402
+from sklearn_hocrf.settings import Constraints  # noqa: E402
+from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood  # noqa: E402
 
 pytestmark = pytest.mark.dask
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # logging.CRITICAL

@@ -279,7 +279,7 @@ def test_folds_count_their_own_training_sequences():
     X, y = [["a"]] * 6, [[(0, 1, "word")]] * 6
     pipeline = make_pipeline(SegmentLogOddsEncoder("segments"), Witness())
     assert cross_val_score(pipeline, X, y, cv=KFold(3)) == pytest.approx([np.log(5)] * 3)
-    search = GridSearchCV(pipeline, {"logoddssegments__smoothing": [1.0, 0.5]}, cv=KFold(3)).fit(X, y)
+    search = GridSearchCV(pipeline, {"segmentlogoddsencoder__smoothing": [1.0, 0.5]}, cv=KFold(3)).fit(X, y)
     assert search.cv_results_["mean_test_score"] == pytest.approx([np.log(5), np.log(4.5 / 0.5)])
     assert search.best_estimator_[-1].seen_ == pytest.approx([np.log(5.5 / 0.5)] * 6)
 

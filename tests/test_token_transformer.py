@@ -145,7 +145,7 @@ def test_labels_of_any_kind_reach_a_supervised_transformer():
 
 def test_nested_parameters_clone_and_pickle():
     pipe = make_pipeline(TokenTransformer(PCA()), TokenTransformer(StandardScaler()))
-    pipe.set_params(**{"tokenwise-1__transformer__n_components": 3})
+    pipe.set_params(**{"tokentransformer-1__transformer__n_components": 3})
     twin = clone(pipe).fit(X)
     assert twin[0].transformer_.n_components_ == 3
     assert twin.get_feature_names_out().tolist() == ["pca0", "pca1", "pca2"]

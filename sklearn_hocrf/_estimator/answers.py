@@ -177,13 +177,13 @@ class AnswersMixin(Hooks):
         return [list(labellings) for labellings in zip(*samples, strict=True)]
 
     @overload
-    def entropy(self, X: Any, *, of: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
+    def entropy(self, X: Any, *, level: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
     @overload
-    def entropy(self, X: Sequences, *, of: Literal["token"], known: Any = None) -> list[np.ndarray]: ...
+    def entropy(self, X: Sequences, *, level: Literal["token"], known: Any = None) -> list[np.ndarray]: ...
     @overload
-    def entropy(self, X: Any, *, of: str, known: Any = None) -> Any: ...
+    def entropy(self, X: Any, *, level: str, known: Any = None) -> Any: ...
     @available_if(lambda self: self._has_probabilities())
-    def entropy(self, X: Any, *, of: str = "sequence", known: Any = None) -> Any:
+    def entropy(self, X: Any, *, level: str = "sequence", known: Any = None) -> Any:
         """Return the entropy of the labels: how uncertain the model is, in nats.
 
         It is computed without differences of large numbers, is never negative, and is 0 where one labelling is certain.
@@ -191,7 +191,7 @@ class AnswersMixin(Hooks):
         Parameters
         ----------
         X : as in :meth:`predict`
-        of : {"sequence", "token"}, default="sequence"
+        level : {"sequence", "token"}, default="sequence"
             Whether of the whole labelling of each sequence, or of the label of each token.
         known : as in :meth:`predict`
 
@@ -211,11 +211,11 @@ class AnswersMixin(Hooks):
         >>> crf.entropy(X, level="token")[1].round(2)
         array([0.96, 0.96])
         """
-        check(of in ("sequence", "token"), "of", "'sequence' or 'token'", of)
+        check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
         fitted: Any = self._as_fitted()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
-        if of == "token":
+        if level == "token":
             return fitted._reshape(_entropy_of_rows(fitted._class_marginals(batch, mask)), batch, form)
         with fitted._asked(batch, mask) as model:
             return model.entropy(batch, n_jobs=fitted.n_jobs, mask=mask)
