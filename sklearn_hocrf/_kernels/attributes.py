@@ -21,6 +21,8 @@ class Templates(NamedTuple):
     key: np.ndarray  # (V,) int64   of the attributes, ascending for each template
     prefixes: np.ndarray  # (P + 1,) int64   of a pair, those that the pairs before it may make; none: as they are
     prefix: np.ndarray  # int64   their keys, ascending for each pair
+    starts: np.ndarray  # (J + 1,) int64   the elements of ``start`` of each template; none if it has prefixes
+    start: np.ndarray  # int64   of a template, by code of its first pair: the first attribute with it
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -48,7 +50,7 @@ def _code_at(templates, pair, codes, token, first, stop, marks):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _find(templates, template, codes, token, first, stop, marks):
     """Return the number of the attribute that a template makes at a token, among those of the template; -1 for none."""
-    key = np.int64(0)
+    key, first_key, stop_key = np.int64(0), templates.keys[template], templates.keys[template + 1]
     for pair in range(templates.pairs[template], templates.pairs[template + 1]):
         code = _code_at(templates, pair, codes, token, first, stop, marks)
         if code < 0:
@@ -58,7 +60,11 @@ def _find(templates, template, codes, token, first, stop, marks):
             if key < 0:
                 return -1
         key = key * templates.n_codes[pair] + code
-    return _position(templates.key, templates.keys[template], templates.keys[template + 1], key)
+        if pair == templates.pairs[template] and templates.starts[template + 1] > templates.starts[template]:
+            place = templates.starts[template] + code  # few attributes have the same first code
+            first_key, stop_key = templates.start[place], templates.start[place + 1]
+    number = _position(templates.key, first_key, stop_key, key)
+    return number if number < 0 else number + first_key - templates.keys[template]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

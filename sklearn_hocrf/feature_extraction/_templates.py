@@ -9,6 +9,7 @@ first request: a third of a million strings take more time than all other steps.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from itertools import chain, pairwise
@@ -224,6 +225,13 @@ class TemplateVocabulary:
             key, n_keys = joined, n_keys * table.n_codes
         return key, n_keys
 
+    def starts_of_first_codes(self) -> np.ndarray:
+        """Return the number of the first attribute with each code of the first pair, and of none; empty if unknown."""
+        if self.prefixes:  # later pairs are joined to positions, not to codes
+            return np.empty(0, np.int64)
+        n_rest = math.prod(table.n_codes for table in self.tables[1:])
+        return np.searchsorted(self.keys, n_rest * np.arange(self.tables[0].n_codes + 1, dtype=np.int64))
+
     def codes(self, chosen=slice(None)) -> list[np.ndarray]:
         """Return, for each pair, the codes of the chosen attributes."""
         key = self.keys[chosen]
@@ -402,6 +410,10 @@ class CompiledTemplates:
         pairs = [pair for vocabulary in every for pair in vocabulary.template]
         prefixes = [vocabulary.prefixes.get(i, ()) for vocabulary in every for i in range(len(vocabulary.template))]
         keys, key = offsets_of(list(map(len, every))), _joined(vocabulary.keys for vocabulary in every)
+        starts = [
+            start + vocabulary.starts_of_first_codes()
+            for vocabulary, start in zip(every, keys[:-1].tolist(), strict=True)
+        ]
         self.templates = Templates(
             offsets_of([len(vocabulary.template) for vocabulary in every]),
             np.array([number[field] for field, _ in pairs], np.int64),
@@ -411,6 +423,8 @@ class CompiledTemplates:
             key,
             offsets_of(list(map(len, prefixes))),
             _joined(np.asarray(some, np.int64) for some in prefixes),
+            offsets_of(list(map(len, starts))),
+            _joined(starts),
         )
         for vocabulary, start, stop in zip(every, keys[:-1].tolist(), keys[1:].tolist(), strict=True):
             vocabulary.keys = key[start:stop]
