@@ -27,7 +27,7 @@ class Templates(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _position(keys, first, stop, wanted):
-    """Return where ``wanted`` is in a range that ascends, counted from ``first``; -1 if it is not there."""
+    """Return where ``wanted`` is in a range that ascends; -1 if it is not there."""
     low, high = first, stop
     while low < high:
         middle = (low + high) >> 1
@@ -35,68 +35,67 @@ def _position(keys, first, stop, wanted):
             low = middle + 1
         else:
             high = middle
-    return low - first if low < stop and keys[low] == wanted else -1
+    return low if low < stop and keys[low] == wanted else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _code_at(templates, pair, codes, token, first, stop, marks):
-    """Return the code of a pair at a token of the sequence ``first .. stop``; -1 where it has none."""
-    place = token + templates.offset[pair]
-    if first <= place < stop:
-        return np.int64(codes[place, templates.field[pair]])
-    return templates.n_codes[pair] - (2 if place < first else 1) if marks else -1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _find(templates, template, codes, token, first, stop, marks):
-    """Return the number of the attribute that a template makes at a token, among those of the template; -1 for none."""
-    key, first_key, stop_key = np.int64(0), templates.keys[template], templates.keys[template + 1]
-    for pair in range(templates.pairs[template], templates.pairs[template + 1]):
-        code = _code_at(templates, pair, codes, token, first, stop, marks)
-        if code < 0:
-            return -1
-        if templates.prefixes[pair + 1] > templates.prefixes[pair]:
-            key = _position(templates.prefix, templates.prefixes[pair], templates.prefixes[pair + 1], key)
-            if key < 0:
-                return -1
-        key = key * templates.n_codes[pair] + code
-        if pair == templates.pairs[template] and templates.starts[template + 1] > templates.starts[template]:
-            place = templates.starts[template] + code  # few attributes have the same first code
-            first_key, stop_key = templates.start[place], templates.start[place + 1]
-    number = _position(templates.key, first_key, stop_key, key)
-    return number if number < 0 else number + first_key - templates.keys[template]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def list_attributes(templates, codes, offsets, marks, has_bias, indptr, indices):
-    """List the attributes of each token, as rows of a sparse matrix; return how many there are.
+def find_attributes(templates, codes, offsets, marks, numbers):
+    """Find the attribute that each template makes at each token: ``numbers`` (N, J) int32, out; -1 for none.
 
     codes : (N, F) int32   of each field's values in training; -1 for others and none
     offsets : (n_sequences + 1,) int64
-    marks : bool   whether places outside the sequence have codes; else its ends have attributes, after the templates'
-    has_bias : bool   whether each token has an attribute, after the templates'
+    marks : bool   whether places outside the sequence have codes
+    """
+    pairs, fields, places, n_codes, keys, key_of, prefixes, prefix_of, starts, start_of = templates  # once, not a token
+    for sequence in range(len(offsets) - 1):
+        first, stop = offsets[sequence], offsets[sequence + 1]
+        for token in range(first, stop):
+            for template in range(len(pairs) - 1):
+                key, low, high = np.int64(0), keys[template], keys[template + 1]
+                for pair in range(pairs[template], pairs[template + 1]):
+                    place = token + places[pair]
+                    if first <= place < stop:
+                        code = np.int64(codes[place, fields[pair]])
+                    else:
+                        code = n_codes[pair] - (2 if place < first else 1) if marks else -1
+                    if prefixes[pair + 1] > prefixes[pair]:
+                        key = _position(prefix_of, prefixes[pair], prefixes[pair + 1], key) - prefixes[pair]
+                    if code < 0 or key < 0:
+                        high = low
+                        break
+                    if pair == pairs[template] and starts[template + 1] > starts[template]:
+                        low = start_of[starts[template] + code]  # few attributes have the same first code
+                        high = start_of[starts[template] + code + 1]
+                    key = key * n_codes[pair] + code
+                numbers[token, template] = _position(key_of, low, high, key)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_attributes(numbers, offsets, bias, ends, indptr, indices):
+    """List the attributes of each token, as rows of a sparse matrix; return how many there are.
+
+    numbers : (N, J) int32   those of templates; -1 for none
+    offsets : (n_sequences + 1,) int64
+    bias, ends : int   numbers of the attribute of all tokens, and of the first of two at ends of sequences; -1: none
     indptr : (N + 1,) int64, out
     indices : (N * (J + 3),) int32, out   as many as are returned
     """
-    n_templates, n_found = len(templates.pairs) - 1, 0
-    bias = templates.keys[n_templates]
-    ends = bias + has_bias
+    n_found = 0
     indptr[0] = 0
     for sequence in range(len(offsets) - 1):
         first, stop = offsets[sequence], offsets[sequence + 1]
         for token in range(first, stop):
-            for template in range(n_templates):
-                number = _find(templates, template, codes, token, first, stop, marks)
+            for number in numbers[token]:
                 if number >= 0:
-                    indices[n_found] = templates.keys[template] + number
+                    indices[n_found] = number
                     n_found += 1
-            if has_bias:
+            if bias >= 0:
                 indices[n_found] = bias
                 n_found += 1
-            if not marks and token == first:
+            if ends >= 0 and token == first:
                 indices[n_found] = ends
                 n_found += 1
-            if not marks and token == stop - 1:
+            if ends >= 0 and token == stop - 1:
                 indices[n_found] = ends + 1
                 n_found += 1
             indptr[token + 1] = n_found

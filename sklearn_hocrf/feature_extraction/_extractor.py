@@ -336,7 +336,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         """
         if self.n_features is not None and not hasattr(self, "templates_"):
             return clone(self).fit_transform(X)
-        check_is_fitted(self, "templates_")
+        if not hasattr(self, "templates_"):
+            check_is_fitted(self, "templates_")  # says so; it takes longer than all else for a few tokens
         table = self._like_fitted(X, read_tokens(X, _check_fields(self.fields)))
         rows = self._rows_of_texts(table)
         if rows is None:

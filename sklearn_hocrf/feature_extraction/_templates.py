@@ -21,7 +21,7 @@ import numpy as np
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from .._data.texts import pack_texts, unpack_texts
-from .._kernels.attributes import Templates, list_attributes
+from .._kernels.attributes import Templates, find_attributes, list_attributes
 from ._columns import is_text
 from ._names import escape
 
@@ -440,9 +440,12 @@ class CompiledTemplates:
             except Exception:  # the functions of users may raise what they like; the other way says where
                 return None
             codes[:, reader.numbers] = rows[columns[field].codes]
-        indptr = np.empty(len(codes) + 1, np.int64)
-        indices = np.empty(len(codes) * (len(self.templates.pairs) + 2), np.int32)
-        n_found = list_attributes(self.templates, codes, offsets, marks, has_bias, indptr, indices)
+        n_tokens, n_templates = len(codes), len(self.templates.pairs) - 1
+        numbers, bias = np.empty((n_tokens, n_templates), np.int32), int(self.templates.keys[-1])
+        find_attributes(self.templates, codes, offsets, marks, numbers)
+        indptr, indices = np.empty(n_tokens + 1, np.int64), np.empty(n_tokens * (n_templates + 3), np.int32)
+        always = bias if has_bias else -1, -1 if marks else bias + has_bias
+        n_found = list_attributes(numbers, offsets, *always, indptr, indices)
         return indptr, indices[:n_found].copy()
 
 
