@@ -1,0 +1,190 @@
+"""One sequence at a time: the bits of a batch, and no work that depends on the model alone."""
+
+import copy
+import pickle
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.pipeline import make_pipeline
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:.*is a lambda")
+
+RNG = np.random.default_rng(0)
+WORDS = [f"{RNG.choice(['a', 'B', 'é', '文', 'x-1'])}{number}" for number in RNG.integers(0, 30, 200)]
+X = [
+    [(str(RNG.choice(WORDS)), str(RNG.choice(["N", "V"]))) for _ in range(length)] for length in (*range(1, 13), 40, 90)
+]
+Y = [["OBI"[int(word[-1]) % 3] + "-P" if int(word[-1]) % 3 else "O" for word, _ in sequence] for sequence in X]
+Y = [[label.replace("I-", "B-") if t == 0 or y[t - 1] == "O" else label for t, label in enumerate(y)] for y in Y]
+
+MODELS = {
+    "chain": HighOrderCRF(2, max_iter=5),
+    "features of pairs": HighOrderCRF(1, feature_order=1, max_iter=5),
+    "constraints": HighOrderCRF(2, constraints="bio", max_iter=5),
+    "parts": HighOrderCRF(1, label_parts={"B-P": ["P"], "I-P": ["P"]}, max_iter=5),
+    "pruning": HighOrderCRF(1, pruning=2, max_iter=5),
+    "tokens": HighOrderCRF(1, decoding="token", max_iter=5),
+    "segments": HighOrderSemiCRF(2, scheme="bio", max_iter=5),
+    "segments by probability": HighOrderSemiCRF(1, scheme="bio", decoding="segment", max_iter=5),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    steps = [SequenceFeatureExtractor()]
+    if request.param == "segments":
+        steps.append(SegmentFeatureExtractor(begin=True, length="capped", scheme="bio"))
+    return make_pipeline(*steps, copy.deepcopy(MODELS[request.param])).fit(X, Y)
+
+
+@pytest.mark.parametrize("ask", ["predict", "predict_marginals", "predict_segments", "entropy", "predict_nbest"])
+def test_a_sequence_alone_has_the_bits_of_a_batch(model, ask):
+    answers = getattr(model, ask)(X)
+    for sequence, together in zip(X, answers, strict=True):
+        (alone,) = getattr(model, ask)([sequence])
+        if ask in ("predict_marginals", "entropy"):
+            np.testing.assert_array_equal(alone, together)
+        else:
+            assert str(alone) == str(together)
+
+
+# ------------------------------------------------------------------------------------------------ features of templates
+
+TOKENS = st.tuples(st.sampled_from(["a", "b", "", "é", None]), st.sampled_from(["p", "q", None]))
+SEQUENCES = st.lists(st.lists(TOKENS, min_size=1, max_size=5), min_size=1, max_size=4)
+PAIRS = st.tuples(st.sampled_from(["w", "p", "lower", "prefix1"]), st.integers(-3, 3))
+TEMPLATES = st.lists(
+    st.lists(PAIRS, min_size=1, max_size=3, unique=True).map(tuple), min_size=1, max_size=5, unique=True
+)
+
+
+def has_text(sequences):
+    return all(any(token[field] is not None for sequence in sequences for token in sequence) for field in (0, 1))
+
+
+@pytest.mark.filterwarnings("ignore:.* lack a field")
+@given(SEQUENCES.filter(has_text), SEQUENCES, TEMPLATES, st.sampled_from(["mark", "drop"]), st.booleans())
+def test_kernels_find_what_vocabularies_have(old, new, templates, padding, bias):
+    """Beside numpy's look-up, template by template: unseen and missing texts, places outside, ends of sequences."""
+    functions = {"lower": ("w", "lower"), "prefix1": ("w", "prefix1")}
+    options = {"padding": padding, "bias": bias, "token_features": functions}
+    extractor = SequenceFeatureExtractor(templates, fields=["w", "p"], **options).fit(old)
+    found = extractor.transform(new)
+    extractor._rows_of_texts = lambda table: None
+    expected = extractor.transform(new)
+    for name in "offsets", "indptr", "indices":
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert found.values is expected.values is None
+
+
+@pytest.mark.parametrize("function", [len, lambda text: 1 / 0 if text == "c" else text])
+def test_functions_that_give_no_text_go_the_other_way(function):
+    extractor = SequenceFeatureExtractor([("w", 0)], token_features={"f": function}).fit([["a", "b"]])
+    if function is len:
+        assert extractor.transform([["a", "bb"]]).values.tolist() == [1.0, 1.0, 2.0]
+    else:
+        with pytest.raises(ZeroDivisionError) as error:
+            extractor.transform([["c"]])
+        assert "the token feature 'f'" in str(error.value.__notes__)
+
+
+def test_codes_of_texts_are_forgotten_where_there_are_many(monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf.feature_extraction._templates.MOST_KNOWN", 3)
+    words = [[f"w{number}" for number in range(first, first + 5)] for first in range(0, 40, 5)]
+    extractor = SequenceFeatureExtractor().fit(words)
+    expected = extractor.transform(words).tocsr()
+    for row, sequence in enumerate(words):
+        assert (extractor.transform([sequence]).tocsr() != expected[5 * row : 5 * row + 5]).nnz == 0
+    (reader,) = extractor._vocabularies.compiled({}).readers.values()
+    assert len(reader._known) <= 3 + 5
+
+
+# --------------------------------------------------------------------------------------------------- what a model keeps
+
+
+def tables_of(model):
+    return model[-1]._fitted.made.model
+
+
+def test_tables_are_made_once_and_go_with_the_fit(model):
+    model.predict(X[:1])
+    kept = tables_of(model)
+    assert kept is not None
+    model.predict(X)
+    assert tables_of(model) is kept
+    for twin in copy.deepcopy(model), pickle.loads(pickle.dumps(model)):
+        assert tables_of(twin) is None
+        assert twin.predict(X) == model.predict(X)
+    twin.fit(X, Y).predict(X)
+    assert tables_of(twin) is not kept
+    assert tables_of(model) is kept
+
+
+def test_large_tables_are_not_kept(monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf._estimator.fitted.MOST_KEPT", 10)
+    crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, max_iter=3)).fit(X, Y)
+    assert crf.predict(X) == [crf.predict([sequence])[0] for sequence in X]
+    assert tables_of(crf) is None
+
+
+def calls_of(function):
+    """Return how many functions are called, of Python and of C."""
+    n_calls = 0
+
+    def count(frame, event, argument):
+        nonlocal n_calls
+        n_calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return n_calls
+
+
+def test_no_work_grows_with_the_number_of_weights():
+    """Calls are counted, and what goes through all weights must not be called."""
+    counts = {}
+    for n_words in (50, 5000):
+        many = [[f"w{number}" for number in row] for row in RNG.integers(0, n_words, (n_words // 5, 10))]
+        many[0] = [f"w{number}" for number in range(10)]
+        labels = [[("A", "B", "C")[len(word) % 3] for word in sequence] for sequence in many]
+        crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, max_iter=3)).fit(many, labels)
+        crf.predict(many[:1])
+        layout = crf[-1]._fitted.layout
+        layout.dense_table = layout.coef = layout.bias_of_pattern = None  # not to be called
+        counts[n_words] = calls_of(lambda crf=crf, many=many: crf.predict(many[:1]))
+    assert counts[5000] == counts[50]
+    assert counts[50] < 1200
+
+
+def test_threads_get_answers_of_one_model():
+    """One thread refits, others predict: each answer is that of the old or of the new model."""
+    crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, max_iter=8)).fit(X, Y)
+    other = [[label if t % 2 else "O" for t, label in enumerate(y)] for y in Y]
+    own = [str(crf.predict(X)), str(copy.deepcopy(crf).fit(X, other).predict(X))]
+    batch, ended, wrong = crf[0].transform(X), threading.Event(), []
+
+    def ask():
+        while not ended.is_set():
+            answer = str(crf[-1].predict(batch))
+            if answer not in own:
+                wrong.append(answer)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for y in [other, Y] * 5:
+        crf[-1].fit(batch, y)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
