@@ -154,9 +154,9 @@ def test_no_work_grows_with_the_number_of_weights():
     """Calls are counted, and what goes through all weights must not be called."""
     counts = {}
     for n_words in (50, 5000):
-        many = [[f"w{number}" for number in row] for row in RNG.integers(0, n_words, (n_words // 5, 10))]
-        many[0] = [f"w{number}" for number in range(10)]
-        labels = [[("A", "B", "C")[len(word) % 3] for word in sequence] for sequence in many]
+        many = [[f"w{number:04d}" for number in row] for row in RNG.integers(0, n_words, (n_words // 5, 10))]
+        many[0] = [f"w{number:04d}" for number in range(10)]
+        labels = [[("A", "B", "C")[int(word[1:]) % 3] for word in sequence] for sequence in many]
         crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, max_iter=3)).fit(many, labels)
         crf.predict(many[:1])
         layout = crf[-1]._fitted.layout
