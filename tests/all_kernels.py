@@ -3,9 +3,9 @@
     python tests/all_kernels.py
     python tests/all_kernels.py --backwards   # a second process: both meet in the middle, as each finds what is there
 
-The first writes a JSON list of three objects, kernels with their numbers of versions: after toys, after data of other sizes, and
-after extremes. Only kernels that Python calls are counted; those that kernels call are compiled, and cached, as parts
-of these. It needs no more than the package does.
+The first writes a JSON list of three objects, kernels with their numbers of versions: after toys, after data of other
+sizes, and after extremes. Only kernels that Python calls are counted; those that kernels call are compiled, and cached,
+as parts of these. It needs no more than the package does.
 """
 
 import json
