@@ -42,6 +42,7 @@ TRUSTED_TYPES = (
     "sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder",
     "sklearn_hocrf.feature_extraction.SequenceDictVectorizer",
     "sklearn_hocrf.feature_extraction.SequenceFeatureExtractor",
+    "sklearn_hocrf.feature_extraction.TemplateVectorizer",
     "sklearn_hocrf.feature_extraction.TokenTransformer",
     "sklearn_hocrf.feature_extraction._hashing.HashedNames",
     "sklearn_hocrf.feature_extraction._identity.IdentityRows",

@@ -115,6 +115,7 @@ from .._data.batch import SequenceBatch
 from ._extractor import SequenceFeatureExtractor
 from ._log_odds import SegmentLogOddsEncoder
 from ._segment_extractor import SegmentFeatureExtractor
+from ._string_templates import TemplateVectorizer, read_templates
 from ._token_transformer import TokenTransformer
 from ._vectorizer import SequenceDictVectorizer
 
@@ -124,5 +125,7 @@ __all__ = [
     "SegmentFeatureExtractor",
     "SequenceBatch",
     "SequenceFeatureExtractor",
+    "TemplateVectorizer",
     "TokenTransformer",
+    "read_templates",
 ]
