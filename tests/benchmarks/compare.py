@@ -25,6 +25,7 @@ import bench_chunking
 import bench_dense
 import bench_features
 import bench_handwriting
+import bench_latency
 import bench_memory
 import bench_ner
 import bench_online
@@ -85,6 +86,11 @@ LIMITS = {
     ("dense", "gradient, vectors"): AtMost(0.3),
     ("dense", "training, above imports, vectors"): AtMost(0.3),
     ("dense", "training, above imports, vectors and words"): AtMost(0.3),
+    ("latency", "pipeline from tokens"): AtMost(1.5),
+    ("latency", "ready feature lists"): AtMost(2),
+    ("latency", "marginals"): AtMost(2.5),
+    ("latency", "segments with probabilities"): AtMost(2.5),
+    ("latency", "ten best"): AtMost(1000),
     ("pruning", "gradient, 6 candidates"): AtMost(0.05),
     ("pruning", "60 iterations from raw words, 6 candidates"): AtMost(0.35),
     ("pruning", "raw words, 6 candidates"): AtLeast(30_000),
@@ -397,17 +403,37 @@ def dense(run):
             yield Row("dense", f"training, above imports, {content}", "MiB", *peaks[:, :1], "sparse rows")
 
 
+def latency(run):
+    """Yield rows of one sentence a call."""
+    skip_where(bench_latency.reason_to_skip())
+    with Process() as process:
+        case = process.keep(bench_latency.Latency, n_sentences=run.n_sentences)
+        rounds = [case.call("track_microseconds") for _ in range(run.n_rounds)]
+    times = {name: np.array([found[name] for found in rounds]) for name in rounds[0]}
+    made, given = times["python-crfsuite, made"], times["python-crfsuite, given"]
+    for name, peer in (
+        ("pipeline from tokens", made),
+        ("ready feature lists", given),
+        ("ready batches", given),
+        ("marginals", times["python-crfsuite, marginals"]),
+        ("segments with probabilities", times["python-crfsuite, marginals"]),
+    ):
+        yield Row("latency", name, "us", times[name], peer)
+    for name in "ten best", "LogisticRegression":
+        yield Row("latency", name, "us", times[name])
+
+
 TASKS = {
     task.__name__: task
     for task in (
         *(chunking, ner, handwriting, bibliography, punctuation, tagging, features),
-        *(online, whole, pruning, dense, start, memory),
+        *(online, whole, latency, pruning, dense, start, memory),
     )
 }
 
 
 class Report:
-    """TokenFeatures and, in words, what else there is to say."""
+    """Rows and, in words, what else there is to say."""
 
     def __init__(self, quick):
         self.rows, self.remarks, self.failed, self.quick = [], [], [], quick

@@ -1,0 +1,105 @@
+"""One sentence a call: default features of words and tags on conll2000, beside python-crfsuite with the same ones.
+
+What ``compare.py --tasks latency`` measures, in microseconds of the processor: means over 200 sentences, each of which
+is a call. Both sides make the same attributes of a token, python-crfsuite's by a plain function. scikit-learn's own
+plumbing is shown apart: LogisticRegression predicts one row.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from common import absent, data_file, fit_quietly
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.datasets import load_conll
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction._token_functions import as_function
+from sklearn_hocrf.pipeline import make_pipeline
+
+FILE = "conll2000", "train.txt.gz"
+N_CALLS = 200
+
+
+def reason_to_skip():
+    return absent(FILE, modules=["pycrfsuite"])
+
+
+def attribute_maker(extractor):
+    """Return a function of a sentence that makes the attributes of an extractor of fields w and p, as texts."""
+    functions = {name: as_function(function) for name, (_, function) in extractor.token_features_.items()}
+    heads = ["|".join(f"{field}[{offset}]" for field, offset in t) + "=" for t in extractor.templates_]
+
+    def attributes(sentence):
+        columns = {"w": [word for word, _ in sentence], "p": [tag for _, tag in sentence]}
+        columns |= {name: list(map(function, columns["w"])) for name, function in functions.items()}
+        padded = {name: ["__BOS__"] * 2 + texts + ["__EOS__"] * 2 for name, texts in columns.items()}
+        rows = []
+        for head, template in zip(heads, extractor.templates_, strict=True):
+            texts = [padded[field][2 + offset : 2 + offset + len(sentence)] for field, offset in template]
+            joined = texts[0] if len(texts) == 1 else map("|".join, zip(*texts, strict=True))
+            rows.append([head + text for text in joined])
+        return [list(token) for token in zip(*rows, strict=True)]
+
+    return attributes
+
+
+class Latency:
+    """A model of each side."""
+
+    def setup(self, n_sentences=None):
+        import pycrfsuite
+
+        X, y = load_conll(data_file(*FILE), ["w", "p", "tag"], return_X_y=True)
+        self.X = [[(token["w"], token["p"]) for token in sentence] for sentence in X][:n_sentences]
+        extractor = SequenceFeatureExtractor(fields=["w", "p"])
+        self.pipe = fit_quietly(make_pipeline(extractor, HighOrderCRF(max_iter=15)), self.X, y[:n_sentences])
+        self.maker = attribute_maker(self.pipe[0])
+        trainer = pycrfsuite.Trainer(verbose=False)
+        for sentence, labels in zip(self.X, y, strict=False):
+            trainer.append(self.maker(sentence), labels)
+        trainer.set_params({"max_iterations": 15})
+        self.folder = tempfile.TemporaryDirectory()
+        path = str(Path(self.folder.name, "model"))
+        trainer.train(path)
+        self.tagger = pycrfsuite.Tagger()
+        self.tagger.open(path)
+        self.X = self.X[:N_CALLS]
+        self.given = [self.maker(sentence) for sentence in self.X]
+        self.batches = [self.pipe[0].transform([sentence]) for sentence in self.X]
+        names = self.pipe[0].get_feature_names_out()
+        known = set(names.tolist())
+        self.lists = [[[name for name in token if name in known] for token in sentence] for sentence in self.given]
+        self.of_lists = HighOrderCRF(max_iter=5).fit(self.lists, self.pipe.predict(self.X))
+        self.regression = LogisticRegression().fit(np.eye(2), [0, 1])
+
+    def track_microseconds(self):
+        """Return the time of a call of each kind, by name."""
+        calls = {
+            "pipeline from tokens": lambda n: self.pipe.predict([self.X[n]]),
+            "ready feature lists": lambda n: self.of_lists.predict([self.lists[n]]),
+            "ready batches": lambda n: self.pipe[-1].predict(self.batches[n]),
+            "marginals": lambda n: self.pipe.predict_marginals([self.X[n]]),
+            "segments with probabilities": lambda n: self.pipe.predict_segments([self.X[n]], with_probability=True),
+            "ten best": lambda n: self.pipe.predict_nbest([self.X[n]], 10),
+            "python-crfsuite, made": lambda n: self.tagger.tag(self.maker(self.X[n])),
+            "python-crfsuite, given": lambda n: self.tagger.tag(self.given[n]),
+            "python-crfsuite, marginals": self._marginals,
+            "LogisticRegression": lambda n: self.regression.predict([[0.0, 1.0]]),
+        }
+        return {name: _microseconds(call, len(self.X)) for name, call in calls.items()}
+
+    def _marginals(self, number):
+        self.tagger.tag(self.maker(self.X[number]))
+        labels = self.tagger.labels()
+        return [[self.tagger.marginal(label, t) for label in labels] for t in range(len(self.X[number]))]
+
+
+def _microseconds(call, n_calls):
+    call(0)
+    start = time.process_time()
+    for number in range(n_calls):
+        call(number)
+    return (time.process_time() - start) / n_calls * 1e6
