@@ -32,6 +32,7 @@ __all__ = [
     "sort_vocabulary",
 ]
 
+FEW = 10_000  # attributes of a batch
 SEPARATOR = ":"
 MAX_DEPTH = 100  # of dicts in dicts
 _COLLECTIONS = (list, tuple, set, frozenset)
@@ -267,6 +268,11 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of number -1; features sorted within a token, repeated ones added up."""
     is_known = ids >= 0
     indptr = offsets_of(is_known)[indptr]
+    if values is None and len(ids) <= FEW:  # for which a matrix takes longer than all else
+        rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        keys = np.sort(rows * max(n_features, 1) + ids[is_known])
+        if (keys[1:] != keys[:-1]).all():
+            return SequenceBatch(offsets, indptr, keys % max(n_features, 1), None, n_features, names)
     data = np.ones(indptr[-1]) if values is None else values[is_known]
     matrix = sparse.csr_array((data, ids[is_known], indptr), shape=(len(indptr) - 1, n_features))
     batch = SequenceBatch.from_csr(matrix, offsets, names)  # which adds up what a token has twice
