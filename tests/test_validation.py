@@ -315,9 +315,9 @@ BAD_LABELS = [
     ([["A"], ["B"]], ValueError, "sequence 0 has 2 tokens in X, but 1 labels in y"),
     (["AB", "B"], TypeError, r"sequence 0\) is the str 'AB'.*list\(text\)"),
     ([["A", "B"], "B"], TypeError, r"sequence 1\) is the str 'B'.*list\(text\)"),
-    ([1, 2], TypeError, r"sequence 0\) is 1 \(int\), where a sequence of labels belongs"),
-    (np.array([1, 2]), TypeError, r"sequence 0\).*, where a sequence of labels belongs"),
-    (np.array(["A", "B"]), TypeError, r"sequence 0\) is the str .*, where a sequence of labels belongs"),
+    ([1, 2], TypeError, r"sequence 0\) is 1 \(int\), but must be a sequence of labels"),
+    (np.array([1, 2]), TypeError, r"sequence 0\).*, but must be a sequence of labels"),
+    (np.array(["A", "B"]), TypeError, r"sequence 0\) is the str .*, but must be a sequence of labels"),
     (np.array(7), TypeError, "y must be a list of label sequences"),
     ([["A", "B"], {"B": 1}], TypeError, r"sequence 1\) is \{'B': 1\}"),
     ([np.ones((2, 1)), np.ones((1, 1))], ValueError, r"sequence 0\) has 2 dimensions"),
@@ -458,10 +458,10 @@ BAD_SEGMENTATIONS = [
     ("segments", [FIRST], ValueError, "X has 2 sequences, y has 1"),
     ("segments", None, ValueError, "y is None"),
     ("segments", FIRST, ValueError, "X has 2 sequences, y has 3"),
-    ("bio", [RIGHT, ["B-P", "P"]], ValueError, r"'P' of y \(sequence 1, position 1\) is no tag.*'O', 'B-label'"),
+    ("bio", [RIGHT, ["B-P", "P"]], ValueError, r"'P' of y \(sequence 1, position 1\) is not a tag.*'O', 'B-label'"),
     ("bio", [RIGHT, ["B-P", "E-P"]], ValueError, r"'E-P' of y \(sequence 1, position 1\).*scheme='bio'"),
-    ("bio", [RIGHT, ["B-P", None]], ValueError, r"None of y \(sequence 1, position 1\) is no tag"),
-    ("bio", [RIGHT, np.array([1, 2])], ValueError, r"1 of y \(sequence 1, position 0\) is no tag"),
+    ("bio", [RIGHT, ["B-P", None]], ValueError, r"None of y \(sequence 1, position 1\) is not a tag"),
+    ("bio", [RIGHT, np.array([1, 2])], ValueError, r"1 of y \(sequence 1, position 0\) is not a tag"),
     ("bio", [RIGHT, ["B-P", []]], TypeError, r"hashable, but \[\] \(sequence 1, position 1\)"),
     ("bio", [RIGHT, ["B-P", "I-O"]], ValueError, r"tag 'I-O' \(sequence 1, position 1\), but the label 'O'"),
     ("bio", [RIGHT, ["B-P"]], ValueError, "sequence 1 has 2 tokens in X, but 1 labels in y"),
@@ -555,7 +555,7 @@ BAD_SEQUENCES = [
     ([[[1, 2], [3]], [[1, 2]]], ValueError, r"ragged rows: sequence 0, position 1 of X has 1 features.*\[3\]"),
     ([[[1, 2], 3], [[1, 2]]], TypeError, "sequence 0, position 1 of X is 3"),
     ([DENSE[0], np.ones((1, 2))], ValueError, "X has 2 features in sequence 1, but sequence 0 has 3"),
-    ([DENSE[0], np.ones(3)], TypeError, "sequence 1, position 0 of X is .*where a row of numbers belongs"),
+    ([DENSE[0], np.ones(3)], TypeError, "sequence 1, position 0 of X is .*but must be a row of numbers"),
     ([DENSE[0], np.ones((1, 3, 1))], ValueError, "sequence 1 of X has 3 dimensions"),
     ([DENSE[0], [["a", 1, 2]]], TypeError, "sequence 1, position 0, feature 0 of X is .*'a'.*not a number"),
     ([DENSE[0], np.array([[1, None, {}]])], TypeError, "sequence 1, position 0, feature 1 of X is None"),
@@ -737,7 +737,7 @@ def test_keys_that_every_training_token_had():
 
 def test_attributes_of_which_none_is_known():
     fitted = fitted_on([[{"word": "a"}], [["word:b", "title"]]])
-    message = "none of the 3 attributes of X occurred in training, such as 'Word:a': is the spelling that of fit"
+    message = "none of the 3 attributes of X occurred in training, such as 'Word:a': are they spelt as in fit"
     with pytest.warns(UserWarning, match=message) as record:
         read_sequences(fitted, [[{"Word": "a"}], [["Word:b", "Title"]]])
     assert len(record) == 1
@@ -838,7 +838,7 @@ def test_a_single_value_is_no_X(value):
 
 @pytest.mark.parametrize("first", [-1, math.nan, 0.5])
 def test_rows_of_one_length_that_hold_rows_are_named(first):
-    with pytest.raises(TypeError, match=r"^sequence 1, position 0, feature 0 of X is \[\] \(list\), where a number"):
+    with pytest.raises(TypeError, match=r"^sequence 1, position 0, feature 0 of X is \[\] \(list\), not a number"):
         HighOrderCRF().fit([[first], [[]], [[]]], [["A"], ["B"], ["A"]])
 
 
