@@ -152,7 +152,10 @@ def test_weights_that_are_all_one_change_nothing(fit):
         ({"verb": None}, "finite numbers >= 0"),
         ({"verb": 10**400}, "finite numbers >= 0"),
         (dict.fromkeys({label for labels in Y for label in labels}, 0), "class_weight is 0 for all labels of y"),
-        (dict.fromkeys({label for labels in Y for label in labels}, 1e308), "class_weight times sample_weight adds up"),
+        (
+            dict.fromkeys({label for labels in Y for label in labels}, 1e308),
+            "class_weight times sample_weight is too large",
+        ),
     ],
 )
 def test_bad_class_weights(fit, class_weight, message):

@@ -599,7 +599,7 @@ def test_score_of_labels_and_tags(fitted):
         assert crf.score(X[:1], [truth[scheme]]) == pytest.approx(right[scheme] / 6)
         both = crf.score(X[:2], [truth[scheme], Y[scheme][1]], sample_weight=[0.5, 3])
         assert both == pytest.approx((0.5 * right[scheme] + 3 * 2) / (0.5 * 6 + 3 * 2))
-        with pytest.raises(ValueError, match="unknown label 'never'.*not among the labels seen in fit"):
+        with pytest.raises(ValueError, match="unknown label 'never'.*not one of the labels seen in fit"):
             crf.log_likelihood(X[:1], [truth[scheme]])
         with pytest.raises(ValueError, match="no tokens of positive weight"):
             crf.score([[], *X], [[], *Y[scheme]], sample_weight=[1.0, 0, 0, 0, 0])
