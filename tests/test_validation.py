@@ -449,7 +449,7 @@ BAD_SEGMENTATIONS = [
     ("segments", [FIRST, [(0, 2**70, "P")]], ValueError, r"\(sequence 1, position 0\), but no sequence has that many"),
     ("segments", [FIRST, [(2**70, 2**71, "P")]], ValueError, r"\(sequence 1, position 0\), but no sequence has that"),
     ("segments", [FIRST, [(0, 0, "P")]], ValueError, r"\(sequence 1, position 0\), but 0 <= start < stop"),
-    ("segments", [FIRST, [(0, 1, "P"), (1, 2)]], TypeError, r"\(1, 2\) of y \(sequence 1, position 1\) is no seg"),
+    ("segments", [FIRST, [(0, 1, "P"), (1, 2)]], TypeError, r"\(1, 2\) of y \(sequence 1, position 1\) is not a seg"),
     ("segments", [FIRST, [(0.0, 2, "P")]], TypeError, "start and stop must be integers"),
     ("segments", [FIRST, [(0, 2, [])]], TypeError, r"hashable, but \[\] \(sequence 1, position 0\)"),
     ("segments", [FIRST, [(0, 2, 3)]], TypeError, r"sortable together, but 3 \(sequence 1, position 0\)"),

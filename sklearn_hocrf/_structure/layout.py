@@ -7,7 +7,7 @@ scores, column by column, is one sparse product. The first L columns are the sin
 scores; the others move the arcs whose labels end in the column's pattern.
 
 A part of labels is a row of weights like a pattern, numbered beyond the patterns. It has weights with features only;
-the scores of its columns are added to those of its labels.
+the scores of its columns are added to the scores of its labels.
 """
 
 from __future__ import annotations

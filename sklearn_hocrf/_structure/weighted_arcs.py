@@ -185,7 +185,7 @@ def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_ar
 def arc_columns(
     automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_numbers: np.ndarray
 ) -> ArcColumns:
-    """Return the columns of each arc's suffixes, the longest first, and those of its label's parts.
+    """Return the columns of each arc's suffixes, longest first, and the columns of its label's parts.
 
     ``column_of_arc`` is as for :func:`arc_structure`; ranges and columns of parts are as in :class:`PartLinks`.
     """

@@ -73,7 +73,7 @@ class SegmentTargets(NamedTuple):
     bare_tags: bool  # tags of the label "_" are written without it
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
-    known: Mask | None = None  # the segmentations that agree with y, where it has holes; ``segments`` are the known
+    known: Mask | None = None  # segmentations that agree with y, if it has holes; ``segments`` are the known ones
 
     @property
     def labelling(self) -> Segments:

@@ -121,7 +121,7 @@ class LogLikelihoodScorer:
             f"training, or because the model forbids or prunes them: {result}"
         )
 
-    # --- metadata routing, as for scikit-learn's scorers
+    # --- metadata routing, as for scikit-learn's scorers --------------------------------------------------------------
     # ---------------------------------------------------------------
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
@@ -145,7 +145,7 @@ class LogLikelihoodScorer:
 
 
 def _lengths(y: Any) -> np.ndarray:
-    """Return the numbers of tokens of valid label sequences; a label that is no sequence is one token."""
+    """Return the numbers of tokens of valid label sequences; a label that is not a sequence is one token."""
     sequences = list(unmasked(y) if hasattr(y, "__array__") else y)
     if any(isinstance(labels, str) or not hasattr(labels, "__len__") for labels in sequences):
         return np.ones(len(sequences))
