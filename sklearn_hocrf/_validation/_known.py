@@ -340,7 +340,7 @@ def segments_between(codes, begins, offsets) -> tuple[Segments, np.ndarray, np.n
 def known_of_runs(said: Said, reader: Reader) -> Known:
     """Return the known labels of segments that are runs of equal labels, given labels of tokens.
 
-    The model itself lets no two neighbouring segments have one label, unless all segments have one token.
+    The model itself ensures that neighbouring segments have different labels, unless all segments have one token.
     """
     return known_of_tokens(said, reader)
 

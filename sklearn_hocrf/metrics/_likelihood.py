@@ -122,15 +122,14 @@ class LogLikelihoodScorer:
         )
 
     # --- metadata routing, as for scikit-learn's scorers --------------------------------------------------------------
-    # ---------------------------------------------------------------
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Say whether searches pass on ``sample_weight``, where scikit-learn's metadata routing is enabled.
+        """Request ``sample_weight`` from searches, if scikit-learn's metadata routing is enabled.
 
         Parameters
         ----------
         sample_weight : bool, str or None
-            Whether, under which other name, or None: not said, an error if there is one.
+            Whether searches pass weights to the scorer, or the name under which they do. None: weights raise an error.
 
         Returns
         -------
@@ -140,7 +139,7 @@ class LogLikelihoodScorer:
         return self
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what the scorer asks of metadata routing."""
+        """Return the metadata requests of the scorer."""
         return copy.deepcopy(self._request)
 
 
