@@ -503,7 +503,7 @@ def test_recordings_begin_and_end_inside_of_segments():
         assert stop - start >= 3 or start == 0 or stop == 7
     for best in crf.predict_nbest(X[0:1], 5)[0]:
         assert min([len(list(run)) for _, run in itertools.groupby(best.labels)][1:-1], default=3) >= 3
-    with pytest.raises(ValueError, match=r"segment \(1, 3, 'b'\) of sequence 0 of y has 2 tokens.*asks for 3"):
+    with pytest.raises(ValueError, match=r"segment \(1, 3, 'b'\) of sequence 0 of y has 2 tokens.*requires 3"):
         HighOrderSemiCRF(min_segment_length={"b": 3}).fit(X[:1], [list("abbaaaa")])
 
 
@@ -700,7 +700,7 @@ def test_sequences_without_any_possible_labelling():
     [
         (
             {"min_segment_length": 2},
-            r"segment \(2, 3, 'b'\) of sequence 0 of y has 1 tokens, but min_segment_length asks for 2",
+            r"segment \(2, 3, 'b'\) of sequence 0 of y has 1 tokens, but min_segment_length requires 2",
         ),
         (
             {"min_segment_length": {"c": 2}},
@@ -712,7 +712,7 @@ def test_sequences_without_any_possible_labelling():
         ({"min_segment_length": 0}, "The 'min_segment_length' parameter"),
         (
             {"min_segment_length": {"a": 3}, "max_segment_length": 2},
-            "max_segment_length is 2 for the label 'a', but min_segment_length 3",
+            "max_segment_length is 2 for the label 'a', but min_segment_length is 3",
         ),
     ],
 )

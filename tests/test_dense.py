@@ -346,9 +346,9 @@ def test_batches_are_cut_and_copied():
     [
         (([1, 3], np.zeros((4, 2))), r"shape \(4, 2\), not \(5, 2\)"),
         (([1, 3], np.zeros((5, 3))), r"shape \(5, 3\), not \(5, 2\)"),
-        (([3, 1], np.zeros((5, 2))), "must ascend"),
+        (([3, 1], np.zeros((5, 2))), "must be in ascending order"),
         (([1, 4], np.zeros((5, 2))), r"must lie in \[0, 4\)"),
-        (([1, 2], np.zeros((5, 2))), "have sparse entries, too"),
+        (([1, 2], np.zeros((5, 2))), "must not have sparse entries"),
     ],
 )
 def test_dense_columns_that_do_not_fit(dense, message):

@@ -206,7 +206,7 @@ def test_scores_of_single_labels_say_what_to_use_instead(pipe, kind, scoring):
     if kind == "segments":
         scorers["ours"] = metrics.span_f1_scorer
     with pytest.warns(
-        UserWarning, match="takes one label a sample, not sequences: use a scorer of sklearn_hocrf.metrics"
+        UserWarning, match="takes one label per sample, not sequences: use a scorer of sklearn_hocrf.metrics"
     ):
         found = cross_validate(estimator, X, y, cv=2, scoring=scorers)
     assert np.isnan(found["test_theirs"]).all()

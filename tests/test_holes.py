@@ -425,8 +425,8 @@ def test_scores_and_searches():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([[None] * 3, None], "y says nothing about any label"),
-        ([[{"x", "y"}] * 3, None], "y has holes alone: no token or segment has a known label"),
+        ([[None] * 3, None], "y has no known labels"),
+        ([[{"x", "y"}] * 3, None], "y has only holes: no token or segment has a known label"),
         ([["x", set(), "y"], None], r"y has an empty set \(sequence 0, position 1\)"),
         ([["x", None, "x"], None], "y must have at least 2 distinct labels.*'x'"),
         ([["x", None, 3], None], r"sortable together, but 3 \(sequence 0, position 2\)"),
@@ -474,7 +474,7 @@ def test_constraints_hold_in_training_with_holes():
 
 def test_segments_with_gaps_everywhere_are_no_segments_outside():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
-    with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill gaps with segments"):
+    with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill them with segments"):
         HighOrderSemiCRF(scheme="segments", max_segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
 
 

@@ -295,14 +295,14 @@ def test_tags():
         crf.partial_fit(TOKENS[2:], [["B-R", "O"]])
     with pytest.raises(ValueError, match="segment .* has 3 tokens, but max_segment_length allows 2.*first call"):
         crf.partial_fit(TOKENS[:1], [["B-P", "I-P", "I-P"]])
-    with pytest.raises(ValueError, match="classes: 'Z' is no tag of scheme='bio'"):
+    with pytest.raises(ValueError, match="classes: 'Z' is not a tag of scheme='bio'"):
         clone(crf).partial_fit(TOKENS, TAGS, classes=["Z"])
 
 
 def test_segments_that_become_longer():
     crf = HighOrderSemiCRF(solver="adagrad", random_state=0)
     crf.partial_fit([[["a"], ["b"]]], [["A", "B"]])
-    with pytest.raises(ValueError, match="has 2 tokens, but max_segment_length allows 1.*None stands for the longest"):
+    with pytest.raises(ValueError, match="has 2 tokens, but max_segment_length allows 1.*None means the longest"):
         crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
     crf = clone(crf).set_params(max_segment_length=3).partial_fit([[["a"], ["b"]]], [["A", "B"]])
     crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
