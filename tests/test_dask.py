@@ -354,7 +354,7 @@ def test_refused_partitions_leave_no_traceback_in_logs(caplog):
         with pytest.raises(ValueError, match="^partition 3: sequence 0 has .* tokens in X, but") as caught:
             DaskSequenceLabeler(HighOrderCRF(), client).fit(*bags)
         mixed = bag.from_sequence([["a"], [("a", "b")]], npartitions=2)
-        with pytest.raises(ValueError, match="tokens are of the form"):
+        with pytest.raises(ValueError, match="tokens have the form"):
             DaskExtractor(SequenceFeatureExtractor(), client=client).fit(mixed)
     assert "in read_part" in str(caught.value.__cause__)
     assert not [record for record in caplog.records if "Compute Failed" in record.getMessage()]
