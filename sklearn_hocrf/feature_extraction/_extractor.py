@@ -300,7 +300,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the attributes of training sequences and return their features.
 
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------
@@ -493,9 +493,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         arrays = {f: column.values.shape[1] for f, column in columns.items() if isinstance(column, ArrayColumn)}
         for template in templates:
             if len(template) > 1 and any(field in arrays for field, _ in template):
-                raise ValueError(
-                    f"the template {template!r} joins a field of arrays with other fields; it must be the only one"
-                )
+                raise ValueError(f"the template {template!r} joins a field of arrays with others; use it separately")
         self._array_widths = arrays
         used = {field for template in templates for field, _ in template}
         self.templates_ = templates + [((name, 0),) for name in self.token_features_ if name not in used]
@@ -625,7 +623,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         return batch.with_blocks((*X.blocks, bag), self._feature_names)
 
     def _dense(self, table, n_features) -> DenseColumns | None:
-        """Return the dense columns, the last of so many features."""
+        """Return the dense columns, which are the last of ``n_features`` features."""
         n_dense = self._arrays.n_features
         if not n_dense:
             return None

@@ -183,7 +183,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         """Count strings and segments, and return the training sequences with **leave-one-out** features.
 
         This differs from ``fit(X, y).transform(X)``: the features of a sequence use the counts of all other sequences.
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------

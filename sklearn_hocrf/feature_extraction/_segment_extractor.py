@@ -250,7 +250,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the features of training segments and return the sequences with them.
 
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------

@@ -113,7 +113,7 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Fit the transformer to the stacked tokens and return the result of its ``fit_transform``.
 
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------

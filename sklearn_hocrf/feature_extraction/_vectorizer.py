@@ -143,7 +143,7 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the attributes of training sequences and return their batch.
 
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------
