@@ -482,7 +482,7 @@ def test_wrong_settings_of_early_stopping(options, message):
 def test_early_stopping_tells_what_is_wrong():
     with pytest.raises(ValueError, match=".") as caught:
         HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV[:1])).fit(X, Y)
-    assert caught.value.__notes__ == ["This is about the held-out X and y of EarlyStopping."]
+    assert caught.value.__notes__ == ["This refers to the held-out X and y of EarlyStopping."]
     assert str(caught.value).startswith("EarlyStopping: X has 2 sequences, ")
     for value in (np.nan, {"f1": 1.0}, None):
         with pytest.raises(ValueError, match="EarlyStopping returned .*, not a number"):
