@@ -238,10 +238,10 @@ def test_held_out_sequences_are_read_once(monkeypatch):
 
 def test_temperature_at_a_bound():
     certain = FrozenEstimator(HighOrderCRF(sigma_reg=2.0).fit(X[:1] * 3, Y[:1] * 3))
-    with pytest.warns(UserWarning, match="lies at a bound, 0.01: .* probability 1"):
+    with pytest.warns(UserWarning, match="is at a bound, 0.01: .* probability 1"):
         assert CalibratedSequenceLabeler(certain).fit(X[:1] * 3, Y[:1] * 3).temperature_ == 0.01
     model = HighOrderCRF(sigma_reg=2.0).fit([[["a"]], [["b"]]] * 2, [["O"], ["P"]] * 2)
-    with pytest.warns(UserWarning, match="lies at a bound, 100: .* chance"):
+    with pytest.warns(UserWarning, match="is at a bound, 100: .* chance"):
         fitted = CalibratedSequenceLabeler(FrozenEstimator(model)).fit([[["a"]], [["b"]]], [["P"], ["O"]])
     assert fitted.temperature_ == pytest.approx(100.0)
 

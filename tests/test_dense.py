@@ -414,7 +414,7 @@ BROKEN = {
     "beyond float32": (
         {"v": np.array([1e300, 0, 0])},
         ValueError,
-        r"position 1: field 'v' holds 1e\+300 at 0; float32",
+        r"position 1: field 'v' holds 1e\+300 at 0; out of the range of float32",
     ),
     "two dimensions": ({"v": np.ones((1, 3))}, ValueError, r"sequence 2, position 1: field 'v' is an array of shape"),
     "no dimension": ({"v": np.array(1.0)}, ValueError, r"sequence 2, position 1: field 'v' is an array of shape \(\)"),

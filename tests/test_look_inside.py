@@ -282,7 +282,7 @@ def test_names_of_a_pipeline():
     pipe = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X, y)
     assert {row.template for row in weights(pipe, feature="w[0]", top=None)} == {"w[0]"}
     assert "w[0]=w=x" in {row.feature for row in weights(pipe, top=None)}
-    with pytest.warns(UserWarning, match="temperature lies at a bound"):
+    with pytest.warns(UserWarning, match="temperature is at a bound"):
         calibrated = CalibratedSequenceLabeler(pipe, cv=2).fit(X * 2, [*y, *y])
     scaled = {row[:3]: row.weight * calibrated.temperature_ for row in weights(calibrated, top=None)}
     fitted = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X * 2, [*y, *y])
