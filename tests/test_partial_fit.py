@@ -222,7 +222,7 @@ def test_classes_come_from_the_first_call_or_are_given(estimator):
     assert crf.classes_.tolist() == ["L", "M", "Q", "R"]
     crf.partial_fit([X[30]], [["Q"] * len(X[30])] if estimator is HighOrderCRF else [Y[30]])
     crf.partial_fit(X[:2], Y[:2], classes=["Q", "L", "M", "R"])
-    with pytest.raises(ValueError, match="classes are not those of the first call"):
+    with pytest.raises(ValueError, match="classes differ from those of the first call"):
         crf.partial_fit(X[:2], Y[:2], classes=CLASSES)
 
 

@@ -538,9 +538,9 @@ def test_sparse_weights_and_tied_ones(data):
         ({"objective": "hinge"}, "objective='hinge' is not the likelihood"),
         ({"objective": "perceptron"}, "is not the likelihood"),
         ({"objective": "local_feature_matching"}, "is not the likelihood"),
-        ({"solver": "newton-cg"}, "needs more than gradients of all data"),
-        ({"solver": "sgd"}, "needs more than gradients of all data"),
-        ({"patterns": "auto"}, "are searched for by models of all labels"),
+        ({"solver": "newton-cg"}, "is a minibatch or second-order solver"),
+        ({"solver": "sgd"}, "is a minibatch or second-order solver"),
+        ({"patterns": "auto"}, "needs models of all labels"),
     ],
 )
 def test_refusals(data, params, message):
