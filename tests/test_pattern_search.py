@@ -382,12 +382,12 @@ def test_searches_that_end_early_say_so():
     with pytest.warns(ConvergenceWarning, match="search for label patterns did not finish in 2 rounds.*max_rounds"):
         HighOrderCRF(2, patterns=PatternSearch(0.1, max_rounds=2)).fit(X, Y)
     # nothing is left to find, but the search has not come to the tolerance of the solver
-    with pytest.warns(ConvergenceWarning, match="after 1 round: .* loose tolerance.*max_rounds") as caught:
+    with pytest.warns(ConvergenceWarning, match="in 1 round: .* loose tolerance.*max_rounds") as caught:
         crf = HighOrderCRF(2, patterns=PatternSearch(50.0, max_rounds=1)).fit(X, Y)
     assert crf.pattern_search_history_[["largest_violation", "certificate"]].tolist() == [(0.0, True)]
     assert not any("differ" in str(warning.message) for warning in caught)
     # the first rounds are to the tolerance of the solver, so patterns that are out are all that is left
-    with pytest.warns(ConvergenceWarning, match="after 1 round: expected and observed counts.*max_rounds"):
+    with pytest.warns(ConvergenceWarning, match="in 1 round: expected and observed counts.*max_rounds"):
         HighOrderCRF(2, patterns=PatternSearch(0.1, max_rounds=1), tol=0.2).fit(X, Y)
     for max_iter in 0, 2:
         with pytest.warns(ConvergenceWarning, match=f"search for label patterns did not converge in {max_iter} iter"):

@@ -588,7 +588,7 @@ def test_overflow_at_the_start_is_refused_as_by_others(solver):
     objective = rows()
     objective.signed = objective.signed * 1e160
     for refuses in solver(), LBFGS():
-        with pytest.raises(ValueError, match="the norm of its gradient inf, which floating point numbers cannot repr"):
+        with pytest.raises(ValueError, match="its gradient inf, which floating point numbers cannot represent"):
             refuses.solve(objective, L2(0.5), np.zeros(25))
 
 
