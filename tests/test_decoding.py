@@ -287,7 +287,7 @@ def test_grids_and_copies():
         (SegmentDecoding(1.5), "threshold of SegmentDecoding must be a probability"),
         (SegmentDecoding({"ORG": 0.5}), "threshold of SegmentDecoding names 'ORG'"),
         (SegmentDecoding(scheme="segments"), "scheme of SegmentDecoding must be one of"),
-        (SegmentDecoding(scheme="bioes"), "the label 'B-LOC' is not a tag of this scheme"),
+        (SegmentDecoding(scheme="bioes"), "is not a tag of this scheme"),
         (TokenDecoding({("O", "X"): 1}), "names 'X', which is not among classes_"),
         (TokenDecoding({"O": 1}), "must be a pair"),
         (TokenDecoding(np.ones((2, 2))), "has 2 classes, the model has 5"),
