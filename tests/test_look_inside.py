@@ -203,7 +203,7 @@ def test_features_without_names():
         ({"sequence": 0.5}, TypeError, "must be an integer"),
         ({"position": 3}, ValueError, "position=3 is out of range: there are 3"),
         ({"position": 1, "against": "w"}, ValueError, "'w' is not one of the classes"),
-        ({"position": 1, "against": ["x"]}, ValueError, "none of the classes"),
+        ({"position": 1, "against": ["x"]}, ValueError, "not one of the classes"),
         ({"against": ["x"]}, ValueError, "1 label"),
     ],
 )
