@@ -398,7 +398,7 @@ def test_marks_of_missing_labels(mark):
             {"objective": "local_feature_matching"},
             r"LocalFeatureMatching\(\) needs all labels, but y has holes",
         ),
-        ({"solver": "newton-cg"}, r"solver NewtonCG\(\) needs a convex function, but the likelihood is not convex if y has holes"),
+        ({"solver": "newton-cg"}, r"solver NewtonCG\(\) the likelihood is not convex if y has holes"),
         ({"patterns": "auto"}, "the search for patterns='auto' needs all labels, but y has holes"),
         ({"objective": PartialLikelihood("em"), "solver": "sgd"}, "cannot be combined with PartialLikelihood.*'em'"),
     ],

@@ -554,7 +554,7 @@ def test_refusals_of_other_ways_to_train(data):
     X, y = data[:2]
     with pytest.raises(ValueError, match="which partial_fit does not have"):
         HighOrderCRF(pruning=2, solver="sgd").partial_fit(X, y)
-    with pytest.raises(ValueError, match="chooses the labels of each fold discontinuously"):
+    with pytest.raises(ValueError, match="chooses the labels of each fold anew"):
         PenaltySearchCV(HighOrderCRF(pruning=2), cv=2).fit(X, y)
     holes = [np.where(np.arange(len(labels)) == 2, None, labels) for labels in y]
     with pytest.raises(ValueError, match="needs all labels in training"):

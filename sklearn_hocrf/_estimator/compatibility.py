@@ -277,7 +277,7 @@ REFUSALS = (
     Refusal(
         "pruning",
         "learned penalties",
-        _LEARNED + "pruning={pruning!r} chooses the labels of each fold discontinuously: use it in the last fit",
+        _LEARNED + "pruning={pruning!r} chooses the labels of each fold anew, discontinuously: use it in the last fit",
     ),
     Refusal(
         "no penalty",

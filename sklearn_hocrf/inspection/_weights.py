@@ -174,5 +174,5 @@ def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
     if any(not isinstance(one, Integral) or isinstance(one, bool) for one in wanted):
         raise TypeError(f"order must be an integer, several of them, or None, got {short(order)}")
     if not wanted or not np.isin(wanted, orders).all():
-        raise ValueError(f"order={short(order)} selects no weights: their orders are 0 to {orders.max(initial=0)}")
+        raise ValueError(f"order={short(order)} selects no weights: the model has orders 0 to {orders.max(initial=0)}")
     return np.isin(orders, wanted)
