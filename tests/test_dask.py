@@ -371,7 +371,7 @@ def test_refused_partitions_leave_no_traceback_in_logs(caplog):
         ({"solver": SGD()}, "SGD needs minibatches"),
         ({"solver": "bcfw"}, "FrankWolfe needs oracle"),
         ({"objective": "local_feature_matching", "solver": "newton-cg"}, "NewtonCG needs .*hessp"),
-        ({"patterns": "auto"}, "not searched on a cluster"),
+        ({"patterns": "auto"}, "cannot be searched on a cluster"),
         ({"max_order": -1}, "max_order"),
         ({"max_order": None}, "max_order=None"),
         ({"pruning": 3}, "pruning=3 does not work"),

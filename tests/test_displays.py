@@ -526,7 +526,7 @@ def test_drawing_without_matplotlib_names_the_extra(tagger, monkeypatch):
 def test_all_classes_are_named_where_one_is_none_of_them():
     tags = ["O", *(f"{prefix}-{kind}" for kind in ("LOC", "MISC", "ORG", "PER") for prefix in "BI")]
     crf = HighOrderCRF().fit([[[tag] for tag in tags]], [tags])
-    with pytest.raises(ValueError, match="'LOC' is none of the classes") as caught:
+    with pytest.raises(ValueError, match="'LOC' is not one of the classes") as caught:
         explain(crf, [[["O"]]], against="LOC", position=0)
     assert all(repr(tag) in str(caught.value) for tag in tags)
 

@@ -398,9 +398,9 @@ def test_marks_of_missing_labels(mark):
             {"objective": "local_feature_matching"},
             r"LocalFeatureMatching\(\) needs all labels, but y has holes",
         ),
-        ({"solver": "newton-cg"}, r"solver NewtonCG\(\) needs a convex function, but y has holes"),
-        ({"patterns": "auto"}, "patterns='auto' are searched where all labels are known, but y has holes"),
-        ({"objective": PartialLikelihood("em"), "solver": "sgd"}, "does not go with PartialLikelihood.*'em'"),
+        ({"solver": "newton-cg"}, r"solver NewtonCG\(\) the likelihood is not convex if y has holes"),
+        ({"patterns": "auto"}, "the search for patterns='auto' needs all labels, but y has holes"),
+        ({"objective": PartialLikelihood("em"), "solver": "sgd"}, "cannot be combined with PartialLikelihood.*'em'"),
     ],
 )
 def test_what_does_not_take_holes(options, message):
@@ -416,7 +416,7 @@ def test_scores_and_searches():
     crf = HighOrderCRF(1).fit(X, full)
     with pytest.raises(ValueError, match="y has holes, but the accuracy needs the label of each token"):
         crf.score(X, y)
-    with pytest.raises(ValueError, match="y has holes, with which the likelihood is not convex"):
+    with pytest.raises(ValueError, match="the likelihood is not convex if y has holes"):
         PenaltySearchCV(crf, cv=2).fit(X, y)
     search = GridSearchCV(crf, {"sigma_reg": [0.1, 1.0]}, scoring=log_likelihood_scorer, cv=2)
     assert search.fit(X, y).best_score_ < 0
@@ -456,7 +456,7 @@ def test_nothing_agrees():
 def test_a_warning_where_nearly_all_is_missing():
     X, full, _ = labelled(np.random.default_rng(15), 20, 10)
     y = [full[0], *[None] * 19]
-    with pytest.warns(UserWarning, match="y says the labels of 10 of 200 tokens only"):
+    with pytest.warns(UserWarning, match="only 10 of 200 tokens are labelled"):
         HighOrderCRF().fit(X, y)
 
 

@@ -202,8 +202,8 @@ def test_features_without_names():
         ({"sequence": -1}, ValueError, "sequence=-1"),
         ({"sequence": 0.5}, TypeError, "must be an integer"),
         ({"position": 3}, ValueError, "position=3 is out of range: there are 3"),
-        ({"position": 1, "against": "w"}, ValueError, "'w' is none of the classes"),
-        ({"position": 1, "against": ["x"]}, ValueError, "none of the classes"),
+        ({"position": 1, "against": "w"}, ValueError, "'w' is not one of the classes"),
+        ({"position": 1, "against": ["x"]}, ValueError, "not one of the classes"),
         ({"against": ["x"]}, ValueError, "1 label"),
     ],
 )
@@ -292,8 +292,8 @@ def test_names_of_a_pipeline():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"label": "w"}, ValueError, "label='w' is none of the labels"),
-        ({"feature": "w"}, ValueError, "feature='w' is none of the 4 features"),
+        ({"label": "w"}, ValueError, "unknown label='w'"),
+        ({"feature": "w"}, ValueError, "feature='w' matches none of the 4 features"),
         ({"feature": 9}, ValueError, "feature=9"),
         ({"feature": 0.5}, TypeError, "feature must be a name"),
         ({"order": 3}, ValueError, "orders 0 to 2"),

@@ -1,1 +1,1 @@
-"""Questions about whole batches: partition functions, marginals, expectations, best labellings."""
+"""Inference for whole batches: partition functions, marginals, expectations, best labellings."""
