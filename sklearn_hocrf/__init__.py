@@ -1,42 +1,43 @@
 """High-order conditional random fields for scikit-learn users.
 
-:class:`HighOrderCRF` gives each token of a sequence a label, :class:`HighOrderSemiCRF` cuts sequences into labelled
-segments. Both give weights not only to pairs of neighbouring labels but to label patterns of any length. Training is
-exact, and they are scikit-learn estimators.
+:class:`HighOrderCRF` labels each token of a sequence, :class:`HighOrderSemiCRF` splits sequences into labelled
+segments. Both have weights not only for pairs of neighbouring labels but for label patterns of any length. Training is
+exact, and both are scikit-learn estimators.
 
-Each public module is a page that explains itself by examples; ``help(sklearn_hocrf.crf)`` shows one.
+The docstring of each public module is a guide with examples: see, for instance, ``help(sklearn_hocrf.crf)``.
 
 =======================================  ===============================================================================
-:mod:`sklearn_hocrf.crf`                 labels of tokens: why order helps, questions to a model, constraints, known
+:mod:`sklearn_hocrf.crf`                 labels of tokens: why order helps, queries of a model, constraints, known
                                          and missing labels
 :mod:`sklearn_hocrf.semicrf`             labels of segments: schemes, lengths, features of segments, hybrid models
 :mod:`sklearn_hocrf.feature_extraction`  forms of input, and the transformers that make features
 :mod:`sklearn_hocrf.pipeline`            pipelines with all methods of the estimators
-:mod:`sklearn_hocrf.training`            objectives, penalties and solvers; their settings, and your own ones
+:mod:`sklearn_hocrf.training`            objectives, penalties and solvers; their settings, and user-defined ones
 :mod:`sklearn_hocrf.settings`            constraints, decodings, learned label patterns, pruning
 :mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
 :mod:`sklearn_hocrf.model_selection`     learned penalties, groups and weights, predictions by cross-validation
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
 :mod:`sklearn_hocrf.inspection`          weights, explanations, importances, standard errors, and pictures
-:mod:`sklearn_hocrf.calibration`         probabilities that say how often predictions are right
+:mod:`sklearn_hocrf.calibration`         probabilities that match how often predictions are right
 :mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back; formats of other libraries
 :mod:`sklearn_hocrf.datasets`            readers of files and data frames, generated data
 :mod:`sklearn_hocrf.interop`             models of CRFsuite; its options, and those of other tools, side by side
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 
-Kernels are compiled at their first use, and kept on disk. ``python -m sklearn_hocrf warm-up`` compiles them all, for
-images of containers and read-only installations: see :mod:`sklearn_hocrf.__main__`.
+Kernels are compiled at their first use and cached on disk. ``python -m sklearn_hocrf warm-up`` compiles all of them,
+for container images and read-only installations: see :mod:`sklearn_hocrf.__main__`.
 
 Saving models
 -------------
-Fitted estimators, transformers and pipelines can be pickled. That is for yourself: loading a pickle can run any code.
-For others, skops writes files that run none: ``skops.io.dump(pipe, path, compression=zipfile.ZIP_DEFLATED)`` and
-``skops.io.load(path, trusted=TRUSTED_TYPES)``. ``TRUSTED_TYPES`` names the types of this package in such files.
-Without ``trusted=``, skops raises an ``UntrustedTypesFoundException`` that lists private names: that line helps.
-Functions of your own, such as token features, are yours to trust. Files hold callbacks, too, which ``TRUSTED_TYPES``
-does not name: call ``set_callbacks()``, which removes them, before you save a model that has some. Of scikit-learn's
-searches, save ``best_estimator_``.
+Fitted estimators, transformers and pipelines can be pickled. Pickle a model for your own use only: loading a pickle can
+execute any code. To share a model, save it with skops, whose files execute no code when loaded:
+``skops.io.dump(pipe, path, compression=zipfile.ZIP_DEFLATED)`` and ``skops.io.load(path, trusted=TRUSTED_TYPES)``.
+``TRUSTED_TYPES`` lists the types of this package in such files. Without ``trusted=``, skops raises an
+``UntrustedTypesFoundException`` that lists private names; pass ``TRUSTED_TYPES`` to avoid it. User-defined functions,
+such as token features, are not included: you must decide whether to trust them. Files also contain callbacks, which are
+not in ``TRUSTED_TYPES``: call ``set_callbacks()``, which removes them, before you save a model that has some. After a
+search of scikit-learn, save ``best_estimator_``.
 
 >>> import skops.io  # pip install skops
 >>> from sklearn_hocrf import HighOrderCRF, TRUSTED_TYPES

@@ -1,26 +1,26 @@
 """The command line: ``python -m sklearn_hocrf`` and ``python -m sklearn_hocrf warm-up``.
 
-Alone, it shows the gain of high-order label patterns on an embedded example: it trains on words of noisy handwritten
-digits that follow a Markov chain of order 3, once for each order of label patterns.
+Without arguments, it demonstrates the gain of high-order label patterns: it trains on words of noisy handwritten digits
+that follow a Markov chain of order 3, once for each order of label patterns.
 
-``warm-up`` compiles all kernels and keeps them on disk, which otherwise happens as models first need them. It takes two
-to four minutes of one processor, and some seconds where all kernels are there; more processors do not help. A counter
-goes to stderr: one line on a terminal, elsewhere a line every ten seconds. What it has done is one line of output.
-Messages go to stderr, too; the exit code is 0, 1 where nothing can be kept, or 2 for wrong arguments.
+``warm-up`` compiles all kernels and keeps them on disk, which otherwise happens when models first need them. It takes
+two to four minutes on one processor, and some seconds if all kernels are compiled already; more processors do not help.
+A counter is written to stderr: one line on a terminal, elsewhere a line every ten seconds. The output is a one-line
+summary. Messages go to stderr, too; the exit code is 0, 1 if nothing can be kept, or 2 for wrong arguments.
 
-Compiled kernels are kept in the folder of the environment variable NUMBA_CACHE_DIR, by default beside the package, and
-where this cannot be written in the user's cache. Folders that cannot be written are read all the same. So an image of a
-container that is read-only, or is used by somebody else, needs two lines::
+Compiled kernels are kept in the folder of the environment variable NUMBA_CACHE_DIR, by default next to the package, or
+in the user's cache if that folder is not writable. Kernels are also read from folders that are not writable. A
+container image that is read-only, or is used by another user, therefore needs two lines::
 
     ENV NUMBA_CACHE_DIR=/opt/kernels
     RUN python -m sklearn_hocrf warm-up
 
-They come after the installation of the package, as kernels are those of its files. The variable stays set in the image.
-Kernels are also those of the processor: if the image runs on other types of processors than the one that builds it,
-then ``ENV NUMBA_CPU_NAME=generic`` above these lines makes kernels for all, which are slower.
+Put them after the line that installs the package, because kernels are compiled from the installed files. The variable
+remains set in the image. Kernels also depend on the processor: if the image runs on other types of processors than the
+one that builds it, then ``ENV NUMBA_CPU_NAME=generic`` above these lines makes slower kernels that run on all.
 
-Without any folder that can be read or written the package works, too: each process then compiles what it needs, and
-says once, in a warning, to set NUMBA_CACHE_DIR.
+The package also works without a readable or writable folder: each process then compiles the kernels that it needs, and
+warns once that NUMBA_CACHE_DIR should be set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SECONDS_BETWEEN_LINES = 10  # of the counter
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line, do what it says, and return the exit code."""
+    """Parse the command line, run the command, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m sklearn_hocrf",
         description="Train HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, "
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the data (default: %(default)s)")
     commands = parser.add_subparsers(dest="command", title="commands")
-    what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for images of containers"
+    what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for container images"
     commands.add_parser("warm-up", help=what, description=what[0].upper() + what[1:] + ".")
     options = parser.parse_args(arguments)
     if options.command == "warm-up":
@@ -75,7 +75,7 @@ def prepare() -> int:
 
 
 class Counter:
-    """Write to stderr how far the warm-up is: on a line of a terminal, elsewhere on a new line from time to time."""
+    """Write the progress of the warm-up to stderr: on one line of a terminal, elsewhere on a new line now and then."""
 
     def __init__(self) -> None:
         self.last = -math.inf
@@ -85,7 +85,7 @@ class Counter:
         if not is_terminal and now < self.last + SECONDS_BETWEEN_LINES:
             return
         self.last = now
-        end = "\r" if is_terminal and n_done < n_models else "\n"  # whatever comes next is written over it
+        end = "\r" if is_terminal and n_done < n_models else "\n"  # overwritten by the next output
         print(f"{n_done}/{n_models} models, {n_kernels} kernels", end=end, file=sys.stderr, flush=True)
 
 

@@ -1,7 +1,7 @@
-"""What tables and displays show: texts as texts, colours, tables.
+"""Shared code of tables and displays: safe texts, colours, tables.
 
-Notebooks show HTML on light or dark ground. What is written here has inline styles only and no scripts; it leaves the
-colour of plain text to the notebook, and on coloured ground it writes in black.
+Notebooks show HTML on a light or dark background. The HTML made here has only inline styles and no scripts; plain text
+has the notebook's colour, and text on a coloured background is black.
 """
 
 from __future__ import annotations
@@ -43,43 +43,43 @@ __all__ = [
     "tokens_of",
 ]
 
-# Paul Tol's "light" scheme (https://personal.sron.nl/~pault): grounds for black text that are told apart with any
-# kind of colour vision
+# Paul Tol's "light" scheme (https://personal.sron.nl/~pault): backgrounds for black text that can be distinguished with
+# any kind of colour vision
 COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
-TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#CCEEFF", "#A1DDCC", "#DDE599", "#D4D47F"]  # the same with white
+TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#CCEEFF", "#A1DDCC", "#DDE599", "#D4D47F"]  # mixed with white
 GREY = "#DDDDDD"
-# Okabe and Ito's colours for lines on white, told apart with any kind of colour vision, and markers beside them
+# Okabe and Ito's colours for lines on white, distinguishable with any kind of colour vision, and markers for them
 LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 MARKERS = "osD^vP*X"
 POSITIVE, NEGATIVE = COLORS[0], COLORS[1]
-EDGES = {  # line style, and colours that are seen on black and on white: a chip is right, wrong, or was not found
+EDGES = {  # line style, and colours that are visible on black and on white: a chip is right, wrong, or missing
     "": ("solid", "transparent"),
     "wrong": ("dashed", "#D55E00"),
     "missed": ("dotted", "#808080"),
 }
-_MOST_ROWS = 60  # of a table that are shown
+_MOST_ROWS = 60  # shown of a table
 
 
 def color_map(labels: Iterable) -> dict:
-    """Return the colour of each label, in their order: eight colours, tints of them, and again; grey for "O"."""
+    """Return the colour of each label, in order: eight colours, their tints, then repeated; grey for "O"."""
     colors = itertools.cycle([*COLORS, *TINTS])
     return {label: GREY if label == OUTSIDE else next(colors) for label in dict.fromkeys(labels)}
 
 
 def chip(text: str, caption: str, color: str, edge: str = "") -> str:
-    """Return a text on coloured ground with a small caption, as HTML; ``edge`` is one of ``EDGES``."""
+    """Return a text on a coloured background with a small caption, as HTML; ``edge`` is one of ``EDGES``."""
     line, line_color = EDGES[edge]
     style = (
         f"background:{color};color:#000;border:2px {line} {line_color};border-radius:.4em;padding:.1em .3em;"
         "-webkit-box-decoration-break:clone;box-decoration-break:clone"
     )
     small = "font-size:.75em;font-weight:600;white-space:nowrap"
-    after = f'&nbsp;<bdi style="{small}">{escaped(caption)}</bdi>' if caption else ""  # no line ends before a caption
+    after = f'&nbsp;<bdi style="{small}">{escaped(caption)}</bdi>' if caption else ""  # no line break before a caption
     return f'<span style="{style}"><span style="unicode-bidi:plaintext">{escaped(text)}</span>{after}</span>'
 
 
 def bar(value: float, largest: float, *, signed: bool = False) -> str:
-    """Return a bar as HTML: of numbers from 0 to ``largest``, or to both sides of the middle."""
+    """Return a bar as HTML: for numbers from 0 to ``largest``, or, if signed, to both sides of the middle."""
     share = 100 * min(abs(value) / largest, 1.0) if largest > 0 else 0.0
     first, last = 0.0, share
     if signed:
@@ -117,22 +117,22 @@ def pyplot() -> Any:
 
 
 class HtmlPage:
-    """Base class of what notebooks show: it can be written to a file as well."""
+    """Base class of objects that notebooks show as HTML, and that can be written to a file."""
 
     def to_html(self, path: str | os.PathLike | None = None, *, title: str | None = None) -> str:
-        """Return what a notebook shows as a whole page, and write it to a file.
+        """Return the HTML shown by notebooks as a complete page, and optionally write it to a file.
 
         Parameters
         ----------
         path : str, path-like or None, default=None
-            The file, which is replaced if it is there; None writes none.
+            The file, which is replaced if it exists; None writes no file.
         title : str or None, default=None
-            Title of the page; None stands for the name of the class.
+            Title of the page; None means the name of the class.
 
         Returns
         -------
         html : str
-            The page, on light or dark ground as the browser is set. It has no scripts, and needs no other files.
+            The page, light or dark depending on the browser's settings. It has no scripts and needs no other files.
 
         Raises
         ------
@@ -155,12 +155,13 @@ class HtmlPage:
         body = self._repr_html_()  # type: ignore[attr-defined]
         page = f'<!DOCTYPE html>\n<html>\n<head>{head}</head>\n<body style="{style}">\n{body}\n</body>\n</html>\n'
         if path is not None:
-            Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")  # lone surrogates have no code
+            # lone surrogates cannot be encoded
+            Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
         return page
 
 
 class Display(HtmlPage):
-    """Base class of what notebooks show as HTML and matplotlib draws."""
+    """Base class of objects that notebooks show as HTML and matplotlib draws."""
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the display with matplotlib.
@@ -168,7 +169,7 @@ class Display(HtmlPage):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None stands for a new figure of a size that suits.
+            Axes to draw on; None means a new figure of a suitable size.
 
         Returns
         -------
@@ -181,14 +182,14 @@ class Display(HtmlPage):
 
 
 class Table(HtmlPage, list):
-    """A list of named tuples that shows as a table.
+    """A list of named tuples that is shown as a table.
 
-    It is a list in every way; :meth:`to_frame` makes a data frame of it.
+    It is an ordinary list; :meth:`to_frame` converts it to a data frame.
 
     Parameters
     ----------
     row_type : type of named tuple
-        That of the rows; its fields are the columns.
+        Type of the rows; its fields are the columns.
     rows : iterable of named tuples
 
     Attributes
@@ -221,12 +222,12 @@ class Table(HtmlPage, list):
         return self.row_type._fields
 
     def to_frame(self) -> Any:
-        """Return a data frame with a row for each row of the table.
+        """Convert the table to a data frame.
 
         Returns
         -------
         frame : pandas.DataFrame
-            With the columns of the table, also where it has no rows.
+            A data frame with the rows and columns of the table, even if it has no rows.
 
         Raises
         ------
@@ -274,18 +275,18 @@ class Table(HtmlPage, list):
         return html_table(map(escaped, self.columns), rows, alignments) + rest
 
     def _rest(self) -> list[str]:
-        """Return a line on the rows that are not shown, if there are any."""
+        """Return a line about the rows that are not shown, if any."""
         count = len(self) - _MOST_ROWS
         return [f"... and {count} more row{'s' if count > 1 else ''}"] if count > 0 else []
 
     def _numeric(self) -> list[bool]:
-        """Tell which columns have numbers only."""
+        """Return which columns contain only numbers."""
         columns = zip(*self, strict=True) if self else [()] * len(self.columns)
         return [bool(column) and all(isinstance(value, Real) for value in column) for column in columns]
 
 
 def table_of(columns: Iterable[str], rows: Iterable[Iterable]) -> Table:
-    """Return a table whose columns have any names, which those of named tuples have not."""
+    """Return a table whose columns may have any names, unlike the fields of named tuples."""
 
     class Row(tuple):
         _fields = tuple(columns)
@@ -294,7 +295,7 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable]) -> Table:
 
 
 def number(value: float) -> str:
-    """Return a number with three decimals; with an exponent if it rounds to 0 but is not, and from a million on.
+    """Return a number with three decimals; with an exponent if it is not 0 but rounds to 0, and from a million on.
 
     Examples
     --------
@@ -318,14 +319,14 @@ def _cell(value: Any) -> str:
 
 
 def _token_text(token: Any, position: int) -> str:
-    """Return what a token is shown as.
+    """Return the text that represents a token.
 
     Parameters
     ----------
     token : text, mapping of fields, list of attributes, or numbers
-        The first field or attribute that is a text is shown.
+        The first field or attribute that is a text is used.
     position : int
-        What stands for tokens that have no text, such as arrays of numbers.
+        Used for tokens without text, such as arrays of numbers.
     """
     if isinstance(token, str):
         return token
@@ -358,14 +359,14 @@ def texts_of(X: Any, field: Any = None) -> list[list[str]]:
 
 
 def listed(X: Any) -> Any:
-    """Return X; the rest of an iterator, which can be read once, as a list."""
+    """Return X; if it is an iterator, which can be read only once, as a list."""
     return list(X) if isinstance(X, Iterator) else X
 
 
 def tokens_of(one: Any, name: int, field: Any = None) -> list[str]:
-    """Return the texts of the tokens of one sequence, given X with this sequence alone.
+    """Return the texts of the tokens of one sequence, given an X that contains only this sequence.
 
-    ``name`` is its number in X: that is the text of a row of a table, which has no other.
+    ``name`` is its number in X, which is used as the text of a row of a table.
     """
     is_table = getattr(one, "ndim", 3) == 2  # whose rows are sequences of one token
     return [str(name)] if is_table else texts_of(one, field)[0]
@@ -375,7 +376,7 @@ def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
     texts = [str(t) for length in batch.lengths.tolist() for t in range(length)]
     texts_columns = [name for name, column in batch.columns.items() if isinstance(column, TokenColumn)]
     if field is not None and field not in batch.columns:
-        raise ValueError(f"field={short(field)} is none of the columns of the batch, {short(list(batch.columns))}")
+        raise ValueError(f"field={short(field)} is not one of the batch's columns, {short(list(batch.columns))}")
     if field is not None or texts_columns:
         column = batch.columns[texts_columns[0] if field is None else field]
         values = column.values[column.codes] if isinstance(column, TokenColumn) else column

@@ -1,8 +1,8 @@
-"""Files that are written under new names before they take their place, and what processes leave that are killed then.
+"""Files that are written under new names before they replace others, and leftovers of killed processes.
 
-A writer holds the lock of a file beside its new files, until it has ended or died. So what nobody claims can be removed
-by anyone, whatever else runs on the machine, in other containers, or on other machines if the file system has locks for
-all of them. Where it has no locks at all, such files are left alone.
+A writer holds the lock of a file next to its new files until it ends or dies. Unclaimed files can therefore be removed
+by any process, whatever else runs on the machine, in other containers, or on other machines if they share the locks of
+the file system. On file systems without locks, such files are kept.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows, where nobody can remove a file that is open
+except ImportError:  # Windows, where open files cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["claimed", "replace", "unclaimed"]
 
-NUMBER = "[0-9a-f]{32}"  # that of :func:`claimed`
+NUMBER = "[0-9a-f]{32}"  # made by :func:`claimed`
 _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
 
 
@@ -30,7 +30,7 @@ _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
 def claimed(stem: Path) -> Iterator[Path]:
     """Return a context that claims a new path: ``stem``, a dot, and a random number.
 
-    A claim is a lock of an open file of that name and ".lock".
+    A claim is a lock on an open file of that name with the suffix ".lock".
     """
     while True:
         path = stem.with_name(f"{stem.name}.{uuid.uuid4().hex}")
@@ -47,19 +47,19 @@ def claimed(stem: Path) -> Iterator[Path]:
 
 
 def _has_taken(lock) -> bool:
-    """Take the lock of a new file; return False if somebody else has just seen the file without one."""
+    """Take the lock of a new file; return False if another process has just seen the file without a lock."""
     if fcntl is not None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # there are no locks, for anybody
+        except OSError:  # there are no locks, for any process
             return True
     return os.path.exists(lock.name)
 
 
 def unclaimed(stem: Path) -> list[Path]:
-    """Return the paths of :func:`claimed` that nobody claims, now and for ever: they are in use, or left."""
+    """Return the paths of :func:`claimed` without a claim, now and in future: finished files in use, or leftovers."""
     pattern = re.compile(rf"({re.escape(stem.name)}\.{NUMBER})(\.lock)?")
     matches = map(pattern.fullmatch, os.listdir(stem.parent))
     paths = [stem.with_name(name) for name in sorted({match[1] for match in matches if match})]
@@ -67,12 +67,12 @@ def unclaimed(stem: Path) -> list[Path]:
 
 
 def _is_claimed(lock: str) -> bool:
-    """Tell whether somebody has a lock; remove its file if not."""
+    """Return whether a lock is taken; remove its file if not."""
     try:
         if fcntl is None:
             os.unlink(lock)
             return False
-        with open(lock, "r+b") as file:  # for reading alone, some systems give no lock
+        with open(lock, "r+b") as file:  # some systems do not lock files opened only for reading
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(lock)
     except FileNotFoundError:
@@ -83,9 +83,9 @@ def _is_claimed(lock: str) -> bool:
 
 
 def replace(new: Path, path: Path) -> None:
-    """Put a file in the place of another.
+    """Replace a file by another one.
 
-    Windows refuses this as long as somebody has the other open, so it is tried again for a second or two.
+    Windows refuses this as long as the old file is open, so it is tried again for a second or two.
     """
     for pause in _PAUSES:
         try:

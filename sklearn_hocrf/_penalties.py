@@ -34,11 +34,11 @@ class Penalty(Settings):
         return _for_weights(self.precision, n_weights, "precision")
 
     def strengths(self, n_weights: int) -> np.ndarray:
-        """Return the strength of the absolute value of each weight, 0 if there is none; shape (n_weights,)."""
+        """Return the strength of the absolute value of each weight, 0 without an L1 penalty; shape (n_weights,)."""
         return _for_weights(np.zeros(1) if self.strength is None else self.strength, n_weights, "strength")
 
     def groups(self, n_weights: int) -> np.ndarray | None:
-        """Return numbers from 0 that are the same for weights of one penalty; shape (n_weights,), or None for one."""
+        """Return group numbers of weights with equal penalties, from 0; shape (n_weights,), or None for one group."""
         groups = None
         for values in (self.precisions(n_weights), self.strengths(n_weights)):
             if n_weights and (values != values[0]).any():
@@ -49,7 +49,7 @@ class Penalty(Settings):
         return groups
 
     def tied(self, place: np.ndarray, root: np.ndarray) -> L2 | ElasticNet | None:
-        """Return this penalty on variables that stand for equal weights, or None if it treats these differently.
+        """Return this penalty on variables that represent equal weights, or None if it treats these differently.
 
         Parameters
         ----------
@@ -86,9 +86,9 @@ class Penalty(Settings):
     def gap(self, gradient: np.ndarray) -> float:
         """Return an upper bound on a convex objective plus this penalty, minus its minimum.
 
-        The sum curves at least as much as the penalty. The gap is therefore at most the sum of ``gradient**2 / (2
-        precision)``, for any subgradient; the shortest one gives the best bound. If some precision is 0, the bound is
-        inf.
+        The curvature of the sum is at least that of the penalty. The gap is therefore at most the sum of ``gradient**2
+        / (2 precision)``, for any subgradient; the shortest one gives the best bound. If some precision is 0, the bound
+        is inf.
         """
         if not self.precision.all():
             return np.inf
@@ -107,7 +107,7 @@ class L2(Penalty):
     Raises
     ------
     ValueError
-        For numbers that are negative or not finite. ``fit`` raises it for a wrong number of values.
+        If a number is negative or not finite. ``fit`` raises it if the number of values is wrong.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""What files of fitted objects need: the version that made them, mappings as lists, types to trust.
+"""Support for files of fitted objects: the version that made them, mappings as lists, types to trust.
 
-scikit-learn writes its version into the pickles of its own estimators alone: those whose module is "sklearn.".
+scikit-learn writes its version only into the pickles of its own estimators, whose modules begin with "sklearn.".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["TRUSTED_TYPES", "OtherVersionWarning", "VersionMixin", "with_lists",
 _KEY = "_sklearn_hocrf_version"
 
 # For skops.io.load(file, trusted=TRUSTED_TYPES): all types of this package in files of its models. Each checks, when it
-# is loaded, all that kernels index with. Functions of users are not among them.
+# is loaded, all indices used by kernels. User-defined functions are not included.
 TRUSTED_TYPES = (
     "sklearn_hocrf._data.segments.Channel",
     "sklearn_hocrf._data.segments.LengthBlock",
@@ -84,9 +84,9 @@ TRUSTED_TYPES = (
 
 
 class OtherVersionWarning(InconsistentVersionWarning):
-    """An object comes from another version of sklearn_hocrf.
+    """An object was saved by another version of sklearn_hocrf.
 
-    A filter for scikit-learn's own warning about other versions of scikit-learn holds for this one, too.
+    A filter for scikit-learn's warning about other versions of scikit-learn also applies to this one.
     """
 
     def __init__(self, estimator_name, current_version, original_version):
@@ -96,13 +96,12 @@ class OtherVersionWarning(InconsistentVersionWarning):
     def __str__(self):
         return (
             f"this {self.estimator_name} was saved by sklearn_hocrf {self.original_version}, and is loaded by "
-            f"{self.current_version}: what it answers may be wrong. Fit it again, or load it by the version that saved "
-            "it"
+            f"{self.current_version}: its results may be wrong. Fit it again, or load it with the version that saved it"
         )
 
 
 class VersionMixin:
-    """State that carries the version of the package; to stand before ``BaseEstimator``."""
+    """Add the version of the package to the state; list this mixin before ``BaseEstimator``."""
 
     def __getstate__(self):
         return {**super().__getstate__(), _KEY: _current_version()}
@@ -116,14 +115,14 @@ class VersionMixin:
 
 
 def with_lists(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return parameters in which named ones, where they are mappings, are lists: skops writes no tuples as keys."""
+    """Return parameters with the named mappings as lists, because skops cannot write tuples as keys."""
     mappings = {name: parameters[name] for name in names if isinstance(parameters.get(name), Mapping)}
     lists = {name: {"keys": list(given), "values": list(given.values())} for name, given in mappings.items()}
     return {**parameters, **lists}
 
 
 def with_mappings(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the parameters of which :func:`with_lists` has made others; raise a ValueError if it cannot have."""
+    """Undo :func:`with_lists`, or raise a ValueError if the parameters cannot be its result."""
     lists = {name: parameters[name] for name in names if isinstance(parameters.get(name), Mapping)}
     try:
         mappings = {name: dict(zip(both["keys"], both["values"], strict=True)) for name, both in lists.items()}

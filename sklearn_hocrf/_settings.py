@@ -1,4 +1,4 @@
-"""What objectives, penalties and solvers share: settings, checked and printed, and defaults of what they may lack."""
+"""Shared code of objectives, penalties and solvers: checked and printed settings, and defaults of optional parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MANY = 8  # numbers of an array that are printed in full
 
 
 class Settings:
-    """Base class of objects that consist of settings, which are arguments of ``__init__`` and attributes of that name.
+    """Base class of objects that consist of settings: arguments of ``__init__`` that are stored as attributes.
 
     Examples
     --------
@@ -25,7 +25,7 @@ class Settings:
     """
 
     def __repr__(self) -> str:
-        """Return the call that makes this object, without settings at their defaults."""
+        """Return the call that makes this object, without default settings."""
         shown = []
         for name, parameter in signature(type(self)).parameters.items():
             named = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -37,14 +37,14 @@ class Settings:
 
 
 class Criterion(Settings):
-    """Base class of the functions that solvers minimise: properties of functions that do not declare them."""
+    """Base class of the functions that solvers minimise, with defaults of the properties that they may declare."""
 
     is_convex = True
     takes_holes = False
 
 
 def capability(part: object, base: type, name: str) -> Any:
-    """Return an optional attribute of a user's object, or the default of the base class where it has none.
+    """Return an optional attribute of a user-defined object, or the default of the base class if it lacks one.
 
     The object need not derive from the base class.
     """
@@ -52,17 +52,17 @@ def capability(part: object, base: type, name: str) -> Any:
 
 
 def states(part: object, name: str) -> bool:
-    """Tell whether the class of an object declares a capability itself; derived classes may compute something else."""
+    """Return whether the class of an object declares a capability itself; its subclasses may compute something else."""
     return bool(vars(type(part)).get(name, False))
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a setting is a real number; nan is none."""
+    """Return whether a setting is a real number; nan is not."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and value == value
 
 
 def is_integer(value: Any) -> bool:
-    """Tell whether a setting is an integer."""
+    """Return whether a setting is an integer."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -75,7 +75,7 @@ def check(valid: bool, name: str, expected: str, value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return numpy's numbers as Python's."""
+    """Convert numpy numbers to Python numbers."""
     single = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.shape == (1,))
     return value.item() if single else value
 
@@ -83,5 +83,5 @@ def _plain(value: Any) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array({np.array2string(value, separator=', ', threshold=_MANY)})"
-    # the repr of a method or a partial may hold whatever it is bound to
+    # the repr of a method or a partial may contain whatever it is bound to
     return getattr(value, "__qualname__", None) or repr(value)

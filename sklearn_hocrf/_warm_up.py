@@ -1,7 +1,7 @@
-"""Compile all kernels, by models of every kind on toys: for images of containers, and for tests.
+"""Compile all kernels, by models of every kind on toys: for container images, and for tests.
 
-There is no list of types of arguments, which would be a second place that says them: what a kernel is compiled for is
-what models call it with. A test compares the kernels that are compiled here with all that there are.
+There is no list of argument types, which would repeat what models already define: kernels are compiled for the
+arguments with which models call them. A test compares the kernels that are compiled here with all kernels.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ SOLVERS += [("local_feature_matching", "lbfgs"), ("hinge", "bcfw"), ("perceptron
 # lengths of sequences, number of features, orders, and orders with which features are paired
 SIZES = ([3, 5, 1, 4], 3, (0, 1, 2, 3), (0, 1)), ([7, 2, *[9] * 20], 6, (2,), (1,))
 
-EXTREME = [600, 3, 4], 3  # lengths of sequences, one long enough to be alone, and number of features
+EXTREME = [600, 3, 4], 3  # lengths of sequences, one long enough to be processed alone, and number of features
 
 
 class WarmUp(NamedTuple):
-    """What a warm-up has done."""
+    """Result of a warm-up."""
 
-    n_versions: int  # of kernels that Python calls, which are compiled with all that they call
+    n_versions: int  # of kernels called from Python, which are compiled with all kernels that they call
     n_compiled: int  # of these; the others were in the folder already
     folder: str
     seconds: float
@@ -50,15 +50,15 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
     Parameters
     ----------
     tell : callable, optional
-        Called before the first and after each model with the number of models used so far, that of all models, and
-        that of the versions of kernels so far, whether compiled or read.
+        Called before the first and after each model with the number of models used so far, the total number of models,
+        and the number of kernel versions so far, whether compiled or read.
 
     Raises
     ------
     OSError
-        If there is no folder to keep them in, or if it is not the one that NUMBA_CACHE_DIR names.
+        If there is no folder for the kernels, or if it is not the folder NUMBA_CACHE_DIR.
     RuntimeError
-        If numba compiles nothing, because of NUMBA_DISABLE_JIT.
+        If numba does not compile, because of NUMBA_DISABLE_JIT.
     """
     start, folder = time.perf_counter(), _folder()
     waiting.is_told = False
@@ -80,23 +80,23 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
 
 
 def _folder() -> str:
-    """Return the folder of the disk cache, or raise if there is none that will serve later."""
+    """Return the folder of the disk cache, or raise if none can be used later."""
     folders = [kernel.stats.cache_path for kernel in kernels().values()]
     if not folders:
-        raise RuntimeError("numba compiles nothing: the environment variable NUMBA_DISABLE_JIT is set")
+        raise RuntimeError("numba does not compile: the environment variable NUMBA_DISABLE_JIT is set")
     folder, wanted = folders[0], os.environ.get("NUMBA_CACHE_DIR")
     if wanted and (folder is None or os.path.realpath(os.path.dirname(folder)) != os.path.realpath(wanted)):
-        raise OSError(f"NUMBA_CACHE_DIR={wanted} cannot be written")
+        raise OSError(f"NUMBA_CACHE_DIR={wanted} is not writable")
     if folder is None:
         raise OSError(
-            "neither the package's folder nor the user's cache can be written: set the environment variable "
-            "NUMBA_CACHE_DIR to a folder that can"
+            "neither the package's folder nor the user's cache is writable: set the environment variable "
+            "NUMBA_CACHE_DIR to a writable folder"
         )
     return folder
 
 
 def kernels() -> dict[str, Any]:
-    """Return the kernels that Python may call, by file and name; none where numba compiles nothing."""
+    """Return the kernels that Python may call, by file and name; none if numba does not compile."""
     found = {}
     for info in pkgutil.iter_modules(_kernels.__path__):
         module = importlib.import_module(f"{_kernels.__name__}.{info.name}")
@@ -108,35 +108,35 @@ def kernels() -> dict[str, Any]:
 
 
 def compiled() -> dict[str, int]:
-    """Return the number of versions of each kernel that is compiled."""
+    """Return the number of versions of each compiled kernel."""
     return {name: len(kernel.signatures) for name, kernel in kernels().items() if kernel.signatures}
 
 
 def use_everything(lengths, n_features, orders, feature_orders):
-    """Use models of every kind on toys of a size."""
+    """Use models of every kind on toys of the given size."""
     for use_model in everything(lengths, n_features, orders, feature_orders):
         use_model()
 
 
 def use_extremes(X, y):
-    """Use a sequence that is long enough to be alone, and features so large that only log space can hold them."""
+    """Use a sequence that is long enough to be processed alone, and features that are too large except in log space."""
     for use_model in extremes(X, y):
         use_model()
 
 
 def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
-    """Return functions that use models of every kind on toys of a size, one model each."""
+    """Return functions that use models of every kind on toys of the given size, one model each."""
     kinds: tuple[Callable, ...] = chains, segments, parts, answers, lattices
     return chain.from_iterable(kind(*toy(lengths, n_features), orders, feature_orders) for kind in kinds)
 
 
 def use(model, X, y):
-    """Fit a model and ask it everything."""
+    """Fit a model and call all of its methods."""
     model.fit(X, y).predict(X)
     model.score(X, y)
     if hasattr(model, "predict_marginals"):
         model.predict_marginals(X)
-    if isinstance(model, HighOrderSemiCRF) and hasattr(model, "segment_marginals"):  # labels of chains are no tags here
+    if isinstance(model, HighOrderSemiCRF) and hasattr(model, "segment_marginals"):  # chains have no tags here
         model.segment_marginals(X)
     if hasattr(model, "log_likelihood"):
         model.log_likelihood(X, y)
@@ -179,7 +179,7 @@ def chains(X, y, orders, feature_orders):
 
 
 def segments(X, y, orders, feature_orders):
-    """Yield uses of semi-CRFs of all kinds: features of tokens alone and of segments, of value 1 and others."""
+    """Yield uses of semi-CRFs of all kinds: only token features, or also segment features; of value 1 and others."""
     names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
     tokens = SequenceFeatureExtractor([(("w", 0),)]).fit_transform(names)
     extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
@@ -200,7 +200,7 @@ def parts(X, y, orders, *_):
 
 
 def answers(X, _, orders, *__):
-    """Yield uses of chains and segments of tags: answers beyond the best labelling, given some labels and not."""
+    """Yield uses of chains and segments of tags: answers beyond the best labelling, with and without known labels."""
     tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
     for model in HighOrderCRF(orders[-1], max_iter=2), HighOrderSemiCRF(orders[-1], scheme="bio", max_iter=2):
         yield partial(use_answers, model, X, tags)
@@ -229,13 +229,13 @@ def use_answers(model, X, tags):
 
 
 def extremes(X, y):
-    """Yield uses of a sequence long enough to be alone, and of features so large that only log space can hold them."""
+    """Yield uses of a sequence long enough to be processed alone, and of features too large except in log space."""
     for model in HighOrderCRF, HighOrderSemiCRF:
         for solver in "lbfgs", "newton-cg":
             yield partial(use_extreme, model(2, feature_order=1, solver=solver, max_iter=2), X, y)
 
 
 def use_extreme(model, X, y):
-    """Fit a model, and ask it about large features."""
+    """Fit a model, and use it on large features."""
     model.fit(X, y).predict(X)
     model.predict_marginals([1e5 * rows for rows in X[1:]])

@@ -1,8 +1,8 @@
-"""Calibration: probabilities that say how often predictions are right.
+"""Calibration: probabilities that match how often predictions are right.
 
-:class:`CalibratedSequenceLabeler` finds a temperature for all weights of a model. How good probabilities are, before
-and after, is said by ``calibration_table``, ``expected_calibration_error`` and ``segment_brier_score`` of
-:mod:`sklearn_hocrf.metrics`, and by ``log_likelihood`` of held-out sequences.
+:class:`CalibratedSequenceLabeler` determines a temperature for all weights of a model. To assess probabilities before
+and after, use ``calibration_table``, ``expected_calibration_error`` and ``segment_brier_score`` of
+:mod:`sklearn_hocrf.metrics`, and ``log_likelihood`` of held-out sequences.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.calibration import CalibratedSequenceLabeler
@@ -44,45 +44,45 @@ __all__ = ["CalibratedSequenceLabeler"]
 
 BOUNDS = 0.01, 100.0  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature
-ROUNDING = 1e-10  # relative to scores, what slopes may be wrong by
+ROUNDING = 1e-10  # of slopes, relative to scores
 FEWEST = 2  # sequences in each part of a split
 
 
 class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
-    """Calibrate the probabilities of a sequence model by one temperature for all of its weights.
+    """Calibrate the probabilities of a sequence model by one temperature for all its weights.
 
     The weights w of the fitted model become w / T, where T maximises the log-likelihood of held-out sequences. Models
-    with too weak a penalty are too confident, which T > 1 mends; T < 1 mends those with too strong a penalty [1]_. The
-    order of the labellings of a sequence stays, so that :meth:`predict` returns the same labels, unless ``decoding`` of
-    the model goes by probabilities. Whatever else the model says, it says of one distribution over labellings, which
-    constraints restrict as before: marginals of tokens, patterns and segments, samples, entropies and log-likelihoods
-    agree with each other. That would not hold of probabilities that are calibrated token by token.
+    with too weak a penalty are over-confident, which T > 1 corrects; T < 1 corrects models with too strong a penalty
+    [1]_. The ranking of the labellings of a sequence does not change, so that :meth:`predict` returns the same labels,
+    unless ``decoding`` of the model depends on probabilities. All other results come from one distribution over
+    labellings, which constraints restrict as before: marginals of tokens, patterns and segments, samples, entropies and
+    log-likelihoods are consistent with each other. This would not hold for probabilities calibrated token by token.
 
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or FrozenEstimator
-        The model, or a pipeline or a search such as GridSearchCV around it, which is fitted as it is. A
-        :class:`~sklearn.frozen.FrozenEstimator` has been fitted before: it is not fitted again, and all data serve
-        to calibrate. They should not be its training data, on which models are more confident than they should be on
-        others.
+        The model, or a pipeline or a search such as GridSearchCV around it, which is fitted as a whole. A
+        :class:`~sklearn.frozen.FrozenEstimator` is already fitted: it is not fitted again, and all data are used for
+        calibration. These should not be its training data, because on them models are more confident than they should
+        be on other data.
     method : {"temperature"}, default="temperature"
         How to calibrate.
     cv : int, cross-validation generator or iterable, default=5
-        As in :class:`~sklearn.model_selection.GridSearchCV`; an int k stands for ``KFold(k)``. The temperature is that
-        of the models of all splits together, each on its held-out part. Not used for a FrozenEstimator.
+        As in :class:`~sklearn.model_selection.GridSearchCV`; an int k means ``KFold(k)``. There is one temperature for
+        the models of all splits, each evaluated on its held-out part. Not used for a FrozenEstimator.
     n_jobs : int or None, default=None
-        Number of splits that are worked on at a time, each in a thread. Results do not depend on it.
+        Number of splits processed in parallel, each in a thread. Results do not depend on it.
 
     Attributes
     ----------
     calibrated_estimator_ : estimator
-        The estimator, fitted to all data, with weights divided by the temperature: a model, pipeline or search like any
-        other. What it says of its training, such as ``n_iter_`` and ``objective_history_``, refers to the weights
-        before.
+        The estimator, fitted to all data, with weights divided by the temperature: an ordinary model, pipeline or
+        search. Attributes that describe its training, such as ``n_iter_`` and ``objective_history_``, refer to the
+        undivided weights.
     temperature_ : float
         T, from 0.01 to 100.
     classes_, n_features_in_, feature_names_in_ : as in :class:`~sklearn_hocrf.HighOrderCRF`
-        If the estimator has them.
+        Only if the estimator has them.
 
     Raises
     ------
@@ -93,22 +93,22 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     See Also
     --------
     sklearn_hocrf.metrics.calibration_table : How often segments of a given probability are right.
-    sklearn_hocrf.model_selection.PenaltySearchCV : Learns the strengths of penalties by the same criterion.
-    sklearn.calibration.CalibratedClassifierCV : Calibrates classifiers.
+    sklearn_hocrf.model_selection.PenaltySearchCV : Learn the strengths of penalties by the same criterion.
+    sklearn.calibration.CalibratedClassifierCV : Calibrate classifiers.
 
     Notes
     -----
-    The predictions and all other methods of a fitted estimator are available, in a pipeline with the X of the pipeline:
+    Predictions and all other methods of the fitted estimator are available, for a pipeline with the X of the pipeline:
     ``predict``, ``predict_marginals``, ``log_likelihood``, ``segment_marginals`` and so on.
 
     The held-out log-likelihood is concave in 1 / T, so the temperature is the zero of its derivative, which is the
     score of the labels minus the expected score. Held-out sequences are read once; after that, the search takes about
-    ten forward passes over them. Labels with holes make the function concave no longer; the temperature is then that of
-    a maximum near 1.
+    ten forward passes over them. With holes in the labels the function is not concave; the temperature is then at a
+    maximum near 1.
 
-    There is no ``ensemble`` of the models of the splits, as CalibratedClassifierCV has it. An average of marginals is
-    not that of a distribution which predictions, samples and segments could come from, and an average of distributions
-    over labellings has no single best labelling that could be computed.
+    Unlike CalibratedClassifierCV, there is no ``ensemble`` of the models of the splits. Averaged marginals do not
+    belong to a distribution from which predictions, samples and segments could come, and for an average of
+    distributions over labellings the best labelling cannot be computed.
 
     The training parts are smaller than all data, so their models are a little less confident than the final one. More
     splits make the difference smaller.
@@ -153,12 +153,12 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         Parameters
         ----------
         X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
-            Or what the first step of a pipeline takes.
+            For a pipeline, the input of its first step.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, in training and in the held-out log-likelihood.
         **params : dict
-            ``groups`` for the splitter; all others go to ``fit`` of the estimator, cut by splits if they have one
-            entry for each sequence. With metadata routing, what the splitter and the estimator request.
+            ``groups`` for the splitter; all others are passed to ``fit`` of the estimator, and are split if they have
+            one entry per sequence. With metadata routing, everything that the splitter and the estimator request.
 
         Returns
         -------
@@ -173,9 +173,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         Warns
         -----
         UserWarning
-            If the temperature lies at a bound, and if held-out sequences are left out, because they have probability 0
-            at any temperature: their labels did not occur in the training part, or the model forbids or
-            prunes them.
+            If the temperature is at a bound, or if held-out sequences are ignored because they have probability 0 at
+            any temperature: their labels did not occur in the training part, or the model forbids or prunes them.
         """
         self._check_estimator()
         X, y = indexable_sequences(X, y)
@@ -204,7 +203,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         _check_probabilities(model if isinstance(self.estimator, FrozenEstimator) else clone(model))
 
     def _routed(self, sample_weight, params) -> tuple[dict, dict]:
-        """Return the options of ``split`` and those of the estimator's ``fit``."""
+        """Return the options of ``split`` and the options of the estimator's ``fit``."""
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
             return routed.splitter.split, routed.estimator.fit
@@ -232,7 +231,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             return list(parallel(delayed(fit_split)(*split) for split in splits))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what the estimator and the splitter request of metadata routing.
+        """Return the metadata that the estimator and the splitter request.
 
         Returns
         -------
@@ -254,8 +253,8 @@ class _HeldOut(NamedTuple):
 
     model: Model
     labelled: LabelledBatch
-    weight: np.ndarray  # (n,)   0 for sequences that are left out
-    n_impossible: int  # sequences of probability 0, which are left out
+    weight: np.ndarray  # (n,)   0 for ignored sequences
+    n_impossible: int  # number of sequences of probability 0, which are ignored
     scale: float  # size of the scores, to compare rounding errors with
     n_jobs: int | None
 
@@ -273,7 +272,7 @@ class _HeldOut(NamedTuple):
         return cls(model, labelled, weight, int(is_impossible.sum()), float(weight @ np.abs(log_z)), fitted.n_jobs)
 
     def slope(self, factor: float) -> float:
-        """Return the derivative of the log-likelihood by a factor of all weights."""
+        """Return the derivative of the log-likelihood with respect to a factor of all weights."""
         model = type(self.model)(self.model.layout, factor * self.model.weights)
         slope = self.labelled.slope(model, self.model, self.n_jobs)
         return float(self.weight @ np.where(self.weight > 0, slope, 0.0))
@@ -290,8 +289,8 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
         )
     if n_impossible:
         warn_user(
-            f"{n_impossible} of {n_sequences} held-out sequences have probability 0 at any temperature, and are left "
-            "out: their labels did not occur in training, or the model forbids or prunes them"
+            f"{n_impossible} of {n_sequences} held-out sequences have probability 0 at any temperature and are "
+            "ignored: their labels did not occur in training, or the model forbids or prunes them"
         )
     bounds = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]
     flat = ROUNDING * sum(part.scale for part in held_out)
@@ -301,10 +300,8 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
 
     factor = zero_of_slope(slope, bounds, flat=flat, tol=PRECISION)
     if factor in bounds:
-        reason = "the held-out labels have probability 1" if factor > 1 else "the model knows less than chance"
-        warn_user(
-            f"the temperature lies at a bound, {1.0 / factor:g}: the likelihood may grow beyond it, as where {reason}"
-        )
+        reason = "the held-out labels have probability 1" if factor > 1 else "the model is worse than chance"
+        warn_user(f"the temperature is at a bound, {1.0 / factor:g}: the likelihood may grow beyond it, as if {reason}")
     return factor
 
 
@@ -312,7 +309,7 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
 
 
 def _divided(estimator: Any, temperature: float) -> Any:
-    """Return a fitted estimator with the weights divided, as a copy that shares the rest."""
+    """Return a copy of a fitted estimator with divided weights, which shares everything else."""
     if isinstance(estimator, BaseSequenceLabeler):
         return FittedModel(estimator).divided_by(temperature)
     divided = object.__new__(type(estimator))
@@ -330,11 +327,11 @@ def _check_probabilities(model):
     try:
         check_probabilities(model)
     except AttributeError as error:
-        raise ValueError(f"estimator has no probabilities that could be calibrated: {error}") from None
+        raise ValueError(f"estimator has no probabilities to calibrate: {error}") from None
 
 
 def _name_of_weight(estimator) -> str:
-    """Return the name under which an estimator's ``fit`` takes the weights of sequences."""
+    """Return the name of the parameter of an estimator's ``fit`` for the weights of sequences."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__{_name_of_weight(last)}"

@@ -1,12 +1,12 @@
-"""Progress, early stopping and checkpoints: callbacks of scikit-learn for long fits.
+"""Progress, early stopping and checkpoints: scikit-learn callbacks for long fits.
 
-``set_callbacks`` of :class:`~sklearn_hocrf.HighOrderCRF` and :class:`~sklearn_hocrf.HighOrderSemiCRF` takes callbacks
-that are called after each iteration of ``fit``, whatever the solver. It needs scikit-learn 1.9 or later. There are
+``set_callbacks`` of :class:`~sklearn_hocrf.HighOrderCRF` and :class:`~sklearn_hocrf.HighOrderSemiCRF` registers
+callbacks that are called after each iteration of ``fit``, for any solver. It requires scikit-learn 1.9 or later:
 
-* :class:`EarlyStopping`: stops when held-out data are predicted no better, and keeps the best model;
+* :class:`EarlyStopping`: stops when predictions of held-out data no longer improve, and keeps the best model;
 * :class:`Checkpoint`: writes the model to a file every few iterations, from which a fit can be resumed;
-* of scikit-learn, :class:`sklearn.callback.ProgressBar`, which needs rich (``pip install 'sklearn_hocrf[progress]'``),
-  and :class:`sklearn.callback.ScoringMonitor`, which scores the training data. Scorers that are plain functions go into
+* in scikit-learn, :class:`sklearn.callback.ProgressBar`, which needs rich (``pip install 'sklearn_hocrf[progress]'``),
+  and :class:`sklearn.callback.ScoringMonitor`, which scores the training data. Pass scorers that are plain functions in
   a dict: ``scoring={"nats": log_likelihood_scorer}``.
 
 >>> from sklearn_hocrf import HighOrderCRF
@@ -23,9 +23,9 @@ True
 >>> log_likelihood_scorer(stopped, X_dev, y_dev) > -1, stopped.n_iter_ < weak.n_iter_
 (True, True)
 
-Callbacks change no result, unless one stops the fit or brings back its best model. One stops it by returning True from
-``on_fit_task_end``: the fitted attributes are then those of the iteration where it ended, with a true
-``optimality_gap_``, and there is no warning about convergence. So a limit of time takes ten lines:
+Callbacks do not change results, unless one stops the fit or restores its best model. A callback stops the fit by
+returning True from ``on_fit_task_end``: the fitted attributes then describe the iteration where it ended, with a
+correct ``optimality_gap_``, and there is no warning about convergence. A time limit, for example, takes ten lines:
 
 >>> import time
 >>> class MaxTime:
@@ -40,17 +40,17 @@ Callbacks change no result, unless one stops the fit or brings back its best mod
 >>> HighOrderCRF().set_callbacks(MaxTime(seconds=0)).fit(X, y).n_iter_
 1
 
-The task of the whole fit has one task for each iteration, of the name "iteration". Where the solver is called several
-times (``patterns="auto"``, ``objective="local_feature_matching"``, holes in y), each of these stages has a task with
-its own iterations: returning True from an iteration ends its stage, from the end of a stage the stages that follow. A
-:class:`~sklearn_hocrf.settings.PatternSearch` ends with the round that is stopped. An iteration's task begins when its
-work is done. Solvers written by users take part if they have a ``callback``, which they call with a
+The task of the whole fit has one subtask for each iteration, named "iteration". If the solver is called several times
+(``patterns="auto"``, ``objective="local_feature_matching"``, holes in y), each of these stages has a task with its own
+iterations: returning True from an iteration ends that stage; returning it from the end of a stage skips the remaining
+stages. A :class:`~sklearn_hocrf.settings.PatternSearch` ends with the round that is stopped. The task of an iteration
+begins when its work is done. User-defined solvers take part if they have a ``callback``, which they call with a
 :class:`~sklearn_hocrf.training.Progress`.
 
-Pipelines and searches have ``set_callbacks``, too, as have our transformers and
-:class:`~sklearn_hocrf.model_selection.PenaltySearchCV`: set a progress bar on the outermost of them. The callbacks of
-this module are set on the estimator itself. Clones have the callbacks of the original, so they work in searches.
-Held-out data have the form in which the estimator gets X:
+Pipelines and searches also have ``set_callbacks``, as do the transformers of this package and
+:class:`~sklearn_hocrf.model_selection.PenaltySearchCV`: set a progress bar on the outermost of them. Set the callbacks
+of this module on the estimator itself. Clones have the callbacks of the original, so they work in searches. Held-out
+data have the form in which the estimator receives X:
 
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 >>> from sklearn_hocrf.pipeline import make_pipeline
@@ -62,14 +62,15 @@ Held-out data have the form in which the estimator gets X:
 >>> pipe.predict([["the", "man"]])
 [['DET', 'NOUN']]
 
-An estimator that was fitted outside of a pipeline becomes one together with the fitted steps before it:
+An estimator that was fitted outside a pipeline can be combined with the fitted steps before it:
 
 >>> stopped = HighOrderCRF().set_callbacks(stopping).fit(features.transform(X[:2]), y[:2])
 >>> make_pipeline(features, stopped).predict([["the", "man"]])
 [['DET', 'NOUN']]
 
-Pickles of an estimator hold its callbacks, with the held-out data of :class:`EarlyStopping`; ``set_callbacks()``
-removes them. Do so before skops writes a file: ``TRUSTED_TYPES`` does not name callbacks, so it would not be loaded.
+Pickles of an estimator contain its callbacks, with the held-out data of :class:`EarlyStopping`; ``set_callbacks()``
+removes them. Do so before you save a file with skops: ``TRUSTED_TYPES`` does not contain callbacks, so the file could
+not be loaded.
 
 >>> stopped = stopped.set_callbacks()
 """
@@ -98,13 +99,13 @@ __all__ = ["Checkpoint", "EarlyStopping"]
 
 
 class _ModelCallback(metaclass=ABCMeta):
-    """Base class of callbacks that keep something for each fit that is running.
+    """Base class of callbacks that store data for each running fit.
 
-    One object serves all clones of an estimator, which may be fitted at the same time.
+    One object is shared by all clones of an estimator, which may be fitted at the same time.
     """
 
     def __init__(self) -> None:
-        self._runs: dict[Any, Any] = {}  # by estimator, for the time of its fit
+        self._runs: dict[Any, Any] = {}  # by estimator, during its fit
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_runs": {}}
@@ -114,12 +115,12 @@ class _ModelCallback(metaclass=ABCMeta):
         if not isinstance(estimator, BaseSequenceLabeler):
             raise TypeError(
                 f"{type(self).__name__} is for HighOrderCRF and HighOrderSemiCRF, not for {type(estimator).__name__}: "
-                "call set_callbacks of the estimator inside"
+                "call set_callbacks of the estimator inside it"
             )
         self._runs[estimator] = self._new_run(estimator)
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Forget the fit of an estimator."""
+        """Discard the data of the fit of an estimator."""
         self._runs.pop(estimator, None)
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:  # noqa: B027
@@ -127,50 +128,48 @@ class _ModelCallback(metaclass=ABCMeta):
 
     @abstractmethod
     def _new_run(self, estimator) -> Any:
-        """Return what is kept of a fit."""
+        """Return the data to store for a fit."""
 
 
 class EarlyStopping(_ModelCallback):
-    """Stop training when held-out sequences are predicted no better.
+    """Stop training when predictions of held-out sequences no longer improve.
 
-    After each iteration the model so far predicts held-out sequences. Training stops after ``patience`` iterations in a
-    row without a better score.
+    After each iteration the current model predicts held-out sequences. Training stops after ``patience`` successive
+    iterations without a better score.
 
     Parameters
     ----------
     X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
-        The held-out sequences. X has the form in which the estimator gets it: in a pipeline, it comes from the steps
-        before.
+        The held-out sequences. X has the form in which the estimator receives it: in a pipeline, it is transformed by
+        the preceding steps.
     scoring : str, callable or None, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` has scorers.
-        None stands for ``score`` of the estimator, the token accuracy. A name is one of scikit-learn; those of F1 of
-        segments and the like are objects: :data:`~sklearn_hocrf.metrics.bio_f1_scorer`, not "bio_f1".
+        None means ``score`` of the estimator, the token accuracy. Names are those of scikit-learn; scorers for segment
+        F1 and other sequence metrics are objects: :data:`~sklearn_hocrf.metrics.bio_f1_scorer`, not "bio_f1".
     patience : int, default=5
         Number of iterations without progress after which training stops.
     min_delta : float, default=0.0
-        A score is progress if it exceeds the last one that was progress by more than this.
+        A score counts as progress if it exceeds the last score that did by more than this.
     restore_best : bool, default=True
-        Whether the fitted model is that of the iteration with the best score, the first of several, rather than of the
-        last iteration; even if training has ended in another way. ``n_iter_``, ``objective_history_`` and
-        ``optimality_gap_`` then say what they would if training had ended there, while ``n_passes_`` counts the whole.
+        Whether to return the model of the first iteration with the best score rather than of the last iteration, even
+        if training has ended for another reason. ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are then
+        the same as if training had ended there, while ``n_passes_`` counts all passes.
 
     Attributes
     ----------
     scores_ : list of float
-        The scores after each iteration of the last fit that has ended.
+        The scores after each iteration of the last completed fit.
 
     Raises
     ------
     ValueError
-        For settings that are out of range.
+        If a parameter is out of range.
 
-    Notes
-    -----
-    Only the iterations that train the weights of the model itself count: not those of a search for label patterns, nor
-    those that train the weights to start from. Each iteration costs a prediction of the held-out sequences.
+    Notes ----- Only iterations that train the weights of the final model count, not the iterations of a search for
+    label patterns or of training the initial weights. Each iteration costs a prediction of the held-out sequences.
 
-    Stopping early works like a penalty, and costs less than a search for one. But the result depends on the solver,
-    while ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
+    Early stopping acts like a penalty, and costs less than a search for one. However, its result depends on the solver,
+    while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
 
     References
     ----------
@@ -215,13 +214,13 @@ class EarlyStopping(_ModelCallback):
             if not isinstance(self.scoring, str):
                 raise
             raise ValueError(
-                f"scoring={self.scoring!r:.80} of EarlyStopping is no scorer of scikit-learn; scores of sequences are "
-                "objects of sklearn_hocrf.metrics: bio_f1_scorer, segment_f1_scorer, log_likelihood_scorer, ..."
+                f"scoring={self.scoring!r:.80} of EarlyStopping is not a scorer of scikit-learn; scorers for sequences "
+                "are objects of sklearn_hocrf.metrics: bio_f1_scorer, segment_f1_scorer, log_likelihood_scorer, ..."
             ) from error
         return _Scores(scorer, [], [])
 
     def on_fit_task_begin(self, estimator: Any, context: Any, *, X: Any = None) -> None:
-        """Compare the held-out data with those of training, before any work."""
+        """Check that the held-out data match the training data, before training."""
         if context.task_name == FIT:
             try:
                 check_held_out(estimator, X, self.X, self.y)
@@ -236,7 +235,7 @@ class EarlyStopping(_ModelCallback):
         if fitted_estimator is None:
             raise TypeError(
                 f"{type(self).__name__} needs the weights after each iteration, which solver={estimator.solver!r:.80} "
-                "does not tell: give its Progress a report"
+                "does not provide: give its Progress a report"
             )
         run = self._runs[estimator]
         score = self._score(run.scorer, fitted_estimator)
@@ -252,11 +251,13 @@ class EarlyStopping(_ModelCallback):
             _say_held_out(error)
             raise
         if not is_number(score):
-            raise ValueError(f"scoring={self.scoring!r:.80} of {type(self).__name__} gives {score!r:.80}, not a number")
+            raise ValueError(
+                f"scoring={self.scoring!r:.80} of {type(self).__name__} returned {score!r:.80}, not a number"
+            )
         return float(score)
 
     def _n_in_vain(self, scores) -> int:
-        """Return the number of scores since the last one that was progress."""
+        """Return the number of scores since the last progress."""
         last = 0
         for i, score in enumerate(scores):
             if score > scores[last] + self.min_delta:
@@ -264,47 +265,47 @@ class EarlyStopping(_ModelCallback):
         return len(scores) - 1 - last
 
     def _best_estimator(self, estimator) -> Any:
-        """Return the model that takes the place of the last one, or None: the estimator asks for it at its end."""
+        """Return the model that replaces the last one, or None; the estimator calls this at the end of fit."""
         best = self._runs[estimator].best
         return best[0] if best else None
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Forget the fit of an estimator, but for its scores."""
+        """Discard the data of the fit of an estimator, except its scores."""
         run = self._runs.pop(estimator, None)
         if run is not None:
             self.scores_ = run.scores
 
 
 def _say_held_out(error: Exception) -> None:
-    """Say in the message of an error whose X and y it is about."""
+    """Add to the message of an error that it refers to the held-out data."""
     if error.args and isinstance(error.args[0], str):
         error.args = f"EarlyStopping: {error.args[0]}", *error.args[1:]
-    error.add_note("This is about the held-out X and y of EarlyStopping.")
+    error.add_note("This refers to the held-out X and y of EarlyStopping.")
 
 
 class _Scores(NamedTuple):
-    """What :class:`EarlyStopping` keeps of a fit."""
+    """The data that :class:`EarlyStopping` stores for a fit."""
 
     scorer: Callable
     scores: list[float]
-    best: list[Any]  # the model of the best score, if any
+    best: list[Any]  # the model with the best score, if any
 
 
 class Checkpoint(_ModelCallback):
     """Write the model to a file every few iterations, and at the end.
 
-    The file holds the whole fitted estimator, as if training had stopped there, without its callbacks. It is replaced
-    as a whole, and keeps its mode: whenever the process is killed, there is the last complete file, which is at most
-    ``every`` iterations old. What a process leaves that is killed while it writes, the next fit removes.
+    The file contains the whole fitted estimator, as if training had stopped there, without its callbacks. It is
+    replaced as a whole, and keeps its mode: a killed process always leaves the last complete file, which is at most
+    ``every`` iterations old. The next fit removes any partial file.
 
     Parameters
     ----------
     path : str or path-like
-        The file, in a folder that exists. With the suffix ".skops", skops writes it, which the extra
-        ``sklearn_hocrf[skops]`` installs: ``skops.io.load(path, trusted=sklearn_hocrf.TRUSTED_TYPES)`` reads it. Any
-        other file is a pickle, for ``pickle.load`` or ``joblib.load``.
+        The file, in an existing folder. A file with the suffix ".skops" is written by skops (installed by the extra
+        ``sklearn_hocrf[skops]``) and read by ``skops.io.load(path, trusted=sklearn_hocrf.TRUSTED_TYPES)``. Any other
+        file is a pickle, for ``pickle.load`` or ``joblib.load``.
     every : int, default=10
-        Number of iterations from file to file.
+        Number of iterations between files.
 
     Raises
     ------
@@ -313,18 +314,16 @@ class Checkpoint(_ModelCallback):
     TypeError
         If ``path`` is neither a str nor path-like.
     FileNotFoundError, IsADirectoryError
-        In fit, before any work: if there is no such folder, or if the path is a folder itself.
+        In fit, before training: if the folder does not exist, or if the path is itself a folder.
     ImportError
-        In fit, before any work: if skops is needed, but not installed.
+        In fit, before training: if skops is needed but not installed.
 
-    Notes
-    -----
-    To resume a fit, load the file and fit with ``warm_start=True``: training goes on from its weights, and comes to the
-    optimum of a fit without interruption. What is not in the file is the state of the solver, such as the curvature
-    that L-BFGS has seen, so the way there differs. ``solver="bcfw"`` starts from 0 again; criteria that are not convex
-    may end in another optimum.
+    Notes ----- To resume a fit, load the file and fit with ``warm_start=True``: training continues from its weights,
+    and reaches the same optimum as without interruption. The file does not contain the state of the solver, such as the
+    curvature information of L-BFGS, so the iterations differ. ``solver="bcfw"`` starts from 0 again; non-convex
+    criteria may end in a different optimum.
 
-    Clones that are fitted by a search write the same file, and the last one wins.
+    Clones that a search fits write the same file, and the last one wins.
 
     Examples
     --------
@@ -354,9 +353,9 @@ class Checkpoint(_ModelCallback):
     def _new_run(self, estimator) -> list[int]:
         path = self._real_path()
         if path.is_dir():
-            raise IsADirectoryError(f"path={str(self.path)!r} of Checkpoint is a folder: give the name of a file")
+            raise IsADirectoryError(f"path={str(self.path)!r} of Checkpoint is a folder: specify a file")
         if not path.parent.is_dir():
-            raise FileNotFoundError(f"path={str(self.path)!r} of Checkpoint lies in no folder that exists")
+            raise FileNotFoundError(f"path={str(self.path)!r} of Checkpoint is not in an existing folder")
         _writer(path)
         for left in unclaimed(_stem(path)):
             with suppress(OSError):
@@ -364,7 +363,7 @@ class Checkpoint(_ModelCallback):
         return [0]  # iterations so far
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
-        """Write the file, if it is time."""
+        """Write the file if it is due."""
         is_due = context.task_name == FIT
         if context.task_name == ITERATION:
             self._runs[estimator][0] += 1
@@ -374,7 +373,7 @@ class Checkpoint(_ModelCallback):
         return False
 
     def _real_path(self) -> Path:
-        """Return the path of the file itself, where it is a link."""
+        """Return the path with symbolic links resolved."""
         return Path(os.path.realpath(self.path))
 
     def _write(self, model) -> None:
@@ -395,7 +394,7 @@ class Checkpoint(_ModelCallback):
 
 
 def _stem(path: Path) -> Path:
-    """Return how the names of files begin that are being written for a path."""
+    """Return the beginning of the names of the temporary files for a path."""
     return path.with_name(f".{path.name}")
 
 
@@ -406,5 +405,7 @@ def _writer(path: Path) -> Callable:
     try:
         import skops.io
     except ImportError as error:
-        raise ImportError(f"{path.name} needs skops: pip install 'sklearn_hocrf[skops]'; or take a .pickle") from error
+        raise ImportError(
+            f"{path.name} requires skops: pip install 'sklearn_hocrf[skops]', or use a .pickle file"
+        ) from error
     return skops.io.dump

@@ -1,7 +1,7 @@
 """High-order conditional random fields: one label per token, weights on label patterns of any length.
 
 This page shows :class:`HighOrderCRF` at work: why order helps, the questions that a model answers, labels that must or
-must not follow each other, and labels that are known, or missing. ``help(HighOrderCRF)`` has all parameters.
+must not follow each other, and known or missing labels. ``help(HighOrderCRF)`` describes all parameters.
 
 Why order helps
 ---------------
@@ -34,8 +34,8 @@ The template ``(("w", 0),)`` stands for the word itself.
 >>> search.predict(["Taylor , Kelly , Lewis , Ada".split()])
 [['family', 'comma', 'given', 'comma', 'family', 'comma', 'given']]
 
-A model has the label patterns that occur in the training data, so each order adds at most one pattern per training
-token. ``min_pattern_count`` drops rare patterns; ``patterns`` takes a list, "all", or "auto". The time grows with the
+A model uses the label patterns that occur in the training data, so each order adds at most one pattern per training
+token. ``min_pattern_count`` drops rare patterns; ``patterns`` takes a list, "all", or "auto". Time grows with the
 number of patterns and of states (prefixes of patterns), not with the number of labels to the power of the order.
 
 Questions to a model
@@ -52,8 +52,8 @@ Questions to a model
 ``predict_segments(X)``, ``segment_marginals``  segments that tags describe, and their probabilities
 ==============================================  =====================================================================
 
-All are exact at any order (with ``pruning``, among the labels that are kept), keep to the constraints, and take labels
-that are known. :mod:`sklearn_hocrf.pipeline` has scikit-learn's pipeline with all of these methods. A search passes on
+All are exact at any order (with ``pruning``, among the labels that are kept), respect the constraints, and accept known
+labels. :mod:`sklearn_hocrf.pipeline` provides scikit-learn's pipeline with all of these methods. A search passes on
 ``predict``, ``predict_proba`` and ``score``; its ``best_estimator_`` has the rest:
 
 >>> pipe, line = search.best_estimator_, ["Taylor , Kelly , Lewis , Ada".split()]
@@ -64,7 +64,7 @@ that are known. :mod:`sklearn_hocrf.pipeline` has scikit-learn's pipeline with a
 >>> pipe.pattern_marginals(line, [("given", "comma", "family")])[0][:, 0].round(2).tolist()
 [0.0, 0.0, 0.06, 0.0, 0.8, 0.0, 0.05]
 
-Models of BIO tags (or BIOES, and so on) give segments and their probabilities:
+Models of BIO tags (or BIOES, and so on) return segments and their probabilities:
 
 >>> X_names = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
 >>> y_names = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
@@ -83,10 +83,11 @@ Models of BIO tags (or BIOES, and so on) give segments and their probabilities:
 0 2 PER 0.38
 3 4 PER 0.6
 
-``predict`` gives the most probable labelling. With ``decoding="token"`` it gives the one with the most right tokens to
-be expected, with ``"segment"`` the segments that are more probable than not.
-:class:`~sklearn_hocrf.settings.TokenDecoding` takes costs of errors, :class:`~sklearn_hocrf.settings.SegmentDecoding` a
-threshold: high ones find fewer segments, and more of them are right. Both can be changed after ``fit``, and searched:
+``predict`` returns the most probable labelling. With ``decoding="token"`` it returns the labelling with the highest
+expected number of correct tokens, with ``"segment"`` the segments that are more probable than not.
+:class:`~sklearn_hocrf.settings.TokenDecoding` accepts costs of errors, :class:`~sklearn_hocrf.settings.SegmentDecoding`
+a threshold: a high threshold finds fewer segments, and more of them are correct. Both can be changed after ``fit``, and
+tuned by a search:
 
 >>> from sklearn_hocrf.settings import SegmentDecoding
 >>> for threshold in 0.2, 0.5, 0.8:
@@ -95,13 +96,13 @@ threshold: high ones find fewer segments, and more of them are right. Both can b
 0.5 [(3, 4, 'PER')]
 0.8 []
 
-:mod:`sklearn_hocrf.calibration` mends probabilities that are too high or too low.
+:mod:`sklearn_hocrf.calibration` corrects over- or under-confident probabilities.
 
 Constraints
 -----------
-``constraints`` says which labels may follow each other. What breaks a constraint has probability 0, in training as in
-prediction, and training labels that break one are an error. Tagging schemes have names: "bio", "bioes", "bilou", "bmes"
-and "iob1".
+``constraints`` specifies which labels may follow each other. A labelling that violates a constraint has probability 0,
+in training and in prediction, and training labels that violate one are an error. Tagging schemes have names: "bio",
+"bioes", "bilou", "bmes" and "iob1".
 
 >>> for constraints in None, "bio":
 ...     model = HighOrderCRF(max_order=0, constraints=constraints).fit(X_names, y_names)
@@ -109,15 +110,16 @@ and "iob1".
 ['I-PER', 'O', 'I-PER']
 ['B-PER', 'O', 'B-PER']
 
-:class:`~sklearn_hocrf.settings.Constraints` forbids runs of labels of any length, or names the allowed pairs, and the
-labels with which a sequence may begin and end; a function of a label and the next one does for rules that are easier to
-compute.
+:class:`~sklearn_hocrf.settings.Constraints` forbids runs of labels of any length, or lists the allowed pairs, and the
+labels with which a sequence may begin and end. For rules that are easier to compute than to list, pass a function of
+two neighbouring labels.
 
 Labels with parts
 -----------------
-Tags of morphology are many and most of them rare, but made of few parts. ``label_parts`` is a function that returns the
-parts of a label, or a mapping. What a feature says for a part counts for all labels that have it, beside what it says
-for the label itself. Here *-um* marks genitives of the plural, which were nouns but for one adjective:
+Morphological tags are numerous and mostly rare, but they are built from a few parts. ``label_parts`` is a function that
+returns the parts of a label, or a mapping. The weight of a feature for a part counts for all labels with this part, in
+addition to its weight for the label itself. Here *-um* marks genitive plurals, which were all nouns except for one
+adjective:
 
 >>> lines = "rosa bona", "rosae bonae", "rosarum multarum", "portarum longarum", "puellae parvae", "puellarum"
 >>> X_words = [line.split() for line in lines]
@@ -133,15 +135,15 @@ for the label itself. Here *-um* marks genitives of the plural, which were nouns
 >>> tagger[-1].label_parts_.tolist()
 ['A', 'Gen', 'N', 'Nom', 'Pl', 'Sg']
 
-``coef_`` has the labels' own weights, ``part_coef_`` those of parts. On Turkish morphology (981 tags,
-``tests/benchmarks/bench_parts.py``) parts raise the accuracy from 0.819 to 0.831, and a gradient takes 1.2 to 1.5 times
+``coef_`` contains the weights of the labels, ``part_coef_`` the weights of the parts. On Turkish morphology (981 tags)
+parts raise the accuracy from 0.819 to 0.831, and a gradient takes 1.2 to 1.5 times
 as long.
 
 Hundreds of labels
 ------------------
 Time and memory grow with the number of labels and of the patterns that occur. ``pruning=n`` lets each token keep n of
-them: the best ones by a model of order 0, level 0, which is trained first and takes little time. All others have
-probability 0. The model is then trained, to its optimum, and asked given that each label is among those that are kept:
+them: the best ones according to a model of order 0, called level 0, which is trained first and takes little time. All
+others have probability 0. Training and prediction are then exact, conditional on each label being among those kept:
 
 >>> tagger = make_pipeline(extractor, HighOrderCRF(1, pruning=3)).fit(X_words, y_words)
 >>> tagger.predict([["bonarum", "parva"]])[0]
@@ -149,14 +151,14 @@ probability 0. The model is then trained, to its optimum, and asked given that e
 >>> (tagger.predict_proba([["bonarum", "parva"]])[0] > 0).sum(axis=1)
 array([3, 3])
 
-``pruning_recall_`` says how often the right label was kept, in sentences that level 0 had not seen. Where labels are
-known, or constraints rule some out, the n best are taken of those that are left; a sentence without a possible
-labelling gets more. A labelling with a label that was not kept has a ``log_likelihood`` of -inf.
-:class:`~sklearn_hocrf.settings.Pruning` has the settings. Turkish morphology (981 tags; words and affixes of up
+``pruning_recall_`` is the fraction of tokens whose true label was kept, in sentences that level 0 had not seen. If
+labels are known, or constraints rule some out, the n best of the remaining labels are kept; a sentence without a
+possible labelling keeps more. A labelling with a label that was not kept has a ``log_likelihood`` of -inf.
+:class:`~sklearn_hocrf.settings.Pruning` describes the settings. Turkish morphology (981 tags; words and affixes of up
 to 10 letters, sigma 3, 60 iterations, ``tests/benchmarks/bench_pruning.py``; training from raw words, in seconds):
 
 =====================  ==========  ==========  ========
-model                  training    words a s   accuracy
+model                  training    words/s     accuracy
 =====================  ==========  ==========  ========
 order 1, all labels    50          48,000      0.8179
 order 1, pruning=4     3.2         70,000      0.8197
@@ -168,7 +170,7 @@ order 3, pruning=6     4.5         58,000      0.8155
 Known labels, and labels that are missing
 -----------------------------------------
 Everywhere y may have holes: None (or ``missing_label``, such as -100) for any label, a set for one of several, None for
-a whole sequence. Predictions take such a y as ``known``, and ``log_likelihood`` gives the probability of any event:
+a whole sequence. Predictions accept such a y as ``known``, and ``log_likelihood`` returns the probability of any event:
 
 >>> model = HighOrderCRF(constraints="bio").fit(X_names, y_names)
 >>> known = [[None, "B-PER", None, None]]  # a name begins with the second token
@@ -177,15 +179,15 @@ a whole sequence. Predictions take such a y as ``known``, and ``log_likelihood``
 >>> model.log_likelihood(line, known).round(2).tolist()
 [-1.1]
 
-scikit-learn's searches and ``cross_val_predict`` hand nothing on to predictions: ask ``search.best_estimator_``, or
+scikit-learn's searches and ``cross_val_predict`` pass nothing on to predictions: use ``search.best_estimator_``, or
 :func:`sklearn_hocrf.model_selection.cross_val_predict` with ``method_params={"known": known}``.
 
-``fit`` with holes in y maximises the probability of what is known, which is not convex: it starts from the fit on the
-runs of known labels. On 2,000 Spanish sentences, with features of words and parts of speech but no affixes
-(``tests/benchmarks/bench_holes.py``), F1 of names is 0.60 with all labels, 0.59 without 20 % of them, 0.53 without 50 %
-and 0.45 without 80 % (0.58, 0.52 and 0.41 on the known runs alone). Sentences without any label change nothing. Where
-half of the names are unknown, F1 is 0.50, but 0.21 if they are taken for O. At least some O must be known: if all that
-is not a known name is unknown, the model finds names everywhere.
+With holes in y, ``fit`` maximises the probability of the known labels, which is not a convex problem: it starts from
+the fit on the runs of known labels. On 2,000 Spanish sentences, with features of words and parts of speech but no
+affixes, F1 of names is 0.60 with all labels, 0.59 without 20 % of them, 0.53
+without 50 % and 0.45 without 80 % (0.58, 0.52 and 0.41 on the known runs only). Completely unlabelled sentences have no
+effect. If half of the names are unknown, F1 is 0.50, but 0.21 if they are treated as O. At least some O must be known:
+if everything but the known names is unknown, the model finds names everywhere.
 
 References
 ----------
@@ -248,13 +250,13 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     Parameters
     ----------
     max_order : int or None, default=1
-        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. None, which goes with
-        ``patterns="auto"`` alone, means no limit: the search finds the highest order that is of use.
+        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. None, which requires
+        ``patterns="auto"``, means no limit: the search determines the highest useful order.
     sigma_reg, l1_reg : as in :class:`BaseSequenceLabeler`
     patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
         a million). An iterable selects the given patterns and all single labels. "auto" chooses among the observed
-        patterns by training: those that an L1 penalty keeps, which are then trained again without it. It stands for
+        patterns by training: those that an L1 penalty keeps, which are then trained again without it. It is short for
         :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings.
     min_pattern_count, feature_order : as in :class:`BaseSequenceLabeler`
     min_pair_count : float, default=1
@@ -271,23 +273,23 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         ``sample_weight``, class weights do not affect the counts behind ``min_pattern_count`` and
         ``min_pair_count``: counts describe the data, whereas class weights describe the cost of errors.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints, callable or None, default=None
-        What labels may follow each other. A labelling that breaks a constraint has probability 0, in training as in
-        prediction. A training sequence that breaks one is an error.
+        Which labels may follow each other. A labelling that violates a constraint has probability 0, in training and in
+        prediction. A training sequence that violates one is an error.
 
-        * The name of a tagging scheme: labels are tags, and only those sequences of tags are possible in which each
-          segment is marked as the scheme has it. :class:`HighOrderSemiCRF` describes the schemes. The strict form of
-          "iob1" has B only directly after a segment of the same label.
+        * The name of a tagging scheme: labels are tags, and only tag sequences that are valid in the scheme are
+          possible. :class:`HighOrderSemiCRF` describes the schemes. The strict form of "iob1" uses B only directly
+          after a segment of the same label.
         * :class:`~sklearn_hocrf.settings.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
         * A function of a label and the next one, which returns whether they may be neighbours. It is called once for
-          each pair of labels; None stands for the label before the first and after the last one.
+          each pair of labels; None represents the label before the first and after the last one.
 
     pruning : int, Pruning or None, default=None
-        For hundreds of labels and more: how many of them each token keeps, by a model of order 0 that is trained first.
-        None keeps all. With a number, training and predictions take a time that does not depend on the number of
-        labels, and a label that a token does not keep has probability 0. See
-        :class:`~sklearn_hocrf.settings.Pruning`. It goes with the likelihood, the solvers "lbfgs" and "owlqn" and
-        ``feature_order=0``, and not with ``partial_fit``, ``patterns="auto"`` and holes in y.
+        For hundreds of labels and more: how many of them each token keeps, according to a model of order 0 that is
+        trained first. None keeps all. With a number, the time of training and prediction does not depend on the number
+        of labels, and a label that a token does not keep has probability 0. See
+        :class:`~sklearn_hocrf.settings.Pruning`. It requires the likelihood, the solver "lbfgs" or "owlqn" and
+        ``feature_order=0``, and cannot be combined with ``partial_fit``, ``patterns="auto"`` or holes in y.
     label_parts, objective, penalty, solver, max_iter, tol, missing_label : as in :class:`BaseSequenceLabeler`
     warm_start, n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
 
@@ -302,12 +304,12 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     intercept_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
     pruning_recall_ : float
-        The share of tokens whose label is among those that they keep, in a tenth of the training sequences before level
-        0 was trained on them; nan if there is a single sequence. There only if ``pruning`` leaves labels out.
+        The fraction of tokens that keep their true label, in a tenth of the training sequences before level 0 was
+        trained on them; nan if there is only one sequence. Defined only if ``pruning`` leaves labels out.
 
     See Also
     --------
-    HighOrderSemiCRF : Labels segments of several tokens, with features of whole segments.
+    HighOrderSemiCRF : Label segments of several tokens, with features of whole segments.
     sklearn_hocrf.callback : Progress, early stopping and checkpoints of long fits.
 
     Notes
@@ -315,10 +317,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences. It works in
     :class:`~sklearn.pipeline.Pipeline`, :class:`~sklearn.model_selection.GridSearchCV` and similar tools.
 
-    With ``l1_reg``, the fitted model consists of the nonzero weights. Patterns of two or more labels without any are
-    removed from ``patterns_`` and from the automaton, and prediction stores no (pattern, feature) pairs with weight 0.
-    All predictions equal those of the model with its zeros. Single labels stay, as do the names and numbers of
-    features. With ``l1_reg`` and ``sigma_reg=inf``, the optimum need not be unique.
+    With ``l1_reg``, the fitted model consists of the nonzero weights. Patterns of two or more labels without nonzero
+    weights are removed from ``patterns_`` and from the automaton, and prediction stores no (pattern, feature) pairs
+    with weight 0. All predictions equal those of the model with its zeros. Single labels are kept, as are the names and
+    numbers of features. With ``l1_reg`` and ``sigma_reg=inf``, the optimum need not be unique.
 
     References
     ----------

@@ -1,7 +1,7 @@
-"""Pipelines that pass on all methods of the estimators.
+"""Pipelines that expose all methods of the estimators.
 
-scikit-learn's :class:`~sklearn.pipeline.Pipeline` passes on only the methods that scikit-learn knows. With
-:class:`SequencePipeline` one calls ``pipe.predict_marginals(X)`` with the X of ``pipe.fit``.
+scikit-learn's :class:`~sklearn.pipeline.Pipeline` exposes only the methods that scikit-learn defines. With
+:class:`SequencePipeline`, call ``pipe.predict_marginals(X)`` with the same kind of X as ``pipe.fit``.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -32,7 +32,7 @@ from .semicrf import HighOrderSemiCRF
 __all__ = ["SequencePipeline", "make_pipeline"]
 
 
-if TYPE_CHECKING:  # for type checkers; the methods of the running program are made below
+if TYPE_CHECKING:  # for type checkers; the methods at run time are created below
 
     class _Pipeline(AnswersMixin, PredictionsMixin, TagSegmentsMixin, Pipeline):
         def fit(self, X: Any, y: Any = None, **params: Any) -> Self: ...
@@ -42,36 +42,34 @@ else:
 
 
 class SequencePipeline(_Pipeline):
-    """A scikit-learn pipeline that also has the methods which only our estimators have.
+    """A scikit-learn pipeline that also exposes the additional methods of this package's estimators.
 
     These are ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``,
-    ``segment_marginals``, ``predict_nbest``, ``sample``, ``entropy`` and all others that answer questions about X. X
-    goes through the other steps first; what else is given goes to the last step as it is, and the result is that of the
-    last step. A method is there only if the last step has it. A search as last step answers by its best estimator.
+    ``segment_marginals``, ``predict_nbest``, ``sample``, ``entropy`` and all other methods that take X. X is first
+    transformed by the other steps; other arguments are passed unchanged to the last step, whose result is returned. A
+    method exists only if the last step has it. If the last step is a search, the method of its best estimator is used.
 
     Everything else is as in :class:`~sklearn.pipeline.Pipeline`. Slices such as ``pipe[:-1]``, clones, and the
-    ``best_estimator_`` of a search over such a pipeline are again of this class.
+    ``best_estimator_`` of a search over such a pipeline are also of this class.
 
     Parameters
     ----------
     steps : list of (str, estimator)
-        Names and estimators, in order; "passthrough" in place of an estimator leaves a step out.
+        Names and estimators, in order; "passthrough" instead of an estimator skips a step.
     transform_input : list of str, default=None
-        Metadata of ``fit`` that the steps transform, too; see :class:`~sklearn.pipeline.Pipeline`.
+        Metadata of ``fit`` that the steps also transform; see :class:`~sklearn.pipeline.Pipeline`.
     memory : str or object with the interface of joblib.Memory, default=None
-        Where fitted transformers are cached.
+        Cache for fitted transformers.
     verbose : bool, default=False
         Whether to print the time that each step takes.
 
     See Also
     --------
-    make_pipeline : Names the steps by itself.
+    make_pipeline : Create a pipeline with automatic names of steps.
 
-    Notes
-    -----
-    A search passes on scikit-learn's methods alone: ``search.predict(X)``, but
-    ``search.best_estimator_.predict_marginals(X)``. :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` passes on
-    all. Metadata routing does not concern the additional methods.
+    Notes ----- scikit-learn's searches expose only scikit-learn's methods: ``search.predict(X)``, but
+    ``search.best_estimator_.predict_marginals(X)``. :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` exposes
+    all. Metadata routing does not apply to the additional methods.
 
     Examples
     --------
@@ -91,15 +89,15 @@ class SequencePipeline(_Pipeline):
 
 
 def _questions(estimator):
-    """Return the names of an estimator's methods that answer about X and that Pipeline lacks."""
+    """Return the names of an estimator's methods that take X and that Pipeline lacks."""
     names = [name for name in dir(estimator) if not name.startswith("_") and not hasattr(Pipeline, name)]
     methods = {name: getattr(estimator, name) for name in names if inspect.isroutine(getattr(estimator, name))}
     about_X = [name for name, method in methods.items() if list(inspect.signature(method).parameters)[1:2] == ["X"]]
-    return [name for name in about_X if name != "partial_fit"]  # which trains
+    return [name for name in about_X if name != "partial_fit"]  # it trains
 
 
 def _passed_on(name, estimator):
-    """Return a method of pipelines that asks the last step, with the signature of an estimator's method."""
+    """Return a method of pipelines that calls the last step, with the signature of an estimator's method."""
     question = getattr(estimator, name)
 
     @functools.wraps(question)
@@ -108,14 +106,14 @@ def _passed_on(name, estimator):
 
     first_line = (inspect.getdoc(question) or f"Return {name} of X.").split("\n")[0]  # python -OO has no docstrings
     method.__doc__ = (
-        f"{first_line}\n\nX goes through the other steps first. Parameters and result are those of the last step's\n"
+        f"{first_line}\n\nX is first transformed by the other steps. Parameters and result are as for the last step's\n"
         f":meth:`~sklearn_hocrf.{estimator.__name__}.{name}`."
     )
     method.__module__, method.__qualname__ = __name__, f"{SequencePipeline.__name__}.{name}"
     return available_if(lambda self: method_of_model(self, name))(method)
 
 
-for _estimator in (HighOrderSemiCRF, HighOrderCRF):  # the second one documents what both have
+for _estimator in (HighOrderSemiCRF, HighOrderCRF):  # the second one documents the common methods
     for _name in _questions(_estimator):
         setattr(SequencePipeline, _name, _passed_on(_name, _estimator))
 
@@ -128,7 +126,7 @@ def make_pipeline(
     Parameters
     ----------
     *steps : estimators
-        Transformers, and the model at the end.
+        Transformers, followed by the model.
     memory, transform_input, verbose
         As in :class:`SequencePipeline`.
 

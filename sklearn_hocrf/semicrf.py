@@ -2,8 +2,8 @@
 
 :class:`HighOrderSemiCRF` cuts sequences into labelled segments (fields of a reference, names, words of unspaced text).
 Its label patterns run over segments of any length, and its features may describe a whole segment. This page shows it at
-work; ``help(HighOrderSemiCRF)`` has all parameters, and :mod:`sklearn_hocrf.crf` the questions that both estimators
-answer.
+work; ``help(HighOrderSemiCRF)`` describes all parameters, and :mod:`sklearn_hocrf.crf` the questions that both
+estimators answer.
 
 An example
 ----------
@@ -33,7 +33,7 @@ Invented bibliographic references:
 14 18 pages 0.9
 18 20 date 1.0
 
-The three largest weights; each belongs to a feature of a segment and to a label pattern that ends with this segment:
+The three largest weights, each of a feature of a segment and a label pattern that ends with this segment:
 
 >>> crf = segmenter[-1]
 >>> weights = crf.coef_.tocoo()
@@ -46,32 +46,32 @@ The three largest weights; each belongs to a feature of a segment and to a label
 
 Segments in y, scores, lengths
 ------------------------------
-* **Segments in y**: ``scheme`` says how y gives the segments. "runs" takes maximal runs of equal labels, as above.
-  "bio" and "bioes" take tags such as ``B-PER``, and so do "bilou", "bmes" and "iob1". "segments" takes lists of
-  (start, stop, label). A tag that breaks the rules, such as an I after an O, begins a segment, in the scores, too,
-  unless ``strict=True``. ``predict`` returns the form of y, ``predict_segments`` always returns segments, and
-  ``segment_marginals`` returns all likely segments with their probabilities. Give the same ``scheme`` to each
-  transformer that reads y.
+* **Segments in y**: ``scheme`` specifies how y represents the segments. "runs" reads maximal runs of equal labels, as
+  above. "bio" and "bioes" read tags such as ``B-PER``, and so do "bilou", "bmes" and "iob1". "segments" reads lists of
+  (start, stop, label). An invalid tag, such as an I after an O, begins a segment, also in the scores, unless
+  ``strict=True``. ``predict`` returns the form of y, ``predict_segments`` always returns segments, and
+  ``segment_marginals`` returns all likely segments with their probabilities. Pass the same ``scheme`` to every
+  transformer that uses y.
 * **Scores of segments**: ``GridSearchCV(segmenter, grid, scoring=metrics.segment_f1_scorer)`` for runs;
   ``bio_f1_scorer``, ``bioes_f1_scorer`` and ``span_f1_scorer`` for the other schemes.
 * **Longest and shortest segments**: by default, a segment is at most as long as the longest training segment with its
   label. A longer segment in new data is broken up, and its log-likelihood is -inf. ``max_segment_length``, a number, a
-  dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` stands beside it, and does
-  not hold for the first and the last segment of a sequence.
+  dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` is its counterpart, and does
+  not apply to the first and the last segment of a sequence.
 * **Features of segments** (:class:`~sklearn_hocrf.feature_extraction.SegmentFeatureExtractor`): token features of all
-  tokens, of the first, of the last or of the inner tokens; the length; the text as one attribute; your own functions,
-  best those of all candidate segments of a sequence at once (``vector_functions``). ``feature_order`` conjoins them
+  tokens, of the first, of the last or of the inner tokens; the length; the text as one attribute; custom functions,
+  preferably of all candidate segments of a sequence at once (``vector_functions``). ``feature_order`` combines them
   with patterns of segment labels, by the prefix of their names (``{"begin:": (0, 1)}``). Feature dicts and attribute
-  lists need an ``SequenceDictVectorizer`` in front. For functions of numbers use ``SequenceFeatureExtractor()``, then
+  lists need a ``SequenceDictVectorizer`` first. For functions of numbers use ``SequenceFeatureExtractor()``, then
   perhaps ``TokenTransformer(StandardScaler())``, then ``SegmentFeatureExtractor(functions=...)``.
-* **Parts of labels** (``label_parts``) are those of the labels of segments, with features of all kinds.
-* **Constraints** are about the labels of neighbouring segments; tags made of segments are always legal.
-* **Known segments**: with ``scheme="segments"``, y may have gaps between segments that are known, and so may
-  ``known`` of the predictions.
+* **Parts of labels** (``label_parts``) are parts of the segment labels, with features of all kinds.
+* **Constraints** apply to the labels of neighbouring segments; tags made from segments are always valid.
+* **Known segments**: with ``scheme="segments"``, y may have gaps between the known segments, and so may the ``known``
+  of predictions.
 
 Hybrid models (Andrew 2006)
 ---------------------------
-``tags=`` adds features with token tags inside of segments, such as ``BI``, and across their borders, such as ``I|``.
+``tags=`` adds features with token tags inside segments, such as ``BI``, and across their borders, such as ``I|``.
 :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder` measures how often a string was a word in training.
 Together they make a word segmenter:
 
@@ -92,8 +92,8 @@ Together they make a word segmenter:
 'BIIBIIBII'
 
 ``SegmentLogOddsEncoder`` computes a training sentence's features from the training words. To avoid overfitting,
-``fit_transform(X, y)`` leaves each sentence's own words out; scikit-learn's ``TargetEncoder`` does the same. In a
-pipeline this happens by itself.
+``fit_transform(X, y)`` leaves each sentence's own words out; scikit-learn's ``TargetEncoder`` does the same. A pipeline
+does this automatically.
 
 References
 ----------
@@ -173,7 +173,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     where z runs over the label patterns that end with this segment (the labels up to y end with z). A feature g_i is a
     function of the whole segment, such as the number of times that a word occurs in it, its first word, or its length.
-    Where X has features of tokens only, each contributes at every token of the segment; if all segments have one token,
+    If X has features of tokens only, each contributes at every token of the segment; if all segments have one token,
     the model is then a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1 segments, however
     long they are. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags
     inside segments give the hybrid model of Andrew [2]_.
@@ -185,42 +185,41 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     ----------
     max_order : int or None, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
-        None, which goes with ``patterns="auto"`` alone, means no limit: the search finds the highest order that is of
-        use.
+        None, which requires ``patterns="auto"``, means no limit: the search determines the highest useful order.
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How segments are written in y, and in the output of :meth:`predict`:
 
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
           the same label. At least two labels are needed.
-        * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I. "B" and "I"
-          alone stand for the label "_". Each O token is a segment of one token with the label "O". An I that does not
-          follow a B or I of the same label begins a segment, as in conlleval.
+        * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I. Plain "B" and
+          "I" denote the label "_". Each O token is a segment of one token with the label "O". An I that does not follow
+          a B or I of the same label begins a segment, as in conlleval.
         * "bioes": as "bio", with E for the last token and S for segments of one token. "bilou" (spaCy) and "bmes" are
           the same scheme with other letters.
         * "iob1": as "bio", but a segment begins with I, and with B only directly after a segment of the same label.
           This scheme is for input only; predictions are in "bio".
-        * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. Nothing is
-          known of the tokens between them; where these are outside of all segments, fill gaps with segments (t, t + 1,
-          "O"). Here "O" is an ordinary label: limit it to length 1 with ``max_segment_length={"O": 1}``, and exclude it
-          from scores with ``ignore=["O"]``.
+        * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. Tokens
+          between them are unknown; if they are outside all segments, fill the gaps with segments (t, t + 1, "O"). Here
+          "O" is an ordinary label: limit it to length 1 with ``max_segment_length={"O": 1}``, and exclude it from
+          scores with ``ignore=["O"]``.
 
     max_segment_length : int, inf, dict or None, default=None
         Maximum number of tokens of a segment, for all labels or by label. None, or a label that is missing from a dict,
-        stands for the longest training segment of the label, see Notes. A training segment above the given maximum is
-        an error. Training time is proportional to the maximum (with inf, to the longest sequence). The label "O" of
-        "bio" and "bioes" always has length 1. If every maximum of "runs" is 1, given or from the data, each token is a
-        segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`.
+        means the length of the longest training segment of the label, see Notes. A training segment above the given
+        maximum is an error. Training time is proportional to the maximum (with inf, to the longest sequence). The label
+        "O" of "bio" and "bioes" always has length 1. If every maximum of "runs" is 1, given or from the data, each
+        token is a segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`.
     min_segment_length : int, dict or None, default=None
         Minimum number of tokens of a segment, for all labels or by label; None, or a label that is missing from a dict,
-        stands for 1. The first and the last segment of a sequence may be shorter: a recording may begin and end in the
+        means 1. The first and the last segment of a sequence may be shorter: a recording may begin and end in the
         middle of one. Any other training segment below the minimum is an error. The label "O" of "bio" and "bioes"
-        always has length 1. A sequence that cannot be cut so is an error of the methods of predictions.
+        always has length 1. The prediction methods raise an error for a sequence that cannot be segmented in this way.
     sigma_reg, l1_reg : as in :class:`BaseSequenceLabeler`
     patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
         above a million). An iterable selects the given patterns and all single labels. "auto" chooses among the
-        observed patterns by training: those that an L1 penalty keeps, which are then trained again without it. It
-        stands for :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings. With "runs", patterns with
+        observed patterns by training: those that an L1 penalty keeps, which are then trained again without it. It is
+        short for :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings. With "runs", patterns with
         equal neighbours are dropped, because they cannot occur.
     min_pattern_count, feature_order : as in :class:`BaseSequenceLabeler`
     min_pair_count : float, default=1
@@ -228,9 +227,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         values handled, as for ``min_pattern_count``. Features of tokens count once for each token at which they
         contribute. Ignored if ``all_pairs=True``.
     fit_intercept : bool, "segment" or "token", default=True
-        Weights of labels alone: "segment", one that each segment of the label counts; "token", one that each token of
-        its segments counts; True, both. They are penalised like other weights of order 0. Without "token", long
-        segments of numeric features have no intercept to speak of. Published semi-CRFs have "segment".
+        Weights of the labels themselves: "segment", one that counts once per segment of the label; "token", one that
+        counts once per token of its segments; True, both. They are penalised like other weights of order 0. Without
+        "token", long segments with numeric features effectively have no intercept. Published semi-CRFs use "segment".
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
@@ -242,15 +241,15 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         counts behind ``min_pattern_count`` and ``min_pair_count``: counts describe the data, whereas class weights
         describe the cost of errors.
     constraints : Constraints, callable or None, default=None
-        What labels neighbouring segments may have. A segmentation that breaks a constraint has probability 0, in
-        training as in prediction. A training sequence that breaks one is an error.
+        Which labels neighbouring segments may have. A segmentation that violates a constraint has probability 0, in
+        training and in prediction. A training sequence that violates one is an error.
 
         * :class:`~sklearn_hocrf.settings.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
         * A function of the labels of a segment and the next one, which returns whether they may be neighbours. It is
-          called once for each pair of labels; None stands for the label before the first and after the last segment.
+          called once for each pair of labels; None represents the label before the first and after the last segment.
 
-        With "runs", neighbours of equal labels stay impossible, whatever the constraints say.
+        With "runs", neighbours with equal labels remain impossible, regardless of the constraints.
     label_parts, objective, penalty, solver, max_iter, tol, missing_label : as in :class:`BaseSequenceLabeler`
     warm_start, n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
 
@@ -264,41 +263,40 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     max_segment_length_ : dict
         Maximum number of tokens of a segment by label, int or inf.
     min_segment_length_ : dict
-        Minimum number of tokens of a segment by label, but for those with which a sequence begins or ends.
+        Minimum number of tokens of a segment by label, except for the first and the last segment of a sequence.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     token_intercept_ : ndarray of shape (n_labels,)
-        Weight of each token of a segment, by ``segment_labels_``. It is 0 where there is none: for labels whose
-        segments have one token, if ``pattern_coef_`` has their weight, and for a single label.
+        Weight of each token of a segment, by ``segment_labels_``; 0 if there is no such weight: for labels whose
+        segments have one token, if ``pattern_coef_`` has their weight, and if there is only one label.
     pattern_coef_, coef_, label_parts_, part_coef_, automaton_ : as in :class:`BaseSequenceLabeler`
-    n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
-    intercept_, n_iter_, n_parameters_, n_passes_ : as in :class:`BaseSequenceLabeler`
-    objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
+    n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
+    intercept_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
 
     See Also
     --------
-    HighOrderCRF : Labels tokens.
+    HighOrderCRF : Label tokens.
     sklearn_hocrf.feature_extraction.SegmentFeatureExtractor : Features of segments.
     sklearn_hocrf.metrics : Scores of segments.
     sklearn_hocrf.callback : Progress, early stopping and checkpoints of long fits.
 
     Notes
     -----
-    With ``max_segment_length=None``, the model has no segments longer than those of the training data. A longer segment
-    of a test sequence is broken up by prediction, and its log-likelihood is -inf. ``max_segment_length=inf``, or any
-    number, lifts this limit; unseen lengths cost little if features describe length ("length=7+", "log_length").
+    With ``max_segment_length=None``, the model has no segments longer than the training segments. A longer segment of a
+    test sequence is broken up by prediction, and its log-likelihood is -inf. ``max_segment_length=inf``, or any number,
+    lifts this limit; unseen lengths cost little if features describe length ("length=7+", "log_length").
 
-    A pipeline of scikit-learn delegates only the methods known to it; that of
-    :func:`sklearn_hocrf.pipeline.make_pipeline` has all of them, :meth:`predict_segments` among them.
+    A pipeline of scikit-learn delegates only the methods known to it; a pipeline from
+    :func:`sklearn_hocrf.pipeline.make_pipeline` has all methods, including :meth:`predict_segments`.
 
     With ``l1_reg``, weights of 0 are removed from the fitted model, as described in the notes on
     :class:`HighOrderCRF`.
 
     The time and memory of a gradient grow with tokens x (arcs of the automaton + states x longest segment), not with
     the square of the number of labels. ``feature_order`` costs little for features of the first token ("begin:"). Other
-    features add tokens x longest segment x patterns with such features: restrict ``feature_order`` to the few features
-    that need it.
+    features add tokens x longest segment x patterns with such features, so restrict ``feature_order`` to the few
+    features that need it.
 
     References
     ----------
@@ -414,8 +412,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         check_segment_lengths(self.min_segment_length, self.max_segment_length)
         if isinstance(self.constraints, str):
             raise ValueError(
-                f"constraints={self.constraints!r} is about tags of tokens, but {type(self).__name__} labels segments, "
-                "whose tags are always legal: its constraints are about the labels of segments"
+                f"constraints={self.constraints!r} applies to token tags. {type(self).__name__} labels segments, so "
+                "its tags are always valid; constrain the segment labels instead"
             )
 
     def _read_training_targets(self, y, sequences, fixed=None):
@@ -537,19 +535,19 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         X : as in :meth:`fit`
             Sequences may be empty.
         known : list of label or segment sequences, or array-like, default=None
-            What is known of the segmentation, in the scheme of y in fit. The prediction is the best segmentation that
-            agrees with it. None, or ``missing_label``, in the place of a label or tag stands for any, and a set for one
-            of its members; None in the place of a whole sequence says nothing about it.
+            The known part of the segmentation, in the scheme of y in fit. The prediction is the best segmentation that
+            agrees with it. None, or ``missing_label``, instead of a label or tag means any, and a set means one of its
+            members; None instead of a whole sequence means that nothing is known about it.
 
-            * "segments": the known segments, which need not tile the sequence. A segment of which only the borders are
-              known has None for its label.
-            * "runs": the labels of the segments that contain the tokens. Neighbours with equal labels are in one
+            * "segments": the known segments, which need not tile the sequence. If only the borders of a segment are
+              known, its label is None.
+            * "runs": the labels of the segments that contain the tokens. Neighbours with equal labels are in the same
               segment.
-            * "bio" and others: "B-PER" says that a segment of the label begins with the token, "I-PER" that one
-              contains it and does not begin with it, E and S that it is the last token of one, and in schemes with E
-              and S, B and I that it is not. Where the tag before, or after, is known and forbids that, tags are read as
-              in fit. After an unknown tag, an I of "iob1" may also begin a segment. A set has all tags of its labels,
-              or all that begin a segment, or all that do not, and the same with ends.
+            * "bio" and others: "B-PER" means that a segment with this label begins at the token, "I-PER" that such a
+              segment contains the token but does not begin there, E and S that the token is its last one, and in
+              schemes with E and S, B and I that it is not. If the tag before or after is known and forbids that, tags
+              are read as in fit. After an unknown tag, an I of "iob1" may also begin a segment. A set must contain all
+              tags of its labels, or all that begin a segment, or all that do not; likewise for ends.
 
         Returns
         -------
@@ -600,14 +598,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         ----------
         X, known : as in :meth:`predict`
         with_probability : bool, default=False
-            Whether the result has the probabilities of the segments, those of :meth:`segment_marginals`.
+            Whether to include the probabilities of the segments, as in :meth:`segment_marginals`.
 
         Returns
         -------
         segments : list of lists of (int, int, label), or list of structured arrays
             (start, stop, label) of each segment in order, with ``stop`` excluded. The segments tile the sequence,
-            except that O tokens of "bio" and "bioes" are left out. With probabilities, arrays as those of
-            :meth:`segment_marginals`; json takes their ``tolist()``, as it knows no numbers of numpy.
+            except that O tokens of "bio" and "bioes" are left out. With probabilities, arrays like those of
+            :meth:`segment_marginals`; pass their ``tolist()`` to json, which does not support numpy numbers.
 
         Examples
         --------
@@ -641,7 +639,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         threshold : float, default=1e-6
             Lowest probability of a segment. A threshold of 0 returns every segment that ``max_segment_length_`` allows.
         known : as in :meth:`predict`
-            The probabilities are those given that the segmentation agrees with it.
+            The probabilities are conditional on the segmentation agreeing with it.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Values of the estimators' parameters that have settings of their own.
+"""Values of estimator parameters that have their own settings.
 
 ========================  ===============  ==============================================================
 class                     parameter        meaning
@@ -10,14 +10,14 @@ class                     parameter        meaning
 :class:`Pruning`          ``pruning``      few candidates for each token, among hundreds of labels
 ========================  ===============  ==============================================================
 
-:mod:`sklearn_hocrf.crf` shows constraints, decodings and pruning.
+See :mod:`sklearn_hocrf.crf` for examples of constraints, decodings and pruning.
 
 Learned patterns
 ----------------
 With ``patterns="auto"``, training chooses the label patterns: those that an L1 penalty keeps, trained again without it.
-It trains with few patterns at a time, and ends when a sweep over all that occur has found none that should come in.
-``max_order=None`` sets no limit. :class:`PatternSearch` has the settings. Here, two players say a letter in turn, and
-most often repeat their own last one:
+It trains with few patterns at a time, and ends when a sweep over all patterns that occur has found none to add.
+``max_order=None`` sets no limit. :class:`PatternSearch` describes the settings. Here two players take turns saying a
+letter, and usually repeat their own previous one:
 
 >>> import random
 >>> from sklearn_hocrf import HighOrderCRF

@@ -181,7 +181,7 @@ def test_accepted_candidates_only():
     wanted = [c for c in every[0] if c.labels.count("B-PER") == 2]
     accepted = crf.predict_nbest(X[:1], 3, accept=lambda labels: labels.count("B-PER") == 2)[0]
     assert accepted == wanted[:3]
-    with pytest.warns(UserWarning, match="sequence 0: accept lets only 1 of its 4 best labellings through, not 2"):
+    with pytest.warns(UserWarning, match="sequence 0: only 1 of its 4 best labellings are accepted, fewer than 2"):
         found = crf.predict_nbest(X[:1], 2, accept=lambda labels: labels == ["O", "B-PER", "I-PER"], max_candidates=4)
     assert [c.labels for c in found[0]] == [["O", "B-PER", "I-PER"]]
     assert (

@@ -89,14 +89,14 @@ def test_stochastic_solvers_on_large_features(solver, scale):
 
 @pytest.mark.parametrize("solver", SOLVERS[:5])
 def test_numbers_that_overflow_are_refused_by_all(solver):
-    with pytest.raises(ValueError, match="the norm of its gradient inf, which floating point numbers cannot hold"):
+    with pytest.raises(ValueError, match="the norm of its gradient inf, which floating point numbers cannot represent"):
         fit(*noisy(1e160), solver=solver)
 
 
 @pytest.mark.parametrize("solver", ["sgd", "adagrad"])
 def test_the_first_pass_of_a_stream_warns(solver):
     X, y = noisy(1e100)
-    with pytest.warns(ConvergenceWarning, match="the first pass made the function larger"):
+    with pytest.warns(ConvergenceWarning, match="the first pass increased the function"):
         HighOrderCRF(solver=solver, random_state=0).partial_fit(X, y)
     with pytest.raises(ValueError, match="floating point numbers"):
         HighOrderCRF(solver=solver, random_state=0).partial_fit([1e200 * rows for rows in X], y)

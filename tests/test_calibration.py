@@ -238,10 +238,10 @@ def test_held_out_sequences_are_read_once(monkeypatch):
 
 def test_temperature_at_a_bound():
     certain = FrozenEstimator(HighOrderCRF(sigma_reg=2.0).fit(X[:1] * 3, Y[:1] * 3))
-    with pytest.warns(UserWarning, match="lies at a bound, 0.01: .* probability 1"):
+    with pytest.warns(UserWarning, match="is at a bound, 0.01: .* probability 1"):
         assert CalibratedSequenceLabeler(certain).fit(X[:1] * 3, Y[:1] * 3).temperature_ == 0.01
     model = HighOrderCRF(sigma_reg=2.0).fit([[["a"]], [["b"]]] * 2, [["O"], ["P"]] * 2)
-    with pytest.warns(UserWarning, match="lies at a bound, 100: .* chance"):
+    with pytest.warns(UserWarning, match="is at a bound, 100: .* chance"):
         fitted = CalibratedSequenceLabeler(FrozenEstimator(model)).fit([[["a"]], [["b"]]], [["P"], ["O"]])
     assert fitted.temperature_ == pytest.approx(100.0)
 
@@ -525,8 +525,8 @@ SEGMENT = [("start", int), ("stop", int), ("label", "U1"), ("probability", float
         ([[(0, 1, "a", 1.5)], []], ValueError, r"probability 1.5 of y_pred \(sequence 0, position 0\) is not in"),
         ([[], [(0, 1, "a", -0.1)]], ValueError, r"probability -0.1 of y_pred \(sequence 1, position 0\) is not in"),
         ([[(0, 1, "a", np.nan)], []], ValueError, "nan.* is not in"),
-        ([[(0, 1, "a", "1")], []], TypeError, "probability '1' .* is no number"),
-        ([[(0, 1, "a")], []], TypeError, "is no segment with a probability"),
+        ([[(0, 1, "a", "1")], []], TypeError, "probability '1' .* is not a number"),
+        ([[(0, 1, "a")], []], TypeError, "is not a segment with a probability"),
         (
             [[(0, 1, "a", 0.5), (0, 4, "b", 0.5)], []],
             ValueError,
@@ -535,7 +535,7 @@ SEGMENT = [("start", int), ("stop", int), ("label", "U1"), ("probability", float
         ([[(1, 1, "a", 0.5)], []], ValueError, "0 <= start < stop must hold"),
         ([[(0.5, 1, "a", 0.5)], []], TypeError, "must be integers"),
         ([[(0, 1, "a", 0.5), (0, 1, "a", 0.25)], []], ValueError, r"twice \(sequence 0, position 1\)"),
-        ([["aaa"], []], TypeError, "is no segment with a probability"),
+        ([["aaa"], []], TypeError, "is not a segment with a probability"),
         ("ab", TypeError, "must be a list of sequences of segments"),
         (
             [np.zeros(1, [("start", int), ("stop", int), ("label", "U1")]), []],

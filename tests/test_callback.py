@@ -482,10 +482,10 @@ def test_wrong_settings_of_early_stopping(options, message):
 def test_early_stopping_tells_what_is_wrong():
     with pytest.raises(ValueError, match=".") as caught:
         HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV[:1])).fit(X, Y)
-    assert caught.value.__notes__ == ["This is about the held-out X and y of EarlyStopping."]
+    assert caught.value.__notes__ == ["This refers to the held-out X and y of EarlyStopping."]
     assert str(caught.value).startswith("EarlyStopping: X has 2 sequences, ")
     for value in (np.nan, {"f1": 1.0}, None):
-        with pytest.raises(ValueError, match="EarlyStopping gives .*, not a number"):
+        with pytest.raises(ValueError, match="EarlyStopping returned .*, not a number"):
             HighOrderCRF().set_callbacks(stopping_by([value])).fit(X, Y)
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).set_callbacks(EarlyStopping(WORDS, Y))
     with pytest.raises(
@@ -530,7 +530,7 @@ def test_held_out_data_of_all_forms_are_taken():
 
 @new
 def test_scorers_that_scikit_learn_does_not_know():
-    with pytest.raises(ValueError, match="^scoring='bio_f1' of EarlyStopping is no .*metrics: bio_f1_scorer"):
+    with pytest.raises(ValueError, match="^scoring='bio_f1' of EarlyStopping is not .*metrics: bio_f1_scorer"):
         HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV, scoring="bio_f1")).fit(X, Y)
 
 
@@ -668,7 +668,7 @@ def test_checkpoints_tell_what_is_wrong_before_any_work(tmp_path, monkeypatch):
             HighOrderCRF().set_callbacks(Checkpoint(str(path)), recorder).fit(X, Y)
     monkeypatch.setitem(sys.modules, "skops", None)
     monkeypatch.setitem(sys.modules, "skops.io", None)
-    with pytest.raises(ImportError, match=r"model.skops needs skops: pip install 'sklearn_hocrf\[skops\]'"):
+    with pytest.raises(ImportError, match=r"model.skops requires skops: pip install 'sklearn_hocrf\[skops\]'"):
         HighOrderCRF().set_callbacks(Checkpoint(tmp_path / "model.skops"), recorder).fit(X, Y)
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).set_callbacks(Checkpoint(tmp_path / "model"))
     with pytest.raises(TypeError, match="Checkpoint is for HighOrderCRF"):

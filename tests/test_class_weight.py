@@ -143,8 +143,8 @@ def test_weights_that_are_all_one_change_nothing(fit):
     [
         ("auto", "class_weight"),
         ([1, 2, 3, 4], "class_weight"),
-        ({"verbs": 1.0}, "key 'verbs', which is no label of y"),
-        ({"verb": 1.0, "noun": 2.0, 3: 1.0}, "key 3, which is no label"),
+        ({"verbs": 1.0}, "key 'verbs', which is not a label of y"),
+        ({"verb": 1.0, "noun": 2.0, 3: 1.0}, "key 3, which is not a label"),
         ({"verb": -1.0}, "finite numbers >= 0, got 'verb': -1.0"),
         ({"verb": np.nan}, "finite numbers >= 0"),
         ({"verb": np.inf}, "finite numbers >= 0"),
@@ -152,7 +152,10 @@ def test_weights_that_are_all_one_change_nothing(fit):
         ({"verb": None}, "finite numbers >= 0"),
         ({"verb": 10**400}, "finite numbers >= 0"),
         (dict.fromkeys({label for labels in Y for label in labels}, 0), "class_weight is 0 for all labels of y"),
-        (dict.fromkeys({label for labels in Y for label in labels}, 1e308), "class_weight times sample_weight adds up"),
+        (
+            dict.fromkeys({label for labels in Y for label in labels}, 1e308),
+            "class_weight times sample_weight is too large",
+        ),
     ],
 )
 def test_bad_class_weights(fit, class_weight, message):

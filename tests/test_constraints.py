@@ -503,7 +503,7 @@ def test_recordings_begin_and_end_inside_of_segments():
         assert stop - start >= 3 or start == 0 or stop == 7
     for best in crf.predict_nbest(X[0:1], 5)[0]:
         assert min([len(list(run)) for _, run in itertools.groupby(best.labels)][1:-1], default=3) >= 3
-    with pytest.raises(ValueError, match=r"segment \(1, 3, 'b'\) of sequence 0 of y has 2 tokens.*asks for 3"):
+    with pytest.raises(ValueError, match=r"segment \(1, 3, 'b'\) of sequence 0 of y has 2 tokens.*requires 3"):
         HighOrderSemiCRF(min_segment_length={"b": 3}).fit(X[:1], [list("abbaaaa")])
 
 
@@ -545,7 +545,7 @@ def test_partial_fit():
     with pytest.raises(ValueError, match=r"sequence 1, position 1: 'I-b' after 'B-a' is forbidden"):
         crf.partial_fit(X[:1] + [X[1][:1] * 2], [y[0], ["B-a", "I-b"]])
     before = crf.predict(X)
-    with pytest.raises(ValueError, match="constraints=None are not those of the first call"):
+    with pytest.raises(ValueError, match="constraints=None differ from the first call"):
         crf.set_params(constraints=None).partial_fit(X, y)
     assert crf.predict(X) == before  # the fitted model keeps its own
 
@@ -599,7 +599,7 @@ MENDS = "text.convert_tags(y, "
             [["O", "B-a"], ["O", "O", "I-a", "O"]],
             "bio",
             f'sequence 1, position 2: \'I-a\' after \'O\' is forbidden by constraints="bio"; {MENDS}"bio", "bio") '
-            'mends such tags, and HighOrderSemiCRF(scheme="bio") reads it as a begin',
+            'repairs such tags, and HighOrderSemiCRF(scheme="bio") reads it as a begin',
         ),
         (
             [["O", "B-a"], ["I-a", "O"], ["O", "I-a"]],
@@ -610,7 +610,7 @@ MENDS = "text.convert_tags(y, "
             [["O", "S-a"], ["O", "B-a"]],
             "bioes",
             f"sequence 1, position 1: 'B-a' at the end of a sequence is forbidden by constraints=\"bioes\"; {MENDS}"
-            '"bioes", "bioes") mends such tags, and HighOrderSemiCRF(scheme="bioes") reads such tags, too',
+            '"bioes", "bioes") repairs such tags, and HighOrderSemiCRF(scheme="bioes") also reads such tags',
         ),
         (
             [["a", "b", "a", "b", "c"], ["c", "a"]],
@@ -651,7 +651,7 @@ def test_segments_that_break_constraints_are_named_by_their_first_token():
             r"constraints name labels that the training data do not have: \['x', 'y'\]",
         ),
         (Constraints(start=["z", "a"]), r"do not have: \['z'\]"),
-        ("bio", r'constraints="bio": the label \'a\' is no tag of this scheme, whose tags are \'O\', \'B-label\', '),
+        ("bio", r'constraints="bio": the label \'a\' is not a tag of this scheme, whose tags are \'O\', \'B-label\', '),
         (Constraints([("a",)]), r"forbid of Constraints must have tuples of two or more labels, got \('a',\)"),
         (Constraints(["ab"]), "forbid of Constraints must have tuples of two or more labels, got 'ab'"),
         (Constraints(allow=[("a", "b", "a")]), "allow of Constraints must have pairs of labels"),
@@ -683,7 +683,7 @@ def test_given_patterns_that_are_forbidden():
 
 
 def test_tag_schemes_are_not_for_segments():
-    with pytest.raises(ValueError, match="is about tags of tokens, but HighOrderSemiCRF labels segments"):
+    with pytest.raises(ValueError, match="applies to token tags. HighOrderSemiCRF labels segments"):
         HighOrderSemiCRF(constraints="bio", scheme="bio").fit([[["w"]]], [["O"]])
 
 
@@ -700,7 +700,7 @@ def test_sequences_without_any_possible_labelling():
     [
         (
             {"min_segment_length": 2},
-            r"segment \(2, 3, 'b'\) of sequence 0 of y has 1 tokens, but min_segment_length asks for 2",
+            r"segment \(2, 3, 'b'\) of sequence 0 of y has 1 tokens, but min_segment_length requires 2",
         ),
         (
             {"min_segment_length": {"c": 2}},
@@ -712,7 +712,7 @@ def test_sequences_without_any_possible_labelling():
         ({"min_segment_length": 0}, "The 'min_segment_length' parameter"),
         (
             {"min_segment_length": {"a": 3}, "max_segment_length": 2},
-            "max_segment_length is 2 for the label 'a', but min_segment_length 3",
+            "max_segment_length is 2 for the label 'a', but min_segment_length is 3",
         ),
     ],
 )

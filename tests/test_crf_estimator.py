@@ -321,7 +321,7 @@ def test_feature_order():
 
 
 def test_feature_order_by_name_needs_names():
-    with pytest.raises(ValueError, match="goes by feature names, but X has none"):
+    with pytest.raises(ValueError, match="selects features by name, but X has no feature names"):
         HighOrderCRF(feature_order={"a": 1}).fit(ROWS, Y)
 
 

@@ -355,7 +355,7 @@ def test_refused_partitions_leave_no_traceback_in_logs(caplog):
         with pytest.raises(ValueError, match="^partition 3: sequence 0 has .* tokens in X, but") as caught:
             DaskSequenceLabeler(HighOrderCRF(), client).fit(*bags)
         mixed = bag.from_sequence([["a"], [("a", "b")]], npartitions=2)
-        with pytest.raises(ValueError, match="tokens are of the form"):
+        with pytest.raises(ValueError, match="tokens have the form"):
             DaskExtractor(SequenceFeatureExtractor(), client=client).fit(mixed)
     assert "in read_part" in str(caught.value.__cause__)
     assert not [record for record in caplog.records if "Compute Failed" in record.getMessage()]
@@ -364,14 +364,14 @@ def test_refused_partitions_leave_no_traceback_in_logs(caplog):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"objective": "hinge"}, "does not train on a cluster"),
-        ({"objective": "perceptron"}, "does not train on a cluster"),
+        ({"objective": "hinge"}, "cannot be trained on a cluster"),
+        ({"objective": "perceptron"}, "cannot be trained on a cluster"),
         ({"objective": type("Own", (NegativeLogLikelihood,), {})()}, "not known to be a sum"),
         ({"solver": "sgd"}, "SGD needs minibatches"),
         ({"solver": SGD()}, "SGD needs minibatches"),
         ({"solver": "bcfw"}, "FrankWolfe needs oracle"),
         ({"objective": "local_feature_matching", "solver": "newton-cg"}, "NewtonCG needs .*hessp"),
-        ({"patterns": "auto"}, "not searched on a cluster"),
+        ({"patterns": "auto"}, "cannot be searched on a cluster"),
         ({"max_order": -1}, "max_order"),
         ({"max_order": None}, "max_order=None"),
         ({"pruning": 3}, "pruning=3 does not work"),
@@ -398,7 +398,7 @@ def test_what_is_no_estimator_or_client_is_refused(arguments, message):
 @pytest.mark.skipif(parse_version(sklearn.__version__) < parse_version("1.9"), reason="needs scikit-learn >= 1.9")
 def test_callbacks_of_scikit_learn_are_refused():
     crf = HighOrderCRF().set_callbacks(EarlyStopping(X, y))
-    check_refused("callbacks of scikit-learn do not work on a cluster: use those of solvers", crf)
+    check_refused("callbacks of scikit-learn do not work on a cluster: use callbacks of solvers", crf)
 
 
 def check_refused(message, *arguments):

@@ -252,7 +252,7 @@ def test_blanks_are_spaces_and_tabs_only(tmp_path):
     [
         ({"columns": "word"}, "sequence of names"),
         ({"columns": ["word", "pos"]}, r"train, line 1: expected 2 columns, found 3: 'Rates NNS B-NP'"),
-        ({"columns": ["word", "word", "chunk"]}, "two columns have one name"),
+        ({"columns": ["word", "word", "chunk"]}, "two columns have the same name"),
         ({"columns": [None, None, "chunk"]}, "no column is left"),
         ({"columns": [None, None, None]}, "not among the columns"),
         ({"target": "chunk"}, r"target='chunk' is not among the columns \['0', '1', '2'\]"),
@@ -268,7 +268,7 @@ def test_conll_parameters_that_do_not_fit(tmp_path, parameters, message):
 def test_broken_files(tmp_path, load):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "absent")
-    with pytest.raises(ValueError, match="empty holds no (sequence|word)"):
+    with pytest.raises(ValueError, match="empty contains no (sequence|word)"):
         load(write(tmp_path / "empty", ""))
     damaged = tmp_path / "damaged.gz"
     damaged.write_bytes(gzip.compress(b"a X\nb Y\n")[:-9])
@@ -343,7 +343,7 @@ def test_letters_with_errors(tmp_path, lines, message):
 
 
 def test_letters_of_an_absent_fold(tmp_path):
-    with pytest.raises(ValueError, match=r"no word of the folds \[7, 8\]"):
+    with pytest.raises(ValueError, match=r"no words of the folds \[7, 8\]"):
         load_ocr_letters(write(tmp_path / "letter.data", "".join(LETTERS)), folds=[8, 7])
 
 
@@ -389,8 +389,8 @@ def test_sentences_with_long_words_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (CHINESE.replace("2\t的", "2-3\t的"), "sentence 0: '2-3' '的' is no word"),
-        (CHINESE.replace("海滩", ""), "sentence 2: '1' '' is no word"),
+        (CHINESE.replace("2\t的", "2-3\t的"), "sentence 0: '2-3' '的' is not a single word"),
+        (CHINESE.replace("海滩", ""), "sentence 2: '1' '' is not a single word"),
         (CHINESE.replace("\tSYM", ""), "line 5: expected 10 columns, found 9"),
     ],
 )

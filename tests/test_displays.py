@@ -157,7 +157,7 @@ def test_fields_that_tokens_lack(tokens, field, message):
 
 
 def test_fields_that_batches_lack():
-    with pytest.raises(ValueError, match="field='nope' is none of the columns"):
+    with pytest.raises(ValueError, match="field='nope' is not one of the batch's columns"):
         SegmentsDisplay.from_predictions(SequenceFeatureExtractor().fit_transform(X), Y, field="nope")
 
 
@@ -181,7 +181,7 @@ def test_what_is_no_labels(y):
 
 
 def test_probabilities_are_numbers():
-    with pytest.raises(TypeError, match=r"'p' \(sequence 0, position 1\) is no number"):
+    with pytest.raises(TypeError, match=r"'p' \(sequence 0, position 1\) is not a number"):
         SegmentsDisplay.from_predictions(X[:1], [[(0, 1, "A", 0.5), (1, 2, "A", "p")]])
     with pytest.raises(ValueError, match="nan .sequence 0, position 0. is not finite"):
         SegmentsDisplay(X[:1], [[(0, 1, "A", np.nan)]])
@@ -526,7 +526,7 @@ def test_drawing_without_matplotlib_names_the_extra(tagger, monkeypatch):
 def test_all_classes_are_named_where_one_is_none_of_them():
     tags = ["O", *(f"{prefix}-{kind}" for kind in ("LOC", "MISC", "ORG", "PER") for prefix in "BI")]
     crf = HighOrderCRF().fit([[[tag] for tag in tags]], [tags])
-    with pytest.raises(ValueError, match="'LOC' is none of the classes") as caught:
+    with pytest.raises(ValueError, match="'LOC' is not one of the classes") as caught:
         explain(crf, [[["O"]]], against="LOC", position=0)
     assert all(repr(tag) in str(caught.value) for tag in tags)
 

@@ -73,7 +73,9 @@ def test_output_is_no_data_frame(pipe):
     assert pipe.set_output(transform="default").fit(X, Y).score(X, Y) == 1
     for transformer in pipe, pipe[0], TokenTransformer(StandardScaler()):
         assert transformer.set_output() is transformer
-        with pytest.raises(ValueError, match=r"returns a SequenceBatch, which set_output.*'pandas'.* leave it out"):
+        with pytest.raises(
+            ValueError, match=r"returns a SequenceBatch, which set_output.*'pandas'.* do not call set_output"
+        ):
             transformer.set_output(transform="pandas")
 
 
@@ -176,7 +178,7 @@ def test_columns_of_frames_by_name(library):
     assert batch.toarray()[:, :3].tolist() == [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 0]]
     np.testing.assert_allclose(batch.toarray()[:, 3] * np.sqrt(1.25 / 36), np.array([3, 3, 3, 3, 3, 2.5]) - 17.5 / 6)
     assert tokenwise.transform([frames[2]]).lengths.tolist() == [0]
-    with pytest.raises(ValueError, match=f"sequence 1 is a frame of {library} with the columns .'length', 'word'"):
+    with pytest.raises(ValueError, match=f"sequence 1 is a {library} frame with the columns .'length', 'word'"):
         tokenwise.transform([frames[0], frames[1][["length", "word"]]])
 
 
@@ -206,7 +208,7 @@ def test_scores_of_single_labels_say_what_to_use_instead(pipe, kind, scoring):
     if kind == "segments":
         scorers["ours"] = metrics.span_f1_scorer
     with pytest.warns(
-        UserWarning, match="takes one label a sample, not sequences: use a scorer of sklearn_hocrf.metrics"
+        UserWarning, match="takes one label per sample, not sequences: use a scorer of sklearn_hocrf.metrics"
     ):
         found = cross_validate(estimator, X, y, cv=2, scoring=scorers)
     assert np.isnan(found["test_theirs"]).all()

@@ -239,7 +239,7 @@ def test_few_probabilities():
     errors = error_table([["a", "b"]], [["A", "B"]], [["B", "A"]], probability=[[(1, 2, "A", 0.5)]])
     assert [row.probability for row in errors] == [0.5, None]
     assert error_table([["a"]], [["A"]], [["B"]], probability=[[]])[0].probability is None
-    with pytest.raises(TypeError, match=r"the probability of y_pred 'p' \(sequence 0, position 0\) is no number"):
+    with pytest.raises(TypeError, match=r"the probability of y_pred 'p' \(sequence 0, position 0\) is not a number"):
         error_table([["a"]], [["A"]], [[(0, 1, "B", "p")]])
 
 

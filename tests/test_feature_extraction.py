@@ -230,7 +230,7 @@ def test_batch_keeps_columns_and_appends():
     assert np.array_equal(chained.transform(raw[[1]]).toarray(), batch[[1]].toarray())
     unnamed = SequenceBatch(raw.offsets, np.arange(6), np.zeros(5), [2.0] * 5, 1, None, raw.columns)
     assert second.fit(unnamed).get_feature_names_out().tolist() == ["x0", *names[4:]]
-    with pytest.raises(ValueError, match="X comes with 0 features, but had 1 in fit"):
+    with pytest.raises(ValueError, match="X has 0 features, but had 1 in fit"):
         second.transform(raw)
 
 
@@ -493,7 +493,9 @@ def test_sums_beyond_floating_point_numbers():
         SequenceFeatureExtractor([(0, 0), (1, 0)], n_features=1).fit_transform([[(1.0, 2.0)], [(1e308, 1e308)]])
     with pytest.raises(ValueError, match="sequence 0, start 0, stop 1: values of 'n' add up to inf"):
         SegmentFeatureExtractor((), functions=[huge, huge]).fit([["a", "b"]], [["A", "B"]])
-    with pytest.raises(ValueError, match="sequence 0, position 1: 1000.* is beyond floating point numbers"):
+    with pytest.raises(
+        ValueError, match="sequence 0, position 1: 1000.* is beyond the range of floating point numbers"
+    ):
         TokenTransformer(StandardScaler()).fit([[[1, 2], [3, 10**400]]])
     assert SegmentLogOddsEncoder(max_length=2**70).fit([["a", "b"]], [["A", "B"]]).max_length_ == 2**70
     matrix = sparse.csc_array(np.eye(2))
@@ -526,12 +528,12 @@ def huge(tokens, start, stop):
         ({"fields": ["w"]}, ValueError, r"fields has 1 names \('w',\), but the tokens have 2 columns"),
         ({"fields": ["w", "w"]}, ValueError, "fields must be different names"),
         ({"token_features": "lower"}, TypeError, "token_features must be 'auto', None, a list"),
-        ({"token_features": ["louder"]}, ValueError, "no token function 'louder'; use one of lower, .* suffixN"),
-        ({"token_features": ["prefix0"]}, ValueError, "no token function 'prefix0'"),
+        ({"token_features": ["louder"]}, ValueError, "unknown token function 'louder'; use one of lower, .* suffixN"),
+        ({"token_features": ["prefix0"]}, ValueError, "unknown token function 'prefix0'"),
         ({"token_features": [3]}, TypeError, "3 must be a callable or the name"),
         ({"token_features": [("w", "lower", 1)]}, ValueError, "must be a function, or a pair"),
         ({"token_features": [("q", "lower")]}, ValueError, r"'lower\(q\)' is for the field 'q'"),
-        ({"token_features": ["lower", "lower"]}, ValueError, "two functions are called 'lower'"),
+        ({"token_features": ["lower", "lower"]}, ValueError, "two functions have the name 'lower'"),
         ({"token_features": {"p": "lower"}}, ValueError, "'p' is the name of a field"),
         (
             {"token_features": {"f": lambda text: [text]}},
@@ -559,7 +561,7 @@ def test_users_function_must_return_what_it_returned_in_fit():
 
 
 def test_function_without_a_text_field():
-    with pytest.raises(ValueError, match=r"no field holds text; say which one 'lower' is for: \(field, 'lower'\)"):
+    with pytest.raises(ValueError, match=r"no field holds text; specify the field of 'lower': \(field, 'lower'\)"):
         SequenceFeatureExtractor(token_features=["lower"]).fit([[1.0]])
 
 

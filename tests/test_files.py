@@ -193,7 +193,7 @@ def test_numbers_of_letters_fit(tmp_path):
 
 
 def test_a_line_that_is_no_word_is_named(tmp_path):
-    with pytest.raises(ValueError, match="file, line 3, sentence 0: '2-3' '的' is no word"):
+    with pytest.raises(ValueError, match="file, line 3, sentence 0: '2-3' '的' is not a single word"):
         load_ud_chinese(write(tmp_path / "file", CHINESE.replace("2\t的", "2-3\t的").encode()))
 
 
@@ -245,7 +245,7 @@ def test_mutated_files(tmp_path_factory, load, text, edits, zipped, encoding):
         message = str(error)
     if message is not None:
         assert re.search(
-            r"mutated(, line \d+[:,]| holds no |: no column is left)", message
+            r"mutated(, line \d+[:,]| contains no |: no column is left)", message
         )  # the latter: the whole file
         assert len(message) < len(str(path)) + 300
     else:

@@ -153,7 +153,7 @@ def test_nothing_is_overwritten_unasked(folder):
     other = folder.parent / "other"
     other.mkdir()
     (other / "mine").write_text("precious")
-    with pytest.raises(FileNotFoundError, match="no saved SequenceBatch"):
+    with pytest.raises(FileNotFoundError, match="not a saved SequenceBatch"):
         batch.save(other, overwrite=True)
     assert (other / "mine").read_text() == "precious"
 
@@ -163,7 +163,7 @@ def test_files_beside_a_batch_are_not_deleted(folder):
     batch.save(folder)
     for path in (folder / "y.json", array_file(folder, "y")):
         path.write_text("precious")
-        with pytest.raises(FileExistsError, match=f"holds '.*{path.name}' beside the saved batch"):
+        with pytest.raises(FileExistsError, match=f"is not replaced: it also contains '.*{path.name}'"):
             batch[1:].save(folder, overwrite=True)
         assert path.read_text() == "precious"
         assert_same(batch, SequenceBatch.load(folder))
@@ -220,7 +220,7 @@ def test_a_failure_leaves_nothing_behind(folder):
         ([SequenceBatch([0], [0], [], None, 1, [3])], TypeError, "names of features must be str"),
         ([SequenceBatch([0], [0], [], None, 1, [n]) for n in "ab"], ValueError, "batch 1 have other names"),
         ([SequenceBatch([0, 1], [0, 0], [], None, 1, None, c) for c in ({"a": [1.0]}, {})], ValueError, "raw columns"),
-        ([SequenceBatch([0, 1], [0, 0], [], None, 1, None, {"a": c}) for c in MIXED], ValueError, "holds numbers in"),
+        ([SequenceBatch([0, 1], [0, 0], [], None, 1, None, {"a": c}) for c in MIXED], ValueError, "has numbers in"),
         ([vector_batch(np.float32([1])), vector_batch(np.array([1 / 3]))], ValueError, "dense columns of float64"),
     ]:
         with pytest.raises(error, match=message):
@@ -230,7 +230,7 @@ def test_a_failure_leaves_nothing_behind(folder):
 
 def test_features_of_segments_are_not_saved(folder):
     batch = SegmentFeatureExtractor(length="log").fit_transform(some_batch())
-    with pytest.raises(ValueError, match="features of segments cannot be saved"):
+    with pytest.raises(ValueError, match="segment features cannot be saved"):
         batch.save(folder)
 
 
@@ -277,11 +277,11 @@ def test_wrong_files_are_refused(folder, name, mmap_mode):
         refused(name)
     for old, new in ((b"} ", b"}["), (b"': '", b"': ,"), (b" 'fortran", b"b'fortran")):
         path.write_bytes(good.replace(old, new, 1))  # numpy lets errors of Python's tokenizer and of sorting pass
-        refused("truncated or no .npy file")
+        refused("truncated or not a .npy file")
     np.save(path, array.astype(np.int16))
     refused("int16")
     np.save(path, np.array(array.tolist(), dtype=object), allow_pickle=True)
-    refused("truncated or no .npy file")
+    refused("truncated or not a .npy file")
     np.save(path, array[:-1])
     refused("shape")
     path.unlink()
@@ -331,8 +331,8 @@ def test_wrong_headers_are_refused(folder):
         with pytest.raises(ValueError, match=match):
             SequenceBatch.load(folder)
 
-    refused("{", "no JSON")
-    refused("[" * 100_000, "no JSON")
+    refused("{", "not valid JSON")
+    refused("[" * 100_000, "not valid JSON")
     refused("[]", "not the header")
     refused({**good, "format": "other"}, "not the header")
     refused({**good, "format_version": 1}, "format version 1; this version of the package reads 2")
@@ -348,9 +348,9 @@ def test_wrong_headers_are_refused(folder):
     refused({**good, "columns": [*good["columns"], {"field": "more", "kind": "text"}]}, "missing")
     refused({**good, "arrays": {**good["arrays"], "offsets": 1}}, "missing")
     path.unlink()
-    with pytest.raises(FileNotFoundError, match="no saved SequenceBatch"):
+    with pytest.raises(FileNotFoundError, match="not a saved SequenceBatch"):
         SequenceBatch.load(folder)
-    with pytest.raises(FileNotFoundError, match="no saved SequenceBatch"):
+    with pytest.raises(FileNotFoundError, match="not a saved SequenceBatch"):
         SequenceBatch.load(folder.parent / "nowhere")
     with pytest.raises(ValueError, match="mmap_mode must be"):
         SequenceBatch.load(folder, mmap_mode="r+")
@@ -408,7 +408,7 @@ def test_what_is_replaced_again_and_again_is_told(folder, monkeypatch):
         return open_file(path, mode)
 
     monkeypatch.setattr(folders, "_open", replaced)
-    with pytest.raises(RuntimeError, match="was overwritten whenever it was read"):
+    with pytest.raises(RuntimeError, match="was overwritten during each"):
         SequenceBatch.load(folder)
 
 

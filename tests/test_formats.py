@@ -93,17 +93,17 @@ def test_words_are_never_refused(tmp_path_factory, words):
 @pytest.mark.parametrize(
     ("X", "y", "kind", "message"),
     [
-        ([["a b"]], [["X"]], ValueError, "sequence 0, position 0: the columns .* cannot be told"),
+        ([["a b"]], [["X"]], ValueError, "sequence 0, position 0: the columns .* cannot be separated"),
         ([["a"], ["b", ""]], [["X"], ["X", "Y"]], ValueError, "sequence 1, position 1: the columns"),
-        ([["a\nb"]], [["X"]], ValueError, "cannot be told"),
-        ([["a"]], [["X\tY"]], ValueError, "cannot be told"),
+        ([["a\nb"]], [["X"]], ValueError, "cannot be separated"),
+        ([["a"]], [["X\tY"]], ValueError, "cannot be separated"),
         ([["\ufeffa"]], [["X"]], ValueError, "byte order"),
         ([["\ud800"]], [["X"]], ValueError, "sequence 0, position 0: .*surrogates"),
-        ([["a" * 2**20]], [["X"]], ValueError, "a line of 1048578 characters"),
-        ([["a"]], [[1]], TypeError, "sequence 0, position 0: 1 .int. is no text"),
+        ([["a" * 2**20]], [["X"]], ValueError, "a line has 1048578 characters"),
+        ([["a"]], [[1]], TypeError, "sequence 0, position 0: 1 .int. is not text"),
         ([[None]], [["X"]], TypeError, "position 0: the token None"),
-        ([[("a", 2)]], [["X"]], TypeError, "2 .int. is no text"),
-        ([["a", ("a", "b")]], [["X", "Y"]], ValueError, "position 1: the token .* has 2 columns where 1 belong"),
+        ([[("a", 2)]], [["X"]], TypeError, "2 .int. is not text"),
+        ([["a", ("a", "b")]], [["X", "Y"]], ValueError, "position 1: the token .* has 2 columns instead of 1"),
         ([[{"a": "1"}, {"b": "1"}]], [["X", "Y"]], ValueError, "position 1: the token .* has no column 'a'"),
         ([["a"], []], [["X"], []], ValueError, "sequence 1 is empty"),
         ([["a"]], [["X", "Y"]], ValueError, "sequence 0 has 1 tokens and 2 labels"),
@@ -124,10 +124,10 @@ def test_what_no_file_can_hold(tmp_path, X, y, kind, message):
     ("arguments", "message"),
     [
         ({"columns": "word"}, "columns must be a sequence"),
-        ({"columns": ["word", "word"]}, "two columns have one name"),
+        ({"columns": ["word", "word"]}, "two columns have the same name"),
         ({"columns": ["word", "pos"], "target": "ner"}, "target='ner' is not among"),
         ({"columns": [None]}, "target=None is not among"),
-        ({"target": "pos"}, "say columns"),
+        ({"target": "pos"}, "specify columns"),
         ({"separator": ""}, "separator"),
         ({"encoding": "utf-9"}, "encoding"),
     ],
@@ -199,20 +199,20 @@ def test_from_annotations_to_predictions(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "no JSON object"),
-        ("[" * 5000, "no JSON object|too deep"),
+        ("{", "not a JSON object"),
+        ("[" * 5000, "not a JSON object|too deep"),
         ("[]", 'an object with a "text"'),
         ('{"label": []}', 'an object with a "text"'),
         ('{"text": 3}', 'an object with a "text"'),
-        ('{"text": "a", "label": ["x"]}', "is no segment"),
+        ('{"text": "a", "label": ["x"]}', "is not a segment"),
         ('{"text": "a", "label": "x"}', "must be a list of spans"),
-        ('{"text": "a", "label": [[0, 1]]}', "is no segment"),
+        ('{"text": "a", "label": [[0, 1]]}', "is not a segment"),
         ('{"text": "a", "label": [[0, true, "X"]]}', "must be integers"),
         ('{"text": "a", "label": [[0, 1.0, "X"]]}', "must be integers"),
         ('{"text": "a", "label": [[0, 2, "X"]]}', "ends after the text, which has 1 characters"),
         ('{"text": "a", "label": [[-1, 1, "X"]]}', "0 <= start < stop"),
         ('{"text": "a", "label": [[1, 1, "X"]]}', "0 <= start < stop"),
-        ('{"text": "a", "label": [[0, 1, null]]}', "no label"),
+        ('{"text": "a", "label": [[0, 1, null]]}', "the label of the span"),
         ('{"text": "a", "entities": [{"start_offset": 0}]}', "must be integers"),
         ('{"text": "a", "label": [], "labels": []}', "given twice"),
     ],
@@ -227,7 +227,7 @@ def test_lines_that_are_none(tmp_path, line, message):
 
 def test_a_file_without_texts(tmp_path):
     (tmp_path / "empty").write_text("\n")
-    with pytest.raises(ValueError, match="holds no text"):
+    with pytest.raises(ValueError, match="contains no texts"):
         load_doccano(tmp_path / "empty")
 
 
@@ -239,8 +239,8 @@ def test_a_file_without_texts(tmp_path):
         ("a", [[]], {}, TypeError, "texts must be a list"),
         ([1], [[]], {}, TypeError, "text 0 must be a str"),
         (["a", "b"], [[], [(0, 2, "X")]], {}, ValueError, "text 1: the span"),
-        (["a"], [[(0, 1)]], {}, TypeError, "text 0: .* is no segment"),
-        (["a"], [[(0, 1, 3)]], {}, ValueError, "text 0: .* no label"),
+        (["a"], [[(0, 1)]], {}, TypeError, "text 0: .* is not a segment"),
+        (["a"], [[(0, 1, 3)]], {}, ValueError, "text 0: the label of the span"),
         (["a"], [[]], {"key": "entities"}, ValueError, "key must be"),
         (["a"], [[]], {"ids": [object()]}, TypeError, "text 0"),
     ],

@@ -125,9 +125,13 @@ def test_arrays_of_labels(make):
 @pytest.mark.parametrize(
     ("changes", "arguments", "message"),
     [
-        ({"s": ["a", "a", "b", "b", "a", "b"]}, ("s", "w"), "sequence 'a' comes back at row 4: sort, or say sort="),
+        (
+            {"s": ["a", "a", "b", "b", "a", "b"]},
+            ("s", "w"),
+            "the rows of sequence 'a' are not contiguous (row 4): sort, or pass sort=",
+        ),
         ({"s": ["a", "a", None, "b", "b", "b"]}, ("s", "w"), "row 2 has no sequence: 's' is "),
-        ({}, ("s", "word"), "the frame has no column 'word', but ['s', 'w', "),
+        ({}, ("s", "word"), "the frame has no column 'word'; its columns are ['s', 'w', "),
         ({}, ("s", ["w", "word"]), "the frame has no column 'word'"),
         ({}, ("s", []), "tokens must name at least one column"),
     ],
@@ -142,7 +146,7 @@ def test_bad_groups_and_orders(make):
         sequences_from_frame(make(COLUMNS), "s", "w", group="w")
     with pytest.raises(ValueError, match=r"row 2 has no group \(sequence 'a'\)"):
         sequences_from_frame(make({**COLUMNS, "x": [0.5, 0.5, None, 1, 1, 1]}), "s", "w", group="x")
-    with pytest.raises(ValueError, match="row 2 has nothing to sort by: 'x' is "):
+    with pytest.raises(ValueError, match="row 2 has no value to sort by: 'x' is "):
         sequences_from_frame(make(COLUMNS), "s", "w", sort="x")
 
 
@@ -154,7 +158,7 @@ def test_values_that_cannot_be_sorted():
 def test_columns_of_one_name():
     frame = pandas_frame(COLUMNS)
     frame.columns = ["s", "w", "w", "k", "flag", "tag", "code", "g"]
-    with pytest.raises(ValueError, match="the frame has 2 columns 'w'"):
+    with pytest.raises(ValueError, match="the frame has 2 columns named 'w'"):
         sequences_from_frame(frame, "s", "w")
 
 
@@ -168,7 +172,7 @@ def test_columns_of_one_name():
             [[1, 1], np.ones((1, 2)), [1] * 3],
             "probability[1] (sequence 'a') has shape (1, 2)",
         ),
-        ([[(0, 2, "N")], [(0, 1, "N")], []], None, "y_pred holds segments"),
+        ([[(0, 2, "N")], [(0, 1, "N")], []], None, "y_pred contains segments"),
     ],
 )
 def test_bad_predictions(make, y_pred, probability, message):
@@ -186,5 +190,5 @@ def test_without_narwhals(monkeypatch):
     frames = {name: FRAMES[name](COLUMNS) for name in FRAMES}
     monkeypatch.setitem(sys.modules, "narwhals", None)
     assert sequences_from_frame(frames["pandas"], "s", "w").sequence == ["b", "a", "c"]
-    with pytest.raises(ImportError, match="a frame of polars needs narwhals"):
+    with pytest.raises(ImportError, match="a polars frame requires narwhals"):
         sequences_from_frame(frames["polars"], "s", "w")

@@ -398,9 +398,9 @@ def test_marks_of_missing_labels(mark):
             {"objective": "local_feature_matching"},
             r"LocalFeatureMatching\(\) needs all labels, but y has holes",
         ),
-        ({"solver": "newton-cg"}, r"solver NewtonCG\(\) needs a convex function, but y has holes"),
-        ({"patterns": "auto"}, "patterns='auto' are searched where all labels are known, but y has holes"),
-        ({"objective": PartialLikelihood("em"), "solver": "sgd"}, "does not go with PartialLikelihood.*'em'"),
+        ({"solver": "newton-cg"}, r"solver NewtonCG\(\) the likelihood is not convex if y has holes"),
+        ({"patterns": "auto"}, "the search for patterns='auto' needs all labels, but y has holes"),
+        ({"objective": PartialLikelihood("em"), "solver": "sgd"}, "cannot be combined with PartialLikelihood.*'em'"),
     ],
 )
 def test_what_does_not_take_holes(options, message):
@@ -416,7 +416,7 @@ def test_scores_and_searches():
     crf = HighOrderCRF(1).fit(X, full)
     with pytest.raises(ValueError, match="y has holes, but the accuracy needs the label of each token"):
         crf.score(X, y)
-    with pytest.raises(ValueError, match="y has holes, with which the likelihood is not convex"):
+    with pytest.raises(ValueError, match="the likelihood is not convex if y has holes"):
         PenaltySearchCV(crf, cv=2).fit(X, y)
     search = GridSearchCV(crf, {"sigma_reg": [0.1, 1.0]}, scoring=log_likelihood_scorer, cv=2)
     assert search.fit(X, y).best_score_ < 0
@@ -425,8 +425,8 @@ def test_scores_and_searches():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([[None] * 3, None], "y says nothing about any label"),
-        ([[{"x", "y"}] * 3, None], "y has holes alone: no token or segment has a known label"),
+        ([[None] * 3, None], "y has no known labels"),
+        ([[{"x", "y"}] * 3, None], "y has only holes: no token or segment has a known label"),
         ([["x", set(), "y"], None], r"y has an empty set \(sequence 0, position 1\)"),
         ([["x", None, "x"], None], "y must have at least 2 distinct labels.*'x'"),
         ([["x", None, 3], None], r"sortable together, but 3 \(sequence 0, position 2\)"),
@@ -456,7 +456,7 @@ def test_nothing_agrees():
 def test_a_warning_where_nearly_all_is_missing():
     X, full, _ = labelled(np.random.default_rng(15), 20, 10)
     y = [full[0], *[None] * 19]
-    with pytest.warns(UserWarning, match="y says the labels of 10 of 200 tokens only"):
+    with pytest.warns(UserWarning, match="only 10 of 200 tokens are labelled"):
         HighOrderCRF().fit(X, y)
 
 
@@ -474,7 +474,7 @@ def test_constraints_hold_in_training_with_holes():
 
 def test_segments_with_gaps_everywhere_are_no_segments_outside():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
-    with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill gaps with segments"):
+    with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill them with segments"):
         HighOrderSemiCRF(scheme="segments", max_segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
 
 

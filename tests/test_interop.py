@@ -182,7 +182,7 @@ def test_an_open_tagger(tmp_path):
 
 def test_a_tagger_with_line_ends_in_names(tmp_path):
     tagger = train(tmp_path / "model", [[["a\nb"], ["c"]]], [["A", "B"]])
-    with pytest.raises(ValueError, match="give the path of the file"):
+    with pytest.raises(ValueError, match="pass the path of the file"):
         from_crfsuite(tagger)
 
 
@@ -376,13 +376,13 @@ def test_what_is_no_model(tmp_path):
 
 def test_one_label(tmp_path):
     train(tmp_path / "model", [[["a"]]], [["A"]])
-    with pytest.raises(ValueError, match="1 labels, where there must be two"):
+    with pytest.raises(ValueError, match="1 labels, but at least two are required"):
         from_crfsuite(tmp_path / "model")
 
 
 def test_the_scheme_of_names(tmp_path):
     train(tmp_path / "model", [[["a"], [b"caf\xe9"]]], [["A", "B"]])
-    with pytest.raises(ValueError, match="no text in utf-8.*what is its encoding"):
+    with pytest.raises(ValueError, match="not text in utf-8.*specify its encoding"):
         from_crfsuite(tmp_path / "model")
     assert "café" in from_crfsuite(tmp_path / "model", encoding="latin-1").feature_names_in_
 
@@ -398,7 +398,7 @@ def test_every_cut_of_a_file_is_refused(tmp_path, content):
     path = tmp_path / "model"
     for length in {*range(0, 60), *range(60, len(content), 97), len(content) - 1}:
         path.write_bytes(content[:length])
-        with pytest.raises(ValueError, match="model is no model of CRFsuite, or a damaged one"):
+        with pytest.raises(ValueError, match="model is not a CRFsuite model, or is damaged"):
             from_crfsuite(path)
 
 
@@ -436,11 +436,11 @@ def test_overlapping_names_do_not_fill_the_memory(tmp_path, content):
     [
         (0, b"lXRF", "begins with"),
         (12, struct.pack("<I", 101), "version 101"),
-        (20, struct.pack("<I", 10**9), "no 1000000000 names of labels"),
+        (20, struct.pack("<I", 10**9), "not have 1000000000 names of labels"),
         (28, struct.pack("<I", 2**32 - 1), "would end after"),
-        (48, b"XXXX", "where the features begin"),
+        (48, b"XXXX", "the features begin with"),
         (60, struct.pack("<I", 7), "unknown kind"),
-        (64, struct.pack("<I", 10**6), "features of other than"),
+        (64, struct.pack("<I", 10**6), "features are not of the"),
         (72, struct.pack("<d", np.nan), "not finite"),
     ],
 )

@@ -690,9 +690,9 @@ def test_streams(estimator, solver):
     assert "new" in crf.feature_names_in_
     assert crf.part_coef_[:, [crf.feature_names_in_.tolist().index("new")]].nnz > 0
     state = pickle.dumps(crf)
-    with pytest.raises(ValueError, match="gives labels other parts than in the first call"):
+    with pytest.raises(ValueError, match="assigns different parts than in the first call"):
         crf.set_params(label_parts=lambda label: [label[0]]).partial_fit(X[:3], Y[:3])
-    with pytest.raises(ValueError, match="other parts"):
+    with pytest.raises(ValueError, match="different parts"):
         crf.set_params(label_parts=None).partial_fit(X[:3], Y[:3])
     again = pickle.loads(state).partial_fit(X[:3], Y[:3])
     np.testing.assert_array_equal(
@@ -769,7 +769,7 @@ def test_explanations_add_up(estimator):
         (lambda label: [None], ValueError, r"the label 'N\|Gen\|Pl' has a part that is missing, None"),
         (lambda label: [float("nan")], ValueError, "missing, nan"),
         (lambda label: ["a", 1], TypeError, "sortable together, but 'a' and 1 are not"),
-        ({"y": ["a"]}, ValueError, r"has none of the labels, which are \['N.*its keys are \['y'\]"),
+        ({"y": ["a"]}, ValueError, r"contains none of the labels \['N.*its keys are \['y'\]"),
         (["a"], ValueError, "label_parts"),
         ("N", ValueError, "label_parts"),
         (lambda label: ["x" * 10**6, 1], TypeError, "sortable together"),

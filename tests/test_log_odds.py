@@ -212,7 +212,7 @@ def test_fields():
         ({}, None, ValueError, "SegmentLogOddsEncoder requires y"),
         ({}, Y[:2], ValueError, "X has 6 sequences, y has 2"),
         ({}, [["P"], *Y[1:]], ValueError, "sequence 0 has 5 tokens in X, but 1 labels in y"),
-        ({"scheme": "bio"}, Y, ValueError, "'[PQ]' of y .* is no tag"),
+        ({"scheme": "bio"}, Y, ValueError, "'[PQ]' of y .* is not a tag"),
         ({"scheme": "segments"}, [[(0, 2, "P"), (3, 5, "P")], *SEGMENTS[1:]], ValueError, r"gap \[2, 3\)"),
     ],
 )

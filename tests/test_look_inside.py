@@ -202,8 +202,8 @@ def test_features_without_names():
         ({"sequence": -1}, ValueError, "sequence=-1"),
         ({"sequence": 0.5}, TypeError, "must be an integer"),
         ({"position": 3}, ValueError, "position=3 is out of range: there are 3"),
-        ({"position": 1, "against": "w"}, ValueError, "'w' is none of the classes"),
-        ({"position": 1, "against": ["x"]}, ValueError, "none of the classes"),
+        ({"position": 1, "against": "w"}, ValueError, "'w' is not one of the classes"),
+        ({"position": 1, "against": ["x"]}, ValueError, "not one of the classes"),
         ({"against": ["x"]}, ValueError, "1 label"),
     ],
 )
@@ -282,7 +282,7 @@ def test_names_of_a_pipeline():
     pipe = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X, y)
     assert {row.template for row in weights(pipe, feature="w[0]", top=None)} == {"w[0]"}
     assert "w[0]=w=x" in {row.feature for row in weights(pipe, top=None)}
-    with pytest.warns(UserWarning, match="temperature lies at a bound"):
+    with pytest.warns(UserWarning, match="temperature is at a bound"):
         calibrated = CalibratedSequenceLabeler(pipe, cv=2).fit(X * 2, [*y, *y])
     scaled = {row[:3]: row.weight * calibrated.temperature_ for row in weights(calibrated, top=None)}
     fitted = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X * 2, [*y, *y])
@@ -292,8 +292,8 @@ def test_names_of_a_pipeline():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"label": "w"}, ValueError, "label='w' is none of the labels"),
-        ({"feature": "w"}, ValueError, "feature='w' is none of the 4 features"),
+        ({"label": "w"}, ValueError, "unknown label='w'"),
+        ({"feature": "w"}, ValueError, "feature='w' matches none of the 4 features"),
         ({"feature": 9}, ValueError, "feature=9"),
         ({"feature": 0.5}, TypeError, "feature must be a name"),
         ({"order": 3}, ValueError, "orders 0 to 2"),

@@ -71,7 +71,7 @@ def test_warm_up_that_can_keep_nothing(capsys, monkeypatch, tmp_path):
     assert main(["warm-up"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert f"NUMBA_CACHE_DIR={tmp_path / 'other'} cannot be written" in err
+    assert f"NUMBA_CACHE_DIR={tmp_path / 'other'} is not writable" in err
 
 
 def test_warm_up_without_a_compiler(capsys, monkeypatch):

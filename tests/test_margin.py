@@ -708,7 +708,7 @@ def test_own_instances():
     [
         ({"objective": "hinge", "solver": "lbfgs"}, "LBFGS needs value_gradient.*Hinge does not.*solver='bcfw'"),
         ({"objective": "hinge", "solver": "owlqn"}, "OWLQN needs value_gradient.*solver='bcfw'"),
-        ({"objective": "hinge", "l1_reg": 0.1}, "FrankWolfe needs value_gradient of the penalty.*use sigma_reg alone"),
+        ({"objective": "hinge", "l1_reg": 0.1}, "FrankWolfe needs value_gradient of the penalty.*use only sigma_reg"),
         ({"objective": "hinge", "l1_reg": 0.1, "solver": "perceptron"}, "AveragedPerceptron uses no penalty"),
         ({"objective": "likelihood", "solver": "bcfw"}, "FrankWolfe needs oracle, cost.*solver='lbfgs'"),
         ({"objective": "likelihood", "solver": "perceptron"}, "AveragedPerceptron needs oracle.*solver='lbfgs'"),

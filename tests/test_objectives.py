@@ -275,7 +275,7 @@ def test_lbfgs_refuses_what_overflows():
     layout, objective = prepare(training_case())
     start = np.full(layout.n_weights, 1e200)
     for penalty in L2(np.full(layout.n_weights, 1e200)), L2(np.ones(layout.n_weights)):
-        with pytest.raises(ValueError, match="floating point numbers cannot hold"), np.errstate(over="ignore"):
+        with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
             LBFGS().solve(objective, penalty, start)
 
 

@@ -222,7 +222,7 @@ def test_classes_come_from_the_first_call_or_are_given(estimator):
     assert crf.classes_.tolist() == ["L", "M", "Q", "R"]
     crf.partial_fit([X[30]], [["Q"] * len(X[30])] if estimator is HighOrderCRF else [Y[30]])
     crf.partial_fit(X[:2], Y[:2], classes=["Q", "L", "M", "R"])
-    with pytest.raises(ValueError, match="classes are not those of the first call"):
+    with pytest.raises(ValueError, match="classes differ from those of the first call"):
         crf.partial_fit(X[:2], Y[:2], classes=CLASSES)
 
 
@@ -239,9 +239,9 @@ def test_classes_come_from_the_first_call_or_are_given(estimator):
         (([X[0], []], [Y[0], []]), ValueError, "sequence 1 of X is empty"),
         (([], []), ValueError, "X has no sequences"),
         (([np.ones((2, 3))], [["L", "R"]]), ValueError, "rows of numbers"),
-        ((X[:2], Y[:2], ["L"]), ValueError, "classes: y must have at least 2|classes are not"),
+        ((X[:2], Y[:2], ["L"]), ValueError, "classes: y must have at least 2|classes differ from"),
         ((X[:2], Y[:2], "LMR"), TypeError, "classes must be a list"),
-        ((X[:2], Y[:2], None, [("L", "never")]), ValueError, "patterns are not those"),
+        ((X[:2], Y[:2], None, [("L", "never")]), ValueError, "patterns differ from those"),
         ((X[:2], Y[:2], None, "every"), ValueError, 'patterns must be "observed"'),
         ((X[:2], Y[:2], None, None, [1.0]), ValueError, "sample_weight"),
     ],
@@ -295,14 +295,14 @@ def test_tags():
         crf.partial_fit(TOKENS[2:], [["B-R", "O"]])
     with pytest.raises(ValueError, match="segment .* has 3 tokens, but max_segment_length allows 2.*first call"):
         crf.partial_fit(TOKENS[:1], [["B-P", "I-P", "I-P"]])
-    with pytest.raises(ValueError, match="classes: 'Z' is no tag of scheme='bio'"):
+    with pytest.raises(ValueError, match="classes: 'Z' is not a tag of scheme='bio'"):
         clone(crf).partial_fit(TOKENS, TAGS, classes=["Z"])
 
 
 def test_segments_that_become_longer():
     crf = HighOrderSemiCRF(solver="adagrad", random_state=0)
     crf.partial_fit([[["a"], ["b"]]], [["A", "B"]])
-    with pytest.raises(ValueError, match="has 2 tokens, but max_segment_length allows 1.*None stands for the longest"):
+    with pytest.raises(ValueError, match="has 2 tokens, but max_segment_length allows 1.*None means the longest"):
         crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
     crf = clone(crf).set_params(max_segment_length=3).partial_fit([[["a"], ["b"]]], [["A", "B"]])
     crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])

@@ -178,7 +178,7 @@ def test_numbers_arrays_and_batches():
     other = SequenceDictVectorizer(columns="w").fit_transform([[{"w": "a"}]])
     words = SequenceFeatureExtractor([("w", 1)])
     counts = [words.fit_partition(part) for part in (batch, other)]
-    with pytest.raises(ValueError, match="X comes with"):
+    with pytest.raises(ValueError, match="X has 1 features, but had"):
         words.merge(*counts)
 
 
@@ -312,7 +312,7 @@ def test_segments_of_a_batch_keep_its_features():
 
 def test_segments_that_cannot_be_counted_by_parts():
     X, y = [["a", "b"], ["a"]], [["x", "y"], ["x"]]
-    with pytest.raises(ValueError, match="needs max_length to be fitted by partitions"):
+    with pytest.raises(ValueError, match="requires max_length when it is fitted by partitions"):
         SegmentLogOddsEncoder().fit_partition(X, y)
     dicts = [[{"w": "a", "p": "b"}], [{"w": "b"}]]
     extractor = SegmentFeatureExtractor((), functions=halves, scheme="bio")
@@ -323,5 +323,5 @@ def test_segments_that_cannot_be_counted_by_parts():
     with pytest.raises(ValueError, match="at least 2 distinct labels"):
         extractor.finish(extractor.fit_partition([["a"]], [["x"]]))
     odds = SegmentLogOddsEncoder(max_length=3).fit(X, y)
-    with pytest.raises(ValueError, match="segments of the label 'z'"):
+    with pytest.raises(ValueError, match="segments with the label 'z'"):
         odds.transform_partition([["a"]], [["z"]])

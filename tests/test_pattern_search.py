@@ -279,7 +279,7 @@ def test_settings():
         (PatternSearch("1"), "l1_reg of PatternSearch"),
         (PatternSearch(()), "l1_reg of PatternSearch"),
         (PatternSearch([[1.0]]), "l1_reg of PatternSearch"),
-        (PatternSearch((1, 2, 1)), r"l1_reg=\(1, 2, 1\) of PatternSearch falls with the order"),
+        (PatternSearch((1, 2, 1)), r"l1_reg=\(1, 2, 1\) of PatternSearch decreases with the order"),
         (PatternSearch(relax="yes"), "relax of PatternSearch"),
         (PatternSearch(max_rounds=0), "max_rounds of PatternSearch"),
         (PatternSearch(max_rounds=True), "max_rounds of PatternSearch"),
@@ -294,9 +294,9 @@ def test_invalid_settings(search, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"l1_reg": 0.1}, "an L1 penalty of its own"),
-        ({"l1_reg": {None: 0.1}}, "an L1 penalty of its own"),
-        ({"penalty": L2(1.0)}, "an L1 penalty of its own"),
+        ({"l1_reg": 0.1}, "its own L1 penalty"),
+        ({"l1_reg": {None: 0.1}}, "its own L1 penalty"),
+        ({"penalty": L2(1.0)}, "its own L1 penalty"),
         ({"objective": "hinge"}, "objective='likelihood'"),
         ({"objective": "local_feature_matching"}, "objective='likelihood'"),
         ({"objective": type("Own", (NegativeLogLikelihood,), {})()}, "objective='likelihood'"),
@@ -379,15 +379,15 @@ def test_standard_errors_know_the_penalty():
 
 
 def test_searches_that_end_early_say_so():
-    with pytest.warns(ConvergenceWarning, match="search for label patterns has not ended after 2 rounds.*max_rounds"):
+    with pytest.warns(ConvergenceWarning, match="search for label patterns did not finish in 2 rounds.*max_rounds"):
         HighOrderCRF(2, patterns=PatternSearch(0.1, max_rounds=2)).fit(X, Y)
     # nothing is left to find, but the search has not come to the tolerance of the solver
-    with pytest.warns(ConvergenceWarning, match="after 1 round: .* loose tolerance.*max_rounds") as caught:
+    with pytest.warns(ConvergenceWarning, match="in 1 round: .* loose tolerance.*max_rounds") as caught:
         crf = HighOrderCRF(2, patterns=PatternSearch(50.0, max_rounds=1)).fit(X, Y)
     assert crf.pattern_search_history_[["largest_violation", "certificate"]].tolist() == [(0.0, True)]
     assert not any("differ" in str(warning.message) for warning in caught)
     # the first rounds are to the tolerance of the solver, so patterns that are out are all that is left
-    with pytest.warns(ConvergenceWarning, match="after 1 round: expected and observed counts.*max_rounds"):
+    with pytest.warns(ConvergenceWarning, match="in 1 round: expected and observed counts.*max_rounds"):
         HighOrderCRF(2, patterns=PatternSearch(0.1, max_rounds=1), tol=0.2).fit(X, Y)
     for max_iter in 0, 2:
         with pytest.warns(ConvergenceWarning, match=f"search for label patterns did not converge in {max_iter} iter"):

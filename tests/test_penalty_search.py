@@ -577,7 +577,7 @@ def test_groups_of_the_splitter():
 
 
 def test_bounds_are_kept_and_warned_about():
-    with pytest.warns(UserWarning, match=r"sigma_reg of .* lies at a bound"):
+    with pytest.warns(UserWarning, match=r"sigma_reg of .* is at a bound"):
         search = PenaltySearchCV(HighOrderCRF(1), cv=3, bounds=(0.9, 1.1)).fit(X, Y)
     sigmas = np.array([list(params["sigma_reg"].values()) for params in search.cv_results_["params"]])
     assert ((sigmas >= 0.9) & (sigmas <= 1.1)).all()

@@ -266,7 +266,7 @@ def test_impossible_labellings(scheme):
     assert found.tolist() == [*crf.log_likelihood(data[:2], new[:2]).tolist(), -np.inf, -np.inf]
     with pytest.warns(UserWarning, match="2 of 4 sequences have probability 0.*-inf"):
         assert log_likelihood_scorer(crf, data, new) == -np.inf
-    with pytest.warns(UserWarning, match="2 of 4 sequences have probability 0.*-5 a token"):
+    with pytest.warns(UserWarning, match="2 of 4 sequences have probability 0.*-5 per token"):
         score = LogLikelihoodScorer(floor=-5)(crf, data, new)
     assert score == pytest.approx((found[0] - 5 * 7) / 11)
     counted = log_likelihood_scorer(crf, data, new, sample_weight=[1, 1, 0, 0])  # and no warning

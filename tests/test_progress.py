@@ -127,7 +127,7 @@ def test_rounds_of_a_search_say_what_is_left(monkeypatch, capsys):
     for number, (line, entry) in enumerate(zip(rounds, history, strict=True), start=1):
         assert line.startswith(f"HighOrderCRF: round {number} of the search for label patterns: {entry['n_patterns']} ")
         assert f"differ by up to {entry['largest_violation']:.3g} more" in line or not entry["largest_violation"]
-    assert "no other one to come in" in rounds[-1]
+    assert "none left to add" in rounds[-1]
     iterations = [line for line in lines if ": iteration" in line]
     of_rounds = ["round" in line for line in iterations]
     assert of_rounds == sorted(of_rounds, reverse=True)  # then the patterns are trained again

@@ -283,7 +283,7 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
             assert model.log_score(batch, codes)[s] == pytest.approx(scores.get(z, -np.inf))
         allowed = [score for z, score in scores.items() if some.allowed[own][np.arange(len(z)), list(z)].all()]
         assert within[s] == pytest.approx(oracle.log_sum_exp(allowed) if allowed else -np.inf)
-    with pytest.raises(ValueError, match="this question needs all states"):
+    with pytest.raises(ValueError, match="this method needs all states"):
         model.hessian_vector_product(plan, direction)
 
 
@@ -410,7 +410,7 @@ def test_explanations_compare_what_is_possible(data):
             assert found.log_odds_paths == pytest.approx(best - other)
             assert other > -np.inf
     limited = HighOrderCRF(3, pruning=Pruning(3, n_states=1)).fit(*data[:2])
-    with pytest.raises(ValueError, match="this question needs all states"):
+    with pytest.raises(ValueError, match="this method needs all states"):
         explain(limited, X_test, 0, 0)
 
 
@@ -538,9 +538,9 @@ def test_sparse_weights_and_tied_ones(data):
         ({"objective": "hinge"}, "objective='hinge' is not the likelihood"),
         ({"objective": "perceptron"}, "is not the likelihood"),
         ({"objective": "local_feature_matching"}, "is not the likelihood"),
-        ({"solver": "newton-cg"}, "needs more than gradients of all data"),
-        ({"solver": "sgd"}, "needs more than gradients of all data"),
-        ({"patterns": "auto"}, "are searched for by models of all labels"),
+        ({"solver": "newton-cg"}, "is a minibatch or second-order solver"),
+        ({"solver": "sgd"}, "is a minibatch or second-order solver"),
+        ({"patterns": "auto"}, "needs models of all labels"),
     ],
 )
 def test_refusals(data, params, message):

@@ -239,9 +239,9 @@ def test_segments_that_are_read():
 @pytest.mark.parametrize(
     ("segment", "error", "message"),
     [
-        ("BIO", TypeError, r"'BIO' of y \(here\) is no segment"),
-        ((0, 1), TypeError, r"\(0, 1\) of y \(here\) is no segment"),
-        (3, TypeError, "is no segment"),
+        ("BIO", TypeError, r"'BIO' of y \(here\) is not a segment"),
+        ((0, 1), TypeError, r"\(0, 1\) of y \(here\) is not a segment"),
+        (3, TypeError, "is not a segment"),
         ((0.0, 1, "X"), TypeError, "start and stop must be integers"),
         ((False, 1, "X"), TypeError, "start and stop must be integers"),
         ((2, 2, "X"), ValueError, "0 <= start < stop must hold"),

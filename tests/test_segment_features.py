@@ -134,11 +134,11 @@ def test_exactly_the_possible_tag_ngrams_have_channels(scheme):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"tags": {"IB": True}}, ValueError, r"'IB', which is no tag n-gram for tag_scheme='bio'. There are 'B' or"),
-        ({"tags": {"BE": True}}, ValueError, "'BE', which is no tag"),
+        ({"tags": {"IB": True}}, ValueError, r"'IB', which is not a tag n-gram for tag_scheme='bio'. Use 'B' or"),
+        ({"tags": {"BE": True}}, ValueError, "'BE', which is not a tag"),
         ({"tags": {"BIEE": True}, "tag_scheme": "bioes"}, ValueError, "'BIEE', .* 'E' alone"),
-        ({"tags": {3: True}}, ValueError, "3, which is no tag"),
-        ({"tags": {"": True}}, ValueError, "'', which is no tag"),
+        ({"tags": {3: True}}, ValueError, "3, which is not a tag"),
+        ({"tags": {"": True}}, ValueError, "'', which is not a tag"),
         ({"tags": "trigrams"}, ValueError, "'trigrams'"),
         ({"tags": ["B"]}, TypeError, "tags must be None"),
         ({"tags": {"B": 1}}, TypeError, r"tags\['B'\] must be True, the beginning"),
@@ -181,7 +181,7 @@ def test_a_beginning_that_no_name_has_is_told():
     tokens = SequenceFeatureExtractor().fit_transform(WORDS)
     with pytest.warns(UserWarning, match=r"'bias'; SequenceFeatureExtractor\(bias=True\)"):
         SegmentFeatureExtractor(inside="bias").fit(tokens)
-    with pytest.raises(ValueError, match="begin: X has no token features; put an SequenceDictVectorizer"):
+    with pytest.raises(ValueError, match="begin: X has no token features; put a SequenceDictVectorizer"):
         SegmentFeatureExtractor(begin="w").fit(WORDS)
 
 
@@ -189,7 +189,7 @@ def test_a_beginning_that_no_name_has_is_told():
 
 
 def test_max_length_without_length_is_an_error():
-    with pytest.raises(ValueError, match='max_length=3 has no effect without length: say length="capped"'):
+    with pytest.raises(ValueError, match='max_length=3 has no effect without length: did you mean length="capped"'):
         SegmentFeatureExtractor(max_length=3).fit(TOKENS)
 
 
@@ -293,9 +293,9 @@ def test_other_features_than_in_fit_are_refused():
     extractor = SegmentFeatureExtractor(begin=True).fit(TOKENS)
     other = SequenceFeatureExtractor([(0, 0), (1, 0), (0, -1)], bias=True).fit_transform(X)
     assert other.n_features == TOKENS.n_features
-    with pytest.raises(ValueError, match="X comes with the token feature '.*', where fit had '.*'"):
+    with pytest.raises(ValueError, match="X has the token feature '.*', but fit had '.*' instead"):
         extractor.transform(other)
-    with pytest.raises(ValueError, match="X comes with 0 features, but had"):
+    with pytest.raises(ValueError, match="X has 0 features, but had"):
         extractor.transform(WORDS)
     equal = clone(EXTRACTOR).fit_transform(X)
     assert extractor.transform(equal).n_features == extractor.n_features_out_
@@ -616,7 +616,7 @@ def fail(tokens, start, stop):
 @pytest.mark.parametrize(
     ("result", "error", "message"),
     [
-        (["a"], TypeError, r"it returned \['a'\], where a dict"),
+        (["a"], TypeError, r"it returned \['a'\], but must return a dict"),
         ({1: 1}, TypeError, "the name 1 of a value must be a str"),
         ({"a": [1]}, TypeError, r"'a' is \[1\]; values must be"),
         ({"a": np.nan}, ValueError, "'a' is nan; numbers must be finite"),
@@ -644,7 +644,7 @@ def test_errors_of_functions_say_where():
 @pytest.mark.parametrize(
     ("train", "later", "message"),
     [
-        ([["a"]], [[1.0]], r"tokens of the form 'number', but those in fit were of 'text'"),
+        ([["a"]], [[1.0]], r"tokens of the form 'number', but in fit they had the form 'text'"),
         ([[("a", "b")]], [[("a",)]], r"fields \[0\], but those in fit had \[0, 1\]"),
         ([[("a", "b")]], [[("a", 2)]], "field 1 held text in fit, but holds numbers now"),
         ([[("a", "b")]], [[{0: "a", 1: "b"}]], "form 'dict'"),
@@ -684,7 +684,7 @@ def test_what_an_estimator_would_take_for_token_features_is_not_dropped_in_silen
     with pytest.warns(UserWarning, match=f"the tokens are {form}: no token features.*Vectorizer.*bag=") as record:
         SegmentFeatureExtractor(**parameters).fit(X)
     assert record[0].filename == __file__
-    with pytest.raises(ValueError, match="end: X has no token features; put an SequenceDictVectorizer"):
+    with pytest.raises(ValueError, match="end: X has no token features; put a SequenceDictVectorizer"):
         SegmentFeatureExtractor(end=True).fit(X)
     with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor((), **parameters).fit(X)

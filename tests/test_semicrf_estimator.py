@@ -468,7 +468,7 @@ def test_bad_lengths(scheme, given, message):
 @pytest.mark.parametrize("n_tokens", [3, 2])
 def test_segments_are_not_taken_for_labels_of_tokens(scheme, n_tokens):
     y = [[(0, 1, "A"), (1, n_tokens, "B")]]
-    with pytest.raises(ValueError, match=r'y holds \(start, stop, label\): scheme="segments"\?'):
+    with pytest.raises(ValueError, match=r'y contains \(start, stop, label\): scheme="segments"\?'):
         HighOrderSemiCRF(scheme=scheme).fit([[["a"]] * n_tokens], y)
     crf = HighOrderSemiCRF(scheme=scheme).fit([[["a"], ["b"]]], [["B-a", "O"] if scheme == "bio" else ["S", "O"]])
     with pytest.raises(ValueError, match='scheme="segments"'):
@@ -477,7 +477,7 @@ def test_segments_are_not_taken_for_labels_of_tokens(scheme, n_tokens):
 
 @pytest.mark.parametrize(("tag", "scheme"), [("B-", "bio"), ("I-", "bioes")])
 def test_tags_with_an_empty_label_are_refused(tag, scheme):
-    with pytest.raises(ValueError, match=f"'{tag}' of y .sequence 1, position 1. is no tag of scheme='{scheme}'"):
+    with pytest.raises(ValueError, match=f"'{tag}' of y .sequence 1, position 1. is not a tag of scheme='{scheme}'"):
         HighOrderSemiCRF(scheme=scheme).fit(THREE, [["S-P" if scheme == "bioes" else "B-P"] * 3, ["O", tag, "O"]])
 
 
@@ -599,7 +599,7 @@ def test_score_of_labels_and_tags(fitted):
         assert crf.score(X[:1], [truth[scheme]]) == pytest.approx(right[scheme] / 6)
         both = crf.score(X[:2], [truth[scheme], Y[scheme][1]], sample_weight=[0.5, 3])
         assert both == pytest.approx((0.5 * right[scheme] + 3 * 2) / (0.5 * 6 + 3 * 2))
-        with pytest.raises(ValueError, match="unknown label 'never'.*not among the labels seen in fit"):
+        with pytest.raises(ValueError, match="unknown label 'never'.*not one of the labels seen in fit"):
             crf.log_likelihood(X[:1], [truth[scheme]])
         with pytest.raises(ValueError, match="no tokens of positive weight"):
             crf.score([[], *X], [[], *Y[scheme]], sample_weight=[1.0, 0, 0, 0, 0])

@@ -205,13 +205,13 @@ def test_it_ends_where_rounding_errors_hide_the_way():
     report = OWLQN(tol=0, max_iter=10_000).solve(logistic(), ElasticNet(np.ones(30), np.ones(30)), np.zeros(30))
     assert not report.converged
     assert report.n_iter < 10_000
-    assert report.message == "no step makes the function smaller"
+    assert report.message == "no step decreases the function"
     assert report.gradient_norm < 1e-6
 
 
 def test_overflow_is_refused():
     penalty = ElasticNet(np.ones(30), np.ones(30))
-    with pytest.raises(ValueError, match="floating point numbers cannot hold"), np.errstate(over="ignore"):
+    with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
         OWLQN().solve(logistic(), penalty, np.full(30, 1e200))
 
 

@@ -128,7 +128,7 @@ def test_weights_of_sequences():
     expected = np.sqrt(np.diag(covariance_of(crf, precision_of(crf), weight)))
     found = weight_standard_errors(crf, X, all_weights(crf), sample_weight=weight, tol=1e-9)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    with pytest.raises(ValueError, match="class_weight='balanced'.*give them as sample_weight"):
+    with pytest.raises(ValueError, match="class_weight='balanced'.*pass these weights as sample_weight"):
         weight_standard_errors(HighOrderCRF(class_weight="balanced").fit(X, Y), X, [])
     balanced = HighOrderCRF(class_weight={"L": 1.0}).fit(X, Y)
     assert weight_standard_errors(balanced, X, [(("L",), "a")], sample_weight=np.ones(5)) > 0
@@ -222,7 +222,7 @@ def test_the_temperature_of_calibration_divides_the_errors(temperature):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"objective": "local_feature_matching"}, "standard errors are those of maximum likelihood"),
+        ({"objective": "local_feature_matching"}, "standard errors require maximum likelihood"),
         ({"l1_reg": 0.1}, "absolute values: fit with l1_reg=0"),
         ({"penalty": ElasticNet(1.0, 0.1)}, "absolute values"),
     ],
@@ -271,7 +271,7 @@ def test_unfitted_models():
         ((("L",), 2), "no feature 2"),
         ((("L",), True), "no feature True"),
         ((("L", "R"), "a"), "a weight with the feature 'a'"),
-        ((("L",), None), "a weight of its own"),
+        ((("L",), None), "its own weight"),
         (("L",), "is a tuple"),
         ("a", "is a tuple"),
     ],

@@ -116,12 +116,12 @@ def test_functions_and_patterns_find_tokens_and_sentences():
     [
         (("text",), TypeError, r"for one text: \[text\]"),
         ((["a", None],), TypeError, r"texts\[1\] must be a str, got None \(NoneType\)"),
-        ((["a"], "("), ValueError, "pattern is no regular expression"),
+        ((["a"], "("), ValueError, "pattern is not a regular expression"),
         ((["a"], 3), TypeError, r"pattern must be a regular expression or a function, got 3 \(int\)"),
         ((["", "a b"], r"\w*"), ValueError, r"text 0: the token \(0, 0\) is empty"),
         ((["abc"], lambda text: [(0, 2), (1, 3)]), ValueError, r"text 0: the token \(1, 3\) .*overlaps"),
         ((["abc"], lambda text: [(0, 4)]), ValueError, r"text 0: the token \(0, 4\) .*not in 0 \.\. 3"),
-        ((["abc"], lambda text: [(0.0, 1.0)]), TypeError, "no integers"),
+        ((["abc"], lambda text: [(0.0, 1.0)]), TypeError, "not integers"),
     ],
 )
 def test_bad_texts_and_patterns(arguments, error, message):
@@ -216,7 +216,7 @@ TOKENIZED = tokenize(["Please ship the order to me at last", "I,  you"])
             [[], [(2, 4, "A")]],
             {},
             ValueError,
-            "text 1: span (2, 4, 'A') has no token; misaligned=\"drop\" leaves it out",
+            "text 1: span (2, 4, 'A') has no token; misaligned=\"drop\" omits it",
         ),
         ([[], [(3, 7, "A")]], {}, ValueError, "text 1: span (3, 7, 'A') begins or ends between tokens;"),
         ([[], [(0, 2, "A"), (1, 2, "B")]], {}, ValueError, "text 1: the spans (0, 2, 'A') and (1, 2, 'B') overlap"),
@@ -229,8 +229,8 @@ TOKENIZED = tokenize(["Please ship the order to me at last", "I,  you"])
         ),
         ([[], [(4, 8, "A")]], {}, ValueError, "text 1: span (4, 8, 'A') ends after the text, which has 7 characters"),
         ([[], [(4, 4, "A")]], {}, ValueError, "spans has the segment (4, 4, 'A') (text 1), but 0 <= start < stop"),
-        ([[], [(0, 1)]], {}, TypeError, "(0, 1) of spans (text 1) is no segment (start, stop, label)"),
-        ([[], [(0, 1, 7)]], {}, TypeError, "text 1: span (0, 1, 7) has a label that is no text"),
+        ([[], [(0, 1)]], {}, TypeError, "(0, 1) of spans (text 1) is not a segment (start, stop, label)"),
+        ([[], [(0, 1, 7)]], {}, TypeError, "text 1: span (0, 1, 7) has a label that is not a string"),
         ([[], [(0, 1, None)]], {"scheme": "runs"}, ValueError, "text 1: span (0, 1, None) has no label"),
         ([[], [(0, 1, "O")]], {}, ValueError, "has the label 'O'"),
         ([[], [(0, 1, "")]], {}, ValueError, "has the label ''"),
@@ -252,7 +252,7 @@ def test_bad_spans(spans, options, error, message):
 
 def test_spans_over_the_end_of_a_sentence():
     tokenized = tokenize(["a b\nc d"], sentences=".+")
-    with pytest.raises(ValueError, match=r"text 0: span \(2, 5, 'A'\) goes on after the end of a sentence"):
+    with pytest.raises(ValueError, match=r"text 0: span \(2, 5, 'A'\) crosses the end of a sentence"):
         tags_from_spans(tokenized, [[(2, 5, "A")]])
     spans = [[(2, 5, "A"), (6, 7, "B")]]
     assert tags_from_spans(tokenized, spans, misaligned="drop") == [["O", "O"], ["O", "B-B"]]
@@ -260,7 +260,7 @@ def test_spans_over_the_end_of_a_sentence():
 
 
 def test_tokens_that_are_no_tokenized_texts():
-    with pytest.raises(TypeError, match=r"one alone: \[tokenized\]"):
+    with pytest.raises(TypeError, match=r"a single one: pass \[tokenized\]"):
         tags_from_spans(TOKENIZED[0], [[]])
     with pytest.raises(TypeError, match=r"tokenized\[0\] must be a TokenizedText"):
         spans_from_tags([["a"]], [["O"]])

@@ -315,9 +315,9 @@ BAD_LABELS = [
     ([["A"], ["B"]], ValueError, "sequence 0 has 2 tokens in X, but 1 labels in y"),
     (["AB", "B"], TypeError, r"sequence 0\) is the str 'AB'.*list\(text\)"),
     ([["A", "B"], "B"], TypeError, r"sequence 1\) is the str 'B'.*list\(text\)"),
-    ([1, 2], TypeError, r"sequence 0\) is 1 \(int\), where a sequence of labels belongs"),
-    (np.array([1, 2]), TypeError, r"sequence 0\).*, where a sequence of labels belongs"),
-    (np.array(["A", "B"]), TypeError, r"sequence 0\) is the str .*, where a sequence of labels belongs"),
+    ([1, 2], TypeError, r"sequence 0\) is 1 \(int\), but must be a sequence of labels"),
+    (np.array([1, 2]), TypeError, r"sequence 0\).*, but must be a sequence of labels"),
+    (np.array(["A", "B"]), TypeError, r"sequence 0\) is the str .*, but must be a sequence of labels"),
     (np.array(7), TypeError, "y must be a list of label sequences"),
     ([["A", "B"], {"B": 1}], TypeError, r"sequence 1\) is \{'B': 1\}"),
     ([np.ones((2, 1)), np.ones((1, 1))], ValueError, r"sequence 0\) has 2 dimensions"),
@@ -446,22 +446,22 @@ BAD_SEGMENTATIONS = [
     ("segments", [[*FIRST, (3, 4, "P")], [(0, 2, "P")]], ValueError, "of sequence 0 of y overlap"),
     ("segments", [FIRST, [(0, 3, "P")]], ValueError, r"\(0, 3, 'P'\) of sequence 1 of y ends beyond its 2 tokens"),
     ("segments", [FIRST, [(0, 2, "P"), (2, 3, "P")]], ValueError, r"\(2, 3, 'P'\) of sequence 1 of y ends beyond"),
-    ("segments", [FIRST, [(0, 2**70, "P")]], ValueError, r"\(sequence 1, position 0\), but no sequence has so many"),
-    ("segments", [FIRST, [(2**70, 2**71, "P")]], ValueError, r"\(sequence 1, position 0\), but no sequence has so"),
+    ("segments", [FIRST, [(0, 2**70, "P")]], ValueError, r"\(sequence 1, position 0\), but no sequence has that many"),
+    ("segments", [FIRST, [(2**70, 2**71, "P")]], ValueError, r"\(sequence 1, position 0\), but no sequence has that"),
     ("segments", [FIRST, [(0, 0, "P")]], ValueError, r"\(sequence 1, position 0\), but 0 <= start < stop"),
-    ("segments", [FIRST, [(0, 1, "P"), (1, 2)]], TypeError, r"\(1, 2\) of y \(sequence 1, position 1\) is no seg"),
+    ("segments", [FIRST, [(0, 1, "P"), (1, 2)]], TypeError, r"\(1, 2\) of y \(sequence 1, position 1\) is not a seg"),
     ("segments", [FIRST, [(0.0, 2, "P")]], TypeError, "start and stop must be integers"),
     ("segments", [FIRST, [(0, 2, [])]], TypeError, r"hashable, but \[\] \(sequence 1, position 0\)"),
     ("segments", [FIRST, [(0, 2, 3)]], TypeError, r"sortable together, but 3 \(sequence 1, position 0\)"),
-    ("segments", [FIRST, ["P", "P"]], TypeError, r"'P' of y \(sequence 1, position 0\) is no segment"),
+    ("segments", [FIRST, ["P", "P"]], TypeError, r"'P' of y \(sequence 1, position 0\) is not a segment"),
     ("segments", [FIRST, "PP"], TypeError, "sequence 1"),
     ("segments", [FIRST], ValueError, "X has 2 sequences, y has 1"),
     ("segments", None, ValueError, "y is None"),
     ("segments", FIRST, ValueError, "X has 2 sequences, y has 3"),
-    ("bio", [RIGHT, ["B-P", "P"]], ValueError, r"'P' of y \(sequence 1, position 1\) is no tag.*'O', 'B-label'"),
+    ("bio", [RIGHT, ["B-P", "P"]], ValueError, r"'P' of y \(sequence 1, position 1\) is not a tag.*'O', 'B-label'"),
     ("bio", [RIGHT, ["B-P", "E-P"]], ValueError, r"'E-P' of y \(sequence 1, position 1\).*scheme='bio'"),
-    ("bio", [RIGHT, ["B-P", None]], ValueError, r"None of y \(sequence 1, position 1\) is no tag"),
-    ("bio", [RIGHT, np.array([1, 2])], ValueError, r"1 of y \(sequence 1, position 0\) is no tag"),
+    ("bio", [RIGHT, ["B-P", None]], ValueError, r"None of y \(sequence 1, position 1\) is not a tag"),
+    ("bio", [RIGHT, np.array([1, 2])], ValueError, r"1 of y \(sequence 1, position 0\) is not a tag"),
     ("bio", [RIGHT, ["B-P", []]], TypeError, r"hashable, but \[\] \(sequence 1, position 1\)"),
     ("bio", [RIGHT, ["B-P", "I-O"]], ValueError, r"tag 'I-O' \(sequence 1, position 1\), but the label 'O'"),
     ("bio", [RIGHT, ["B-P"]], ValueError, "sequence 1 has 2 tokens in X, but 1 labels in y"),
@@ -555,7 +555,7 @@ BAD_SEQUENCES = [
     ([[[1, 2], [3]], [[1, 2]]], ValueError, r"ragged rows: sequence 0, position 1 of X has 1 features.*\[3\]"),
     ([[[1, 2], 3], [[1, 2]]], TypeError, "sequence 0, position 1 of X is 3"),
     ([DENSE[0], np.ones((1, 2))], ValueError, "X has 2 features in sequence 1, but sequence 0 has 3"),
-    ([DENSE[0], np.ones(3)], TypeError, "sequence 1, position 0 of X is .*where a row of numbers belongs"),
+    ([DENSE[0], np.ones(3)], TypeError, "sequence 1, position 0 of X is .*but must be a row of numbers"),
     ([DENSE[0], np.ones((1, 3, 1))], ValueError, "sequence 1 of X has 3 dimensions"),
     ([DENSE[0], [["a", 1, 2]]], TypeError, "sequence 1, position 0, feature 0 of X is .*'a'.*not a number"),
     ([DENSE[0], np.array([[1, None, {}]])], TypeError, "sequence 1, position 0, feature 1 of X is None"),
@@ -629,13 +629,13 @@ BAD_WEIGHTS = [
     ([1.0, np.nan], "NaN"),
     (np.ones((2, 2)), "1D"),
     (np.ma.array([1.0, 5.0], mask=[0, 1]), "masked at sequence 1"),
-    ([1, 10**400], r"sample_weight\[1\] \(sequence 1\) is 1000.*beyond floating point"),
-    ([1e308, 1.5e308], r"adds up to more than floating point numbers hold.*1.5e\+308 \(sequence 1\)"),
+    ([1, 10**400], r"sample_weight\[1\] \(sequence 1\) is 1000.*too large for a float"),
+    ([1e308, 1.5e308], r"is too large for a float.*1.5e\+308 \(sequence 1\)"),
 ]
 
 
 NO_WEIGHTS = [[[1.0, 1.0], [1.0]], [[1.0, 1.0]], ["1", "2"], np.array(["1", "2"]), [np.ones(2), 1]]
-NO_NUMBER = r"one number a sequence, but sample_weight\[0\] \(sequence 0\) is"
+NO_NUMBER = r"one number per sequence, but sample_weight\[0\] \(sequence 0\) is"
 BAD_WEIGHTS = [(weight, ValueError, message) for weight, message in BAD_WEIGHTS]
 BAD_WEIGHTS += [(weight, TypeError, NO_NUMBER) for weight in NO_WEIGHTS]
 
@@ -737,7 +737,7 @@ def test_keys_that_every_training_token_had():
 
 def test_attributes_of_which_none_is_known():
     fitted = fitted_on([[{"word": "a"}], [["word:b", "title"]]])
-    message = "none of the 3 attributes of X occurred in training, such as 'Word:a': is the spelling that of fit"
+    message = "none of the 3 attributes of X occurred in training, such as 'Word:a': are they spelt as in fit"
     with pytest.warns(UserWarning, match=message) as record:
         read_sequences(fitted, [[{"Word": "a"}], [["Word:b", "Title"]]])
     assert len(record) == 1
@@ -757,12 +757,12 @@ def test_keys_of_a_stream_are_those_of_all_its_parts():
 
 
 BAD_ARRAYS = [
-    (([1, 3], [0, 1, 2, 3], [0, 1, 0], None, 2), "offsets of a SequenceBatch must ascend from 0 to 3"),
-    (([0, 2], [0, 1, 2, 3], [0, 1, 0], None, 2), "offsets of a SequenceBatch must ascend from 0 to 3"),
-    (([0, 3, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2), "offsets of a SequenceBatch must ascend"),
-    (([], [0], [], None, 2), "offsets of a SequenceBatch must ascend"),
-    (([0, 3], [0, 2, 1, 3], [0, 1, 0], None, 2), "indptr of a SequenceBatch must ascend from 0 to 3"),
-    (([0, 3], [0, 1, 2, 4], [0, 1, 0], None, 2), "indptr of a SequenceBatch must ascend"),
+    (([1, 3], [0, 1, 2, 3], [0, 1, 0], None, 2), "offsets of a SequenceBatch must be in ascending order, from 0 to 3"),
+    (([0, 2], [0, 1, 2, 3], [0, 1, 0], None, 2), "offsets of a SequenceBatch must be in ascending order, from 0 to 3"),
+    (([0, 3, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2), "offsets of a SequenceBatch must be in ascending order"),
+    (([], [0], [], None, 2), "offsets of a SequenceBatch must be in ascending order"),
+    (([0, 3], [0, 2, 1, 3], [0, 1, 0], None, 2), "indptr of a SequenceBatch must be in ascending order, from 0 to 3"),
+    (([0, 3], [0, 1, 2, 4], [0, 1, 0], None, 2), "indptr of a SequenceBatch must be in ascending order"),
     (([0, 3], [0, 1, 2, 3], [0, 2, 0], None, 2), r"indices of a SequenceBatch must lie in \[0, 2\)"),
     (([0, 3], [0, 1, 2, 3], [0, -1, 0], None, 2), r"indices of a SequenceBatch must lie in \[0, 2\)"),
     (([0, 3], [0, 1, 2, 3], np.array([0, 2**32, 0]), None, 2), r"indices of a SequenceBatch must lie in \[0, 2\)"),
@@ -838,7 +838,7 @@ def test_a_single_value_is_no_X(value):
 
 @pytest.mark.parametrize("first", [-1, math.nan, 0.5])
 def test_rows_of_one_length_that_hold_rows_are_named(first):
-    with pytest.raises(TypeError, match=r"^sequence 1, position 0, feature 0 of X is \[\] \(list\), where a number"):
+    with pytest.raises(TypeError, match=r"^sequence 1, position 0, feature 0 of X is \[\] \(list\), not a number"):
         HighOrderCRF().fit([[first], [[]], [[]]], [["A"], ["B"], ["A"]])
 
 

@@ -75,7 +75,7 @@ def test_vectorizer_keeps_columns():
         ([[{"w": np.inf}]], ValueError, "sequence 0, position 0"),
         ([np.ones((2, 2))], TypeError, "rows of numbers"),
         (np.ones((2, 2)), TypeError, "rows of numbers"),
-        (SequenceFeatureExtractor().fit_transform([["a", "b"]]), TypeError, "is a SequenceBatch already"),
+        (SequenceFeatureExtractor().fit_transform([["a", "b"]]), TypeError, "is already a SequenceBatch"),
         ([], ValueError, "no tokens"),
         ([[]], ValueError, "no tokens"),
     ],
@@ -88,14 +88,12 @@ def test_vectorizer_refuses(X, error, message):
 
 
 def test_a_column_that_no_training_token_has_is_told():
-    with pytest.raises(
-        ValueError, match="columns names the key 'word', which no token of X has; there are 'w'"
-    ) as error:
+    with pytest.raises(ValueError, match="columns names the key 'word', which no token of X has; X has 'w'") as error:
         SequenceDictVectorizer(columns=["w", "word"]).fit(DICTS)
     assert "..." not in str(error.value)
-    with pytest.raises(ValueError, match=r"there are '0', '1', '2', '3', '4', \.\.\.$"):
+    with pytest.raises(ValueError, match=r"X has '0', '1', '2', '3', '4', \.\.\.$"):
         SequenceDictVectorizer(columns="w").fit([[{str(i): 1}] for i in range(6)])
-    with pytest.raises(ValueError, match="there are no keys"):
+    with pytest.raises(ValueError, match="X has no keys"):
         SequenceDictVectorizer(columns="w").fit([[{}]])
     later = SequenceDictVectorizer(columns="w").fit(DICTS).transform([[{"n": 1.0}]])  # missing later: an unknown text
     assert later.columns["w"].codes.tolist() == [-1]

@@ -358,7 +358,7 @@ def test_a_weight_that_no_key_covers(name, mapping, named):
 @pytest.mark.parametrize("key", ["a", ("a", 0), ""])
 def test_prefixes_need_names(estimator, key):
     rows = [[[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0]]]
-    with pytest.raises(ValueError, match="sigma_reg=.* goes by feature names, but X has none"):
+    with pytest.raises(ValueError, match="sigma_reg=.* selects features by name, but X has no feature names"):
         estimator(sigma_reg={key: 1.0, None: 1.0}).fit(rows, [["a", "b"], ["a"]])
     sigma_reg = {("features", 0): 2.0, None: 0.5}
     crf = estimator(sigma_reg=sigma_reg).fit(rows, [["a", "b"], ["a"]])

@@ -1,4 +1,4 @@
-"""Arrays as kernels take them: C-contiguous, of one dtype each, read-only, and pointing nowhere outside."""
+"""Arrays for kernels: C-contiguous, with a fixed dtype, read-only, and with all indices in range."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "reading_order",
 ]
 
-PIECE = 1 << 20  # elements that are looked at together, where an array may be larger than memory
+PIECE = 1 << 20  # elements processed at a time, where an array may be larger than memory
 
 
 def mapped_file(array) -> str | None:
@@ -37,22 +37,22 @@ def pieces(array) -> Iterator[np.ndarray]:
 
 
 def ascends(array) -> bool:
-    """Tell whether no element of an array is lower than the one before it."""
+    """Return whether no element of an array is lower than the one before it."""
     starts = range(0, len(array) - 1, PIECE)
     return not any((array[i + 1 : i + 1 + PIECE] < array[i : min(i + PIECE, len(array) - 1)]).any() for i in starts)
 
 
 def reading_order(lengths, sequences=None) -> list[np.ndarray]:
-    """Return the order in which work goes through sequences: windows of them, and in each the longest ones first.
+    """Return the order in which sequences are processed: in windows, and in each the longest ones first.
 
-    Sequences of one length are worked on side by side. A window has about as many tokens as a piece, so that sequences
-    that lie together are read together, as data in files must be.
+    Sequences of the same length are processed side by side. A window has about as many tokens as a piece, so that
+    neighbouring sequences are read together, which matters for data in files.
 
     Parameters
     ----------
     lengths : ndarray of shape (n_sequences,)
     sequences : ndarray of int, or None
-        The sequences to go through; None stands for all.
+        The sequences to process; None means all.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def reading_order(lengths, sequences=None) -> list[np.ndarray]:
     lengths = lengths[sequences]
     window = (np.cumsum(lengths) - lengths) // PIECE
     starts = np.flatnonzero(np.diff(window)) + 1
-    order = np.lexsort((-lengths, window))  # which is stable
+    order = np.lexsort((-lengths, window))  # a stable sort
     return np.split(sequences[order], starts) if len(sequences) else []
 
 
@@ -86,8 +86,8 @@ def freeze_all(arrays, dtype) -> tuple[np.ndarray, ...]:
 def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
     """Return a 1-D array of integers as :func:`freeze` does, or raise unless all of them lie in [start, stop).
 
-    Kernels do not check the bounds of what they read. So every index array passes through here when an object is made,
-    whether by fit, from a file or as a copy.
+    Kernels do not check array bounds. Therefore every index array passes through here when an object is made, whether
+    by fit, from a file or as a copy.
     """
     array = np.asarray(array)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):

@@ -4,11 +4,12 @@
     token t     ->  features indices[indptr[t]] .. indices[indptr[t + 1]], with their values
 
 There is no padding and there are no lists of arrays: a batch of a million tokens is five arrays. All of them are
-C-contiguous and read-only, and each has a fixed dtype. So every kernel is compiled once, and batches from worker
+C-contiguous and read-only, and each has a fixed dtype. Thus every kernel is compiled only once, and batches from worker
 processes, which are read-only memory maps, have the same types as new batches.
 
-Features that nearly every token has, such as embeddings and what sensors measure, may be *dense columns* instead: one
-more array, of shape (N, d), beside the sparse rows. Which numbers are kept where changes no result beyond rounding.
+Features that nearly every token has, such as embeddings and sensor readings, may be *dense columns* instead: one more
+array, of shape (N, d), in addition to the sparse rows. Results do not depend on which numbers are dense, except for
+rounding.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from .texts import escaped
 
 __all__ = ["SequenceBatch", "Sequences", "TokenFeatures"]
 
-_FEW_TOKENS, _FEW_FEATURES = 5, 8  # that notebooks show of a batch
+_FEW_TOKENS, _FEW_FEATURES = 5, 8  # shown by notebooks
 
 
 class SequenceBatch:
     """A list of sequences of feature rows, sparse and dense.   N tokens in all.
 
     The transformers of :mod:`sklearn_hocrf.feature_extraction` return it, and estimators take it as X. It has the
-    length and the indices of a list of sequences: an int, a slice, a mask or an array of indices gives a batch of
-    these. It does not change: its arrays are read-only.
+    length of a list of sequences and can be indexed like one: an int, a slice, a mask or an array of indices selects a
+    batch of sequences. It is immutable: its arrays are read-only.
 
     Parameters
     ----------
@@ -55,23 +56,23 @@ class SequenceBatch:
     columns : mapping or None
         Raw token columns by field name: a :class:`TokenColumn`, or a float64 array of shape (N,) for numeric fields.
     blocks : tuple or None
-        The features of segments, as blocks (see ``_data.segments``); None means the token features alone.
+        The features of segments, as blocks (see ``_data.segments``); None means only token features.
     block_names : sequence of str or None
-        Names of the blocks' features: one lazy object for all batches of a transformer. None: made from the blocks.
+        Names of the blocks' features: one lazy object for all batches of a transformer. None: derived from the blocks.
     dense : DenseColumns or None
         Token features whose values are kept as an array.
 
     Raises
     ------
     ValueError
-        If the arrays do not fit together.
+        If the arrays are inconsistent.
 
     Attributes
     ----------
     shape : tuple of int
         ``(n_sequences, n_features)``.
     n_features : int
-        Number of features: of the blocks, or of tokens where there are no blocks.
+        Number of features: of the blocks, or of tokens if there are no blocks.
     feature_names : ndarray, lazy sequence of str, or None
         Their names.
 
@@ -124,7 +125,7 @@ class SequenceBatch:
         self.indices = freeze(_within(indices, n_attributes), np.int32)
         self.values = None if values is None else freeze(values, np.float64)
         self.n_attributes = int(n_attributes)
-        lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # names that are made when asked for
+        lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # lazy names are made on demand
         self.attribute_names = attribute_names if lazy else np.asarray(attribute_names, dtype=object)
         self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
         self.blocks = None if blocks is None else tuple(blocks)
@@ -140,7 +141,7 @@ class SequenceBatch:
         cuts = ("offsets", self.offsets, len(self.indptr) - 1), ("indptr", self.indptr, len(self.indices))
         for name, cut, stop in cuts:
             if not len(cut) or cut[0] != 0 or cut[-1] != stop or not ascends(cut):
-                raise ValueError(f"{name} of a SequenceBatch must ascend from 0 to {stop}")
+                raise ValueError(f"{name} of a SequenceBatch must be in ascending order, from 0 to {stop}")
         if self.values is not None and len(self.values) != len(self.indices):
             raise ValueError(f"a SequenceBatch has {len(self.indices)} indices, but {len(self.values)} values")
         if self.attribute_names is not None and len(self.attribute_names) != self.n_attributes:
@@ -186,7 +187,7 @@ class SequenceBatch:
     ) -> SequenceBatch:
         """Return the batch whose stacked token rows are a table of shape (N, n_features), an array or a sparse matrix.
 
-        Of an array that is mostly not 0 the columns are dense; anything else becomes sparse rows, as in
+        The columns of an array that is mostly nonzero become dense; anything else becomes sparse rows, as in
         :meth:`from_csr`.
         """
         if sparse.issparse(table) or not is_mostly_nonzero(table):
@@ -204,27 +205,26 @@ class SequenceBatch:
         folder : str or path
             Where to save; its parent must exist.
         overwrite : bool, default=False
-            Whether a saved batch in this place is replaced, or what a process has left that was killed while it saved
-            one.
+            Whether to replace a saved batch in this place, or the files of a process that was killed while saving one.
 
         Raises
         ------
         FileExistsError
-            If there is something in this place already; with ``overwrite``, if other files lie beside a saved batch.
+            If this place is not empty; with ``overwrite``, if there are other files next to a saved batch.
         ValueError
-            If the batch has features of segments, which are computed by transformers; or if what is to be replaced is
-            no saved batch.
+            If the batch has segment features, which are computed by transformers; or if ``folder`` is not a saved batch
+            that can be replaced.
         TypeError
-            If a name of a feature or a value of a raw column is no str, or the name of such a column neither str nor
+            If a feature name or a value of a raw column is not a str, or the name of a raw column is neither str nor
             int.
 
         Notes
         -----
-        All new files are complete before they take the place of the earlier ones, in one step. Other processes may load
-        meanwhile: they get the earlier batch or the new one. Of processes that save at the same time, the last one
-        wins. One that is killed leaves the earlier batch or the new one, and the next one that saves here removes its
-        other files. It knows from locks that nobody is writing them: on file systems without locks they stay, and where
-        machines do not see the locks of each other, only one machine may save here at a time.
+        All new files are complete before they replace the earlier ones, in one step. Other processes may load the batch
+        in the meantime: they get the earlier or the new one. If several processes save at the same time, the last one
+        wins. A killed process leaves the earlier batch or the new one, and the next process that saves here removes its
+        other files. Locks show that they are not being written: on file systems without locks these files remain, and
+        where machines do not see each other's locks, only one machine may save here at a time.
 
         Examples
         --------
@@ -241,15 +241,15 @@ class SequenceBatch:
 
     @staticmethod
     def save_all(folder: str | PathLike, batches: Iterable[SequenceBatch], *, overwrite: bool = False) -> None:
-        """Save batches, one after the other, as one batch, of which only one part is in memory at a time.
+        """Save batches, one after the other, as a single batch; only one of them is in memory at a time.
 
         Parameters
         ----------
         folder, overwrite
             As in :meth:`save`.
         batches : iterable of SequenceBatch
-            They must have the same features and raw columns, such as batches that one fitted transformer makes of
-            parts of the data. What all tokens have is kept as in the first batch, as dense columns or among the rest.
+            They must have the same features and raw columns, as when one fitted transformer makes them from parts of
+            the data. The features that are dense columns in the first batch are dense in all.
 
         Raises
         ------
@@ -276,16 +276,15 @@ class SequenceBatch:
     def load(folder: str | PathLike, mmap_mode: str | None = "r") -> SequenceBatch:
         """Return the batch that has been saved in a folder.
 
-        All numbers that index something are looked at once, so that a wrong file cannot make anything read outside of
-        the arrays.
+        All indices are checked once, so that an invalid file cannot cause reads outside the arrays.
 
         Parameters
         ----------
         folder : str or path
         mmap_mode : "r" or None, default="r"
-            "r" leaves the arrays in memory-mapped files, of which the system keeps in memory what it has room for; the
-            files must not be changed as long as the batch is in use, but :meth:`save` may replace them. None reads them
-            into memory.
+            "r" leaves the arrays in memory-mapped files; the operating system keeps as much of them in memory as fits.
+            The files must not be changed as long as the batch is in use, but :meth:`save` may replace them. None reads
+            them into memory.
 
         Returns
         -------
@@ -294,12 +293,12 @@ class SequenceBatch:
         Raises
         ------
         FileNotFoundError
-            If there is no saved batch.
+            If the folder does not contain a saved batch.
         ValueError
-            If files are missing, truncated, of other types or sizes than the folder says, or if indices are out of
-            range; or if another version of the package has saved it in a form that this one does not know.
+            If files are missing, truncated, or differ in type or size from the header; if indices are out of range; or
+            if another version of the package has saved the batch in an unknown format.
         RuntimeError
-            If the batch is overwritten again and again while it is read, so that no attempt comes to its end.
+            If the batch is overwritten again and again while it is read, so that no attempt succeeds.
         """
         return read_folder(folder, mmap_mode, SequenceBatch)
 
@@ -310,7 +309,7 @@ class SequenceBatch:
         return self._replace(blocks=blocks, block_names=block_names)
 
     def without_dense(self) -> SequenceBatch:
-        """Return the batch with the same features, where those of dense columns have no values."""
+        """Return the batch with the same features, but without the values of dense columns."""
         return self if self.dense is None else self._replace(dense=None)
 
     def as_sparse(self) -> SequenceBatch:
@@ -336,7 +335,7 @@ class SequenceBatch:
         return SequenceBatch(**{**parts, **changes})
 
     def ranges_of_tokens(self) -> list[tuple[int, int]]:
-        """Return first and last + 1 of consecutive tokens that are worked on together where all would take memory."""
+        """Return first and last + 1 of consecutive tokens that are processed at a time, to save memory."""
         return [(first, min(first + PIECE, self.n_tokens)) for first in range(0, self.n_tokens, PIECE)]
 
     def ranges_of_sequences(self) -> list[tuple[int, int]]:
@@ -399,7 +398,7 @@ class SequenceBatch:
         return table
 
     def __array__(self, dtype=None, copy=None):
-        """Refuse what numpy, and scikit-learn's tools for tables, would make of a batch."""
+        """Refuse the conversion that numpy, and scikit-learn's tools for tables, would try."""
         raise TypeError(
             "a SequenceBatch cannot be converted to an array, because its sequences differ in length: chain "
             "transformers instead of using FeatureUnion, wrap transformers of tables in TokenTransformer, or use "
@@ -415,7 +414,7 @@ class SequenceBatch:
 
     def __getitem__(self, key: Any) -> SequenceBatch:
         """Return the batch of the sequences that an int, slice, mask or index array selects."""
-        if isinstance(key, tuple):  # scikit-learn's indexing helpers write array[key, ...]
+        if isinstance(key, tuple):  # scikit-learn's indexing helpers use array[key, ...]
             if len(key) != 2 or key[1] is not Ellipsis:
                 raise IndexError("a SequenceBatch has one axis to index: its sequences")
             key = key[0]
@@ -478,7 +477,7 @@ class SequenceBatch:
         return f"SequenceBatch({len(self)} sequences, {self.n_tokens} tokens, {self.n_features} features)"
 
     def _repr_html_(self) -> str:
-        """Return what notebooks show: the sizes, and the features of the first tokens."""
+        """Return the HTML for notebooks: the sizes, and the features of the first tokens."""
         rows = []
         for t in range(min(self.n_tokens, _FEW_TOKENS)):
             text = ", ".join(self._few_sparse(t) + self._few_dense(t))
@@ -506,7 +505,7 @@ class SequenceBatch:
         return str(n if self.attribute_names is None else self.attribute_names[n])
 
     def __reduce__(self):
-        # through the constructor, so that arrays are read-only again on the other side
+        # via the constructor, so that arrays are read-only again after unpickling
         return SequenceBatch, tuple(getattr(self, name) for name in self.__slots__)
 
 
@@ -514,15 +513,15 @@ def _only_batches(batches):
     """Yield batches, and raise where one is something else."""
     for number, batch in enumerate(batches):
         if not isinstance(batch, SequenceBatch):
-            raise TypeError(f"batch {number} is a {type(batch).__name__}, where a SequenceBatch belongs")
+            raise TypeError(f"batch {number} is a {type(batch).__name__}, but must be a SequenceBatch")
         yield batch
 
 
 class TokenFeatures(NamedTuple):
     """The feature rows of all tokens, for kernels: where to find the weights of each entry.
 
-    Looking the place up by feature number in the kernel would cost a cache miss per entry. A token's entries are rows
-    of the dense table up to its ``singles``, then single pairs up to its ``ranges``, then ranges of pairs.
+    Looking it up by feature number in the kernel would cost a cache miss per entry. A token's entries are rows of the
+    dense table up to its ``singles``, then single pairs up to its ``ranges``, then ranges of pairs.
     """
 
     indptr: np.ndarray  # (N + 1,) int64
@@ -545,4 +544,4 @@ def _within(indices, n_attributes) -> np.ndarray:
     return indices
 
 
-Sequences: TypeAlias = Sequence[Any] | SequenceBatch  # for type checkers: answers about them are lists
+Sequences: TypeAlias = Sequence[Any] | SequenceBatch  # for type checkers: predictions for them are lists

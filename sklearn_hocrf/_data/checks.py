@@ -25,7 +25,7 @@ IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
 
 def short(value, limit=60) -> str:
-    """Return the repr of a value, cut to ``limit`` characters, without ever making one that is much longer.
+    """Return the repr of a value, cut to ``limit`` characters, without ever building a much longer one.
 
     Examples
     --------
@@ -36,16 +36,16 @@ def short(value, limit=60) -> str:
     if isinstance(value, (str, bytes)):
         value = value[: limit + 1]
     elif isinstance(value, int) and value.bit_length() > 10_000:
-        return f"an integer of {value.bit_length()} bits"  # Python refuses to write those of 4300 digits
+        return f"an integer of {value.bit_length()} bits"  # Python refuses to print integers of 4300 digits
     try:
         text = _sorted_text(value) if isinstance(value, (set, frozenset)) and value else repr(value)
-    except Exception as error:  # a user's class, or a number that is too long deep in a list
+    except Exception as error:  # a user-defined class, or a very long number deep in a list
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def _sorted_text(members) -> str:
-    """Return the repr of a set in an order that does not depend on the seed of hashes."""
+    """Return the repr of a set in an order that does not depend on the hash seed."""
     text = f"{{{', '.join(sorted(map(repr, members)))}}}"
     return text if isinstance(members, set) else f"frozenset({text})"
 
@@ -57,9 +57,9 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def finite_number(value: Any, where: str, what: str) -> float:
-    """Return a number as a float, or raise; ``where`` says where it is, and ``what`` what it is, in the message."""
+    """Return a number as a float, or raise; ``where`` and ``what`` give its position and its name in the message."""
     if not isinstance(value, Real):
-        raise TypeError(f"the {what} {short(value)} ({where}) is no number")
+        raise TypeError(f"the {what} {short(value)} ({where}) is not a number")
     if not np.isfinite(to_float(value)):
         raise ValueError(f"the {what} {short(value)} ({where}) is not finite")
     return float(value)
@@ -80,7 +80,7 @@ def finite_numbers(values: Any, count: int, name: str, whose: str) -> list[float
 
 
 def to_float(value) -> float:
-    """Return a number as a float; inf for an integer that is beyond floats.
+    """Return a number as a float; inf for an integer that is too large for floats.
 
     Examples
     --------
@@ -112,15 +112,15 @@ def is_missing(value) -> bool:
 
 
 def missing_label(label, where, name="y", takes_holes=True) -> ValueError:
-    """Return the error for a missing label; scikit-learn's checks look for the words about NaN.
+    """Return the error for a missing label; scikit-learn's checks require the words about NaN.
 
-    ``takes_holes`` says whether None, and the parameter ``missing_label``, can stand for one.
+    ``takes_holes``: whether None, and the parameter ``missing_label``, can mark an unknown label.
     """
     is_nan = isinstance(label, (float, np.floating))
     remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
     if takes_holes and label is not None:
         mark = 'float("nan")' if is_nan else short(label)
-        remedy = f"each token needs a label, or None where it is not known; missing_label={mark} reads this as None"
+        remedy = f"each token needs a label, or None if it is unknown; missing_label={mark} reads this as None"
     if isinstance(label, Integral):
         return ValueError(f'{name} has the label {label} ({where}): is it Hugging Face\'s "ignore"? Here {remedy}')
     if is_nan:
@@ -129,7 +129,7 @@ def missing_label(label, where, name="y", takes_holes=True) -> ValueError:
 
 
 def unmasked(array) -> np.ndarray | list:
-    """Return an array of labels without its mask; with masked entries, as lists with None in their place."""
+    """Return an array of labels without its mask; if entries are masked, lists with None in their place."""
     return array.tolist() if np.ma.is_masked(array) else np.asarray(array)
 
 
@@ -145,14 +145,15 @@ def number_weights(sample_weight):
         for n, weight in enumerate(sample_weight):
             if isinstance(weight, (str, bytes, complex)) or hasattr(weight, "__len__"):
                 raise TypeError(
-                    f"sample_weight must be one number a sequence, but sample_weight[{n}] (sequence {n}) is "
+                    f"sample_weight must be one number per sequence, but sample_weight[{n}] (sequence {n}) is "
                     f"{short(weight)} ({type(weight).__name__})"
                 )
             if isinstance(weight, int) and not np.isfinite(to_float(weight)):
-                raise ValueError(f"sample_weight[{n}] (sequence {n}) is {short(weight)}, beyond floating point numbers")
+                raise ValueError(f"sample_weight[{n}] (sequence {n}) is {short(weight)}, too large for a float")
     elif isinstance(sample_weight, (str, bytes, complex)):
         raise TypeError(
-            f"sample_weight must be one number a sequence, got {short(sample_weight)} ({type(sample_weight).__name__})"
+            f"sample_weight must be one number per sequence, got {short(sample_weight)} "
+            f"({type(sample_weight).__name__})"
         )
     elif isinstance(sample_weight, Real) and not np.isfinite(to_float(sample_weight)):  # one for all sequences
         raise ValueError(f"sample_weight is {short(sample_weight)}, which is not a finite number")
@@ -160,11 +161,9 @@ def number_weights(sample_weight):
 
 
 def refuse_infinite_sum(weight, what="sample_weight") -> None:
-    """Raise if weights of sequences add up to more than floating point numbers hold."""
+    """Raise if the sum of the weights of sequences is too large for a float."""
     with np.errstate(over="ignore"):
         total = weight.sum()
     if np.isinf(total):
         n = int(np.argmax(weight))
-        raise ValueError(
-            f"{what} adds up to more than floating point numbers hold; the highest is {weight[n]} (sequence {n})"
-        )
+        raise ValueError(f"the sum of {what} is too large for a float; the highest is {weight[n]} (sequence {n})")

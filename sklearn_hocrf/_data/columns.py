@@ -1,4 +1,4 @@
-"""What a batch keeps of all tokens, one number each: raw columns, and features that nearly every token has."""
+"""Columns of a batch, with one number per token: raw columns, and features that nearly every token has."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .arrays import freeze, freeze_indices, pieces
 
 __all__ = ["DenseColumns", "TokenColumn", "dense_dtype", "is_mostly_nonzero"]
 
-_DENSE_SHARE = 0.5  # of values that are not 0; a number takes 0.3 of the memory and time dense that it takes sparse
+_DENSE_SHARE = 0.5  # of nonzero values; a dense number takes 0.3 of the memory and time of a sparse one
 
 
 def is_mostly_nonzero(table) -> bool:
-    """Tell whether a table, an array or a sparse one, is better kept dense."""
+    """Return whether a table, an array or a sparse matrix, is better kept dense."""
     n_nonzero = np.count_nonzero(table.data if sparse.issparse(table) else table)
     return bool(n_nonzero > 0 and n_nonzero >= _DENSE_SHARE * table.shape[0] * table.shape[1])
 
 
 def dense_dtype(dtype) -> type:
-    """Return the type in which numbers of a type are kept dense: float32 stays, all others become float64."""
+    """Return the type of dense columns for numbers of a type: float32 is kept, all others become float64."""
     return np.float32 if dtype == np.float32 else np.float64
 
 
@@ -32,14 +32,14 @@ class TokenColumn(NamedTuple):
     values: np.ndarray  # (V,) object   the distinct raw values
 
     def take(self, tokens) -> TokenColumn:
-        """Return the column of the given token rows; the distinct values stay shared."""
+        """Return the column of the given token rows; the distinct values are shared."""
         return TokenColumn(freeze(self.codes[tokens], np.int32), self.values)
 
 
 class DenseColumns(NamedTuple):
-    """Token features whose values are kept for all tokens, zeros and all.   N tokens, d features."""
+    """Token features whose values are kept for all tokens, including zeros.   N tokens, d features."""
 
-    attributes: np.ndarray  # (d,) int32, ascending   their numbers, which no sparse entry has
+    attributes: np.ndarray  # (d,) int32, ascending   their numbers, which sparse entries do not have
     values: np.ndarray  # (N, d) float32 or float64
 
     def checked(self, n_tokens, n_attributes, indices) -> DenseColumns | None:
@@ -49,13 +49,13 @@ class DenseColumns(NamedTuple):
         if values.shape != (n_tokens, len(attributes)):
             raise ValueError(f"dense columns have shape {values.shape}, not {(n_tokens, len(attributes))}")
         if (np.diff(attributes) <= 0).any():
-            raise ValueError("features of dense columns must ascend")
+            raise ValueError("features of dense columns must be in ascending order")
         if not len(attributes):
             return None
         is_dense = np.zeros(n_attributes, dtype=bool)
         is_dense[attributes] = True
         if any(is_dense[part].any() for part in pieces(indices)):
-            raise ValueError("features of dense columns have sparse entries, too")
+            raise ValueError("features of dense columns must not have sparse entries")
         return DenseColumns(attributes, freeze(values, dense_dtype(values.dtype)))
 
     def take(self, tokens) -> DenseColumns:

@@ -1,15 +1,15 @@
 """Batches as folders of .npy files, which can be read as memory maps.
 
-    folder/batch.json                 format, generation, sizes, and of each array its type and shape
+    folder/batch.json                 format, generation, sizes, and the type and shape of each array
     folder/arrays.GENERATION/*.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two (see ``texts``)
 
 A generation is a random number, new each time that the folder is written. The header is written last, and replaced as a
-whole, so whoever reads or dies at any moment finds an earlier or a new generation, never some files of each: those of
-another have other paths. Arrays that the header does not name are removed by the next writer, unless they are of one
-that still runs (see ``_files``).
+whole. At any moment, readers and killed writers thus see either the earlier or the new generation, never a mixture,
+because each generation has its own paths. Arrays that the header does not name are removed by the next writer, unless
+their writer is still running (see ``_files``).
 
-Nothing in a folder is executed or unpickled. What a folder says is compared with the sizes of its files, and all
-numbers that kernels index with are looked at once, before a batch is returned.
+Nothing in a folder is executed or unpickled. The header is compared with the sizes of the files, and all indices used
+by kernels are checked once, before a batch is returned.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["read_folder", "write_folder"]
 FORMAT, FORMAT_VERSION = "sklearn_hocrf.SequenceBatch", 2
 HEADER, ARRAYS = "batch.json", "arrays"
 _MOST_READS = 20  # of a batch that is replaced while it is read
-_MOST_HEADER = 1 << 24  # bytes; a larger file is no header
+_MOST_HEADER = 1 << 24  # bytes; a larger file is not a header
 _TYPES = {name: np.dtype(name).newbyteorder("<") for name in ("int32", "int64", "float32", "float64", "uint8")}
 
 
@@ -84,12 +84,12 @@ class _GrowingArray:
 
 
 class _Writer:
-    """Writes batches of one form, one after the other, into a folder."""
+    """Write batches of the same form, one after the other, into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._arrays: dict[str, _GrowingArray] = {}
-        self._first: Any = None  # its form: the first batch, without sequences
+        self._first: Any = None  # the first batch, without sequences; it defines the form
         self._names: Any = None
         self._columns: list[_Column] = []
         self._n_sequences = self._n_tokens = 0
@@ -132,12 +132,12 @@ class _Writer:
             self._array("dense_attributes", np.int32).append(batch.dense.attributes)
 
     def _like_first(self, batch, number):
-        """Return a batch with dense columns where the first one has them, or raise if it is of another form."""
+        """Return a batch with dense columns where the first one has them, or raise if its form differs."""
         first = self._first
         if batch.n_attributes != first.n_attributes:
             raise ValueError(f"batch {number} has {batch.n_attributes} features, but batch 0 has {first.n_attributes}")
         if not _same_names(batch.attribute_names, self._names):
-            raise ValueError(f"the features of batch {number} have other names than those of batch 0")
+            raise ValueError(f"the features of batch {number} have other names than in batch 0")
         if list(batch.columns) != list(first.columns):
             raise ValueError(
                 f"batch {number} has the raw columns {short(list(batch.columns))}, but batch 0 has "
@@ -149,11 +149,11 @@ class _Writer:
             batch = batch.with_dense(first.dense.attributes)
         values = batch.dense.values.astype(first.dense.values.dtype, copy=False)
         if not np.array_equal(values, batch.dense.values, equal_nan=True):
-            raise ValueError(f"batch {number} has dense columns of float64, but those of batch 0 are of float32")
+            raise ValueError(f"batch {number} has dense columns of float64, but batch 0 has float32")
         return batch
 
     def finish(self) -> Path:
-        """Complete the files, write the header last, and return where it is."""
+        """Complete the files, write the header last, and return its path."""
         if self._first is None:
             raise ValueError("there is no batch to save")
         fields = [column.finish(self._n_tokens) for column in self._columns]
@@ -185,7 +185,7 @@ class _Writer:
 
 
 class _Column:
-    """Writes one raw column; whether it holds text or numbers is known where it has values."""
+    """Write one raw column; its first values determine whether it contains text or numbers."""
 
     def __init__(self, field, number, array) -> None:
         if type(field) not in (str, int):
@@ -205,7 +205,7 @@ class _Column:
             self._part().fill(-1 if is_text else np.nan, n_before)
         if self._is_text != is_text:
             was, now = ("text", "numbers") if self._is_text else ("numbers", "text")
-            raise ValueError(f"the raw column {short(self.field)} holds {was} in batch 0, but {now} in batch {number}")
+            raise ValueError(f"the raw column {short(self.field)} has {was} in batch 0, but {now} in batch {number}")
         self._part().append(self._coded(column) if is_text else column)
 
     def _part(self) -> _GrowingArray:
@@ -217,7 +217,7 @@ class _Column:
         return np.array([*codes, -1], dtype=np.int32)[column.codes]
 
     def finish(self, n_tokens) -> dict:
-        """Return what the header says of the column."""
+        """Return the entry of the column in the header."""
         if self._is_text is None:  # missing everywhere
             self._is_text = True
             self._part().fill(-1, n_tokens)
@@ -230,7 +230,7 @@ def _write_texts(array, stem, texts, what) -> None:
     packed = pack_texts(texts)
     if isinstance(packed, list):
         odd = next(text for text in packed if not isinstance(text, str))
-        raise TypeError(f"{what} must be str to be saved, but there is {short(odd)} of type {type(odd).__name__}")
+        raise TypeError(f"{what} must be str to be saved, but {short(odd)} is a {type(odd).__name__}")
     for part, dtype, name in zip(packed, (np.uint8, np.int32), ("texts", "lengths"), strict=True):
         array(f"{stem}_{name}", dtype).append(part)
 
@@ -244,13 +244,13 @@ def _same_names(one, other) -> bool:
 def _refuse_blocks(batch):
     if batch.blocks is not None:
         raise ValueError(
-            "a batch with features of segments cannot be saved: they are computed by the transformer that made them. "
-            "Save the batch that it was given, and transform what load returns"
+            "a batch with segment features cannot be saved: they are computed by the transformer that made them. Save "
+            "the input of that transformer, and transform the loaded batch"
         )
 
 
 def write_folder(folder, batches: Iterable, overwrite: bool) -> None:
-    """Write batches, one after the other, as one batch; see :meth:`SequenceBatch.save_all`."""
+    """Write batches, one after the other, as a single batch; see :meth:`SequenceBatch.save_all`."""
     folder = Path(folder)
     is_new = _make_folder(folder, overwrite)
     try:
@@ -260,7 +260,7 @@ def write_folder(folder, batches: Iterable, overwrite: bool) -> None:
     finally:
         _remove_arrays(folder)
         if is_new:
-            with suppress(OSError):  # a batch is in it
+            with suppress(OSError):  # it contains a batch
                 folder.rmdir()
 
 
@@ -277,7 +277,7 @@ def _make_folder(folder, overwrite) -> bool:
 
 
 def _refuse_strangers(folder):
-    """Raise unless a folder has a saved batch, or what was left of one, and nothing else: that is deleted."""
+    """Raise unless a folder contains only a saved batch, or leftovers of one: they will be deleted."""
     is_ours = re.compile(rf"{HEADER}|{ARRAYS}\.{NUMBER}(\.lock)?|\..*", re.DOTALL).fullmatch
     strange = sorted(name for name in os.listdir(folder) if not is_ours(name)) if folder.is_dir() else [""]
     if strange or os.path.lexists(folder / HEADER):
@@ -286,11 +286,11 @@ def _refuse_strangers(folder):
         with suppress(FileNotFoundError):  # another writer has just replaced it
             strange += sorted(f"{arrays.name}/{name}" for name in os.listdir(arrays) if name not in known)
     if strange:
-        raise FileExistsError(f"{folder} is not replaced: it holds {short(strange[0])} beside the saved batch")
+        raise FileExistsError(f"{folder} is not replaced: it also contains {short(strange[0])}")
 
 
 def _write(arrays, batches):
-    """Write batches into a new folder of arrays, and make its generation that of the folder around it."""
+    """Write batches into a new folder of arrays, and make its generation the current one of the parent folder."""
     writer = _Writer(arrays)
     try:
         for number, batch in enumerate(batches):
@@ -301,12 +301,12 @@ def _write(arrays, batches):
 
 
 def _remove_arrays(folder):
-    """Remove arrays that are of no use to anyone."""
-    left = unclaimed(folder / ARRAYS)  # before the header is read: one of them may just have come into use
+    """Remove arrays that are no longer used."""
+    left = unclaimed(folder / ARRAYS)  # before the header is read: one of them may just have become current
     used = _arrays(folder, read_header(folder).generation) if os.path.lexists(folder / HEADER) else None
     for arrays in left:
         if arrays != used:
-            shutil.rmtree(arrays, ignore_errors=True)  # Windows keeps those that somebody reads: until the next time
+            shutil.rmtree(arrays, ignore_errors=True)  # Windows keeps files that are being read: until the next time
 
 
 def _arrays(folder, generation) -> Path:
@@ -317,7 +317,7 @@ def _arrays(folder, generation) -> Path:
 
 
 class _Header(NamedTuple):
-    """What ``batch.json`` says."""
+    """The contents of ``batch.json``."""
 
     generation: str
     n_sequences: int
@@ -328,16 +328,16 @@ class _Header(NamedTuple):
 
 
 def read_header(folder: Path) -> _Header:
-    """Return what a folder says that it holds, or raise a ValueError."""
+    """Return the header of a folder, or raise a ValueError."""
     path = folder / HEADER
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} is no saved SequenceBatch: it has no file {HEADER}")
+        raise FileNotFoundError(f"{folder} is not a saved SequenceBatch: it has no file {HEADER}")
     if path.stat().st_size > _MOST_HEADER:
         raise ValueError(f"{path} is too large for the header of a saved SequenceBatch")
     try:
         header = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON: {short(str(error))}") from None
+        raise ValueError(f"{path} is not valid JSON: {short(str(error))}") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"{path} is not the header of a saved SequenceBatch")
     if header.get("format_version") != FORMAT_VERSION:
@@ -348,15 +348,15 @@ def read_header(folder: Path) -> _Header:
     values: list[Any] = [header.get(name) for name in _Header._fields]
     generation, sizes, (columns, arrays) = values[0], values[1:4], values[4:]
     if not isinstance(generation, str) or not re.fullmatch(NUMBER, generation):
-        raise ValueError(f"{path} has the generation {short(generation)}, where 32 hexadecimal digits belong")
+        raise ValueError(f"{path} has the generation {short(generation)}, but must have 32 hexadecimal digits")
     is_good = all(type(size) is int and 0 <= size < 2**62 for size in sizes)
     if not is_good or not isinstance(columns, list) or not isinstance(arrays, dict):
-        raise ValueError(f"{path} lacks sizes, columns or arrays, or has some of a wrong type")
+        raise ValueError(f"{path} lacks sizes, columns or arrays, or has a wrong type for them")
     return _Header(*values)
 
 
 def read_folder(folder, mmap_mode, make: Callable):
-    """Return a saved batch, which ``make`` makes of what a SequenceBatch is made of; see :meth:`SequenceBatch.load`."""
+    """Return a saved batch, built by ``make`` with SequenceBatch's arguments; see :meth:`SequenceBatch.load`."""
     if mmap_mode not in ("r", None):
         raise ValueError(f"mmap_mode must be 'r' or None, got {mmap_mode!r}")
     folder = Path(folder)
@@ -367,7 +367,7 @@ def read_folder(folder, mmap_mode, make: Callable):
         except (ValueError, OSError):
             if read_header(folder).generation == header.generation:
                 raise
-    raise RuntimeError(f"{folder} was overwritten whenever it was read, {_MOST_READS} times: load it again later")
+    raise RuntimeError(f"{folder} was overwritten during each of {_MOST_READS} reads: load it again later")
 
 
 def _read_batch(folder, header, mmap_mode, make):
@@ -390,7 +390,7 @@ def _read_batch(folder, header, mmap_mode, make):
 
 
 class _Reader:
-    """Opens the arrays of a folder, each compared with the header."""
+    """Open the arrays of a folder, each compared with the header."""
 
     def __init__(self, folder: Path, header: _Header, mmap_mode) -> None:
         self._folder, self._header, self._mmap_mode = folder, header, mmap_mode
@@ -404,26 +404,26 @@ class _Reader:
             raise ValueError(f"{self._folder} is incomplete: the array {name!r} is missing")
         try:
             array, n_bytes = _open(path, self._mmap_mode)
-        except Exception as error:  # numpy evaluates headers, which may end in errors of Python's parser, too
-            raise ValueError(f"{path} is truncated or no .npy file: {short(str(error))}") from None
+        except Exception as error:  # numpy evaluates headers, so errors of Python's parser are possible, too
+            raise ValueError(f"{path} is truncated or not a .npy file: {short(str(error))}") from None
         wanted = {_TYPES[dtype]} if dtype else {_TYPES["float32"], _TYPES["float64"]}
         if array.dtype not in wanted or (array.ndim > 1 and not array.flags.c_contiguous):
-            raise ValueError(f"{path} holds {array.dtype} where {' or '.join(sorted(t.name for t in wanted))} belongs")
+            raise ValueError(f"{path} has the type {array.dtype}, not {' or '.join(sorted(t.name for t in wanted))}")
         expected = shape or (array.shape if array.ndim == 1 else (-1,))
         if list(array.shape) != said.get("shape") or array.shape != expected:
-            raise ValueError(f"{path} has the shape {array.shape}, which does not agree with {HEADER}")
+            raise ValueError(f"{path} has the shape {array.shape}, which does not match {HEADER}")
         if path.stat().st_size != n_bytes:
             raise ValueError(f"{path} has more bytes than its array")
         return array
 
     def texts(self, stem, n_texts) -> np.ndarray:
-        """Return texts as an array of objects, which is in memory."""
+        """Return texts as an array of objects, in memory."""
         packed = self.array(f"{stem}_texts", "uint8"), self.array(f"{stem}_lengths", "int32", n_texts)
         texts = np.empty(n_texts, dtype=object)
         try:
             texts[:] = unpack_texts(packed)
         except ValueError as error:
-            where = f"{self._folder}: the texts of {stem!r} do not have the lengths that are said"
+            where = f"{self._folder}: the texts of {stem!r} do not have the stated lengths"
             raise ValueError(f"{where}: {short(str(error))}") from None
         return texts
 
@@ -442,7 +442,7 @@ class _Reader:
 
 
 def _open(path, mmap_mode) -> tuple[np.ndarray, int]:
-    """Return the array of a .npy file, and how many bytes the file has for it."""
+    """Return the array of a .npy file, and the number of bytes that the file has for it."""
     with open(path, "rb") as file:
         np.lib.format.read_magic(file)
         np.lib.format.read_array_header_1_0(file)

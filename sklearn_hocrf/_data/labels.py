@@ -1,8 +1,8 @@
 """Conversion between the user's labels and codes 0 .. L - 1.
 
-Labels are anything hashable that can be sorted together: strings, integers, booleans, tuples, enumeration members.
-Inside the package they exist only as int32 codes, whose order is the order of the sorted labels. A flat run of labels
-always comes with the ``offsets`` of its sequences, so that an error can name the sequence and the position.
+Labels are hashable objects that can be sorted together: strings, integers, booleans, tuples, enumeration members.
+Inside the package they exist only as int32 codes, in the order of the sorted labels. Concatenated labels always come
+with the ``offsets`` of their sequences, so that an error can name the sequence and the position.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 SEEN = "the labels seen in fit"
-LONGEST_TEXT = 1000  # an array of fixed width has room for the longest text in each of its rows
-# kinds of arrays, and the types that they hold unchanged
+LONGEST_TEXT = 1000  # because every row of a fixed-width array takes as much memory as the longest text
+# kinds of arrays, and the types that they keep unchanged
 _NATIVE = {"b": (bool, np.bool_), "iu": (int, np.integer), "f": (float, np.floating), "U": (str, np.str_)}
 
 
@@ -46,10 +46,10 @@ def position_name(offsets, token) -> str:
 
 
 def flatten_labels(sequences) -> np.ndarray | list:
-    """Return the labels of all sequences one after the other.
+    """Return the concatenated labels of all sequences.
 
-    Arrays of one kind stay an array, so that ``classes_`` keeps their dtype. Everything else becomes a list of Python
-    objects: numpy would turn ``["A", 1]`` into two strings.
+    Arrays of the same kind are concatenated to an array, so that ``classes_`` keeps their dtype. Everything else
+    becomes a list of Python objects: numpy would convert ``["A", 1]`` to two strings.
     """
     kinds = {labels.dtype.kind if isinstance(labels, np.ndarray) else "O" for labels in sequences if len(labels)}
     if len(kinds) == 1 and kinds != {"O"}:
@@ -72,7 +72,7 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
     Returns
     -------
     classes : ndarray of shape (n_labels,)
-        Of dtype object where numpy has no dtype that holds the labels unchanged.
+        Of dtype object if numpy has no dtype that keeps the labels unchanged.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _sorted_objects(labels, offsets):
             if kinds == "U" and max(map(len, classes)) > LONGEST_TEXT:
                 break
             native = np.array(classes)
-            # numpy strips trailing NULs, and makes floats, which are equal, of integers beyond int64
+            # numpy strips trailing NULs, and converts integers beyond int64 to floats, which may be equal
             if native.dtype.kind in kinds and native.tolist() == classes:
                 return native
     native = np.empty(len(classes), dtype=object)
@@ -152,8 +152,8 @@ def _refuse_real_numbers(labels, classes, offsets):
             raise missing_label(values[t], position_name(offsets, t))
         what = "y contains inf" if np.isinf(values[t]) else "Unknown label"
         raise ValueError(
-            f"{what}: {values[t]} ({position_name(offsets, t)}); labels are discrete, real numbers are a regression "
-            "target"
+            f"{what}: {values[t]} ({position_name(offsets, t)}); labels must be discrete, but real numbers are a "
+            "regression target"
         )
 
 
@@ -163,7 +163,7 @@ def check_hashable(labels, offsets):
         try:
             hash(label)
         except TypeError:
-            remedy = "; a set says that the label is one of several" if isinstance(label, list) else ""
+            remedy = "; use a set if the label is one of several" if isinstance(label, list) else ""
             raise TypeError(
                 f"a label must be hashable, but {short(label)} ({position_name(offsets, t)}) is a "
                 f"{type(label).__name__}{remedy}"
@@ -190,7 +190,7 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", among=SEEN) -> n
     unknown : {"raise", "ignore"}, default="raise"
         Treatment of labels that are not in ``classes``; "ignore" codes them as -1.
     among : str
-        What error messages call ``classes``.
+        Name of ``classes`` in error messages.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", among=SEEN) -> n
         if is_missing(label) or (isinstance(label, Integral) and label == IGNORED):
             raise missing_label(label, position_name(offsets, t))
         if unknown == "raise":
-            raise ValueError(f"unknown label {short(label)} ({position_name(offsets, t)}): it is not among {among}")
+            raise ValueError(f"unknown label {short(label)} ({position_name(offsets, t)}): it is not one of {among}")
     return codes
 
 

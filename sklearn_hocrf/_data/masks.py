@@ -1,4 +1,4 @@
-"""Masks: which labellings of a batch are possible."""
+"""Masks of the possible labellings of a batch."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["Mask", "both"]
 
 
 class Mask(NamedTuple):
-    """Which labellings of a batch are possible.   N tokens, L labels."""
+    """The possible labellings of a batch.   N tokens, L labels."""
 
     allowed: np.ndarray  # (N, L) bool   labels that the token, or the segment that contains it, may have
-    begins: np.ndarray  # (N,) int8   1 where a segment begins, -1 where none may, else 0; chains do not read it
+    begins: np.ndarray  # (N,) int8   1 where a segment must begin, -1 where none may, else 0; ignored by chains
 
     @staticmethod
     def free(n_tokens: int, n_labels: int) -> Mask:
-        """Return the mask that rules nothing out."""
+        """Return the mask that allows all labellings."""
         return Mask(np.ones((n_tokens, n_labels), bool), np.zeros(n_tokens, np.int8))
 
     @staticmethod
     def of_borders(offsets, borders) -> Mask:
-        """Return the mask where sequences begin and end with some labels alone.
+        """Return the mask that lets sequences begin and end only with some labels.
 
         Parameters
         ----------
@@ -44,14 +44,14 @@ class Mask(NamedTuple):
         return Mask(self.allowed[tokens], self.begins[tokens])
 
     def frozen(self) -> Mask:
-        """Return the mask as kernels take it."""
+        """Return the mask with arrays for kernels."""
         return Mask(freeze(self.allowed, np.bool_), freeze(self.begins, np.int8))
 
 
 def both(left: Mask | None, right: Mask | None) -> Mask | None:
-    """Return the mask of the labellings that two masks let through; None lets all through.
+    """Return the mask of the labellings that two masks allow; None allows all.
 
-    Where one mask wants a segment to begin and the other one wants none, no label is allowed.
+    Where one mask requires a segment to begin and the other one forbids it, no label is allowed.
     """
     if left is None or right is None:
         return right if left is None else left

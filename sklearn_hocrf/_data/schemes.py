@@ -9,11 +9,11 @@
     "iob1"        I-A  I-A  I-A  B-A  O                    the same
     "segments"    (0, 3, "A"), (3, 4, "A"), (4, 5, "O")    the same
 
-A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a label; "B" and "I" alone stand for the
-label "_". Every O token is a segment of one token, whose label is "O". Tags that break the rules, such as an I after an
-O, are read by the rules of conlleval: a segment begins at B and S, after E, S and O, and where the label changes. The
-same rules read tags of "iob1", where B only separates neighbouring segments of the same label. Estimators never write
-tags of "iob1", because each depends on the segment before; ``separators_only`` makes them of tags of "bio".
+A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a label; a bare "B" or "I" has the label
+"_". Every O token is a segment of one token, whose label is "O". Invalid tags, such as an I after an O, are read as in
+conlleval: a segment begins at B and S, after E, S and O, and where the label changes. The same rules apply to tags of
+"iob1", where B only separates neighbouring segments of the same label. Estimators never write tags of "iob1", because
+each depends on the segment before; ``separators_only`` makes them from tags of "bio".
 
 Segments and labels are integers here; strings occur only in the names of tags.
 """
@@ -64,11 +64,11 @@ __all__ = [
     "token_labels",
 ]
 
-# letters of begin, inside, outside, end and single: bilou is spaCy's, bmes and iob1 are AllenNLP's names
+# letters of begin, inside, outside, end and single; the name bilou is from spaCy, bmes and iob1 from AllenNLP
 PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
 SCHEMES = ("runs", *PREFIXES, "segments")
-B, I, O, E, S = range(5)  # noqa: E741  the field's own letters; codes of prefixes: positions in PREFIXES
-OUTSIDE = "O"  # tag of the tokens outside of all segments, and the label of those tokens
+B, I, O, E, S = range(5)  # noqa: E741  the usual letters; codes of prefixes: positions in PREFIXES
+OUTSIDE = "O"  # tag, and label, of the tokens outside all segments
 MAX_STOP = 2**62  # positions are int64
 _ROWS: Any = (tuple, list, np.void)  # kinds of segments
 NO_LABEL = "_"  # label of the tags that have none
@@ -116,7 +116,7 @@ def marks_ends(scheme) -> bool:
 def guessed_scheme(labels) -> str:
     """Return the scheme of labels if all of them look like tags, else "runs".
 
-    Tags without a label are taken for such if a begin and an inside are among them.
+    Tags without a label count as tags if they include both a begin and an inside.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def guessed_scheme(labels) -> str:
 
 
 def suspected_scheme(labels) -> str:
-    """Return the scheme of labels that are hardly meant as they are, else "runs": of tags with labels that begin some.
+    """Return the scheme of labels that are probably tags, else "runs": tags with labels, some of which begin a segment.
 
     Examples
     --------
@@ -199,16 +199,15 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
 
 
 def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
-    """Return where a tag goes on with the segment of the tag before it; bool, by the broadcast shape of both."""
+    """Return where a tag continues the segment of the tag before it; bool, of the broadcast shape of both."""
     is_open = (before.prefix == B) | (before.prefix == I)
     return (before.label == after.label) & is_open & ((after.prefix == I) | (after.prefix == E))
 
 
 def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
-    """Return which tags may follow each other, and with which a sequence may begin and end.
+    """Return which tags may follow each other, and which ones may begin and end a sequence.
 
-    Legal is what says itself where segments are, so that nothing has to be read by the rules for tags that break the
-    rules.
+    Legal tags define the segments by themselves, without the rules for invalid tags.
 
     Parameters
     ----------
@@ -219,9 +218,9 @@ def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     follow : ndarray of shape (C, C), bool
-        Whether the tag of the column may follow that of the row.
+        Whether the tag of the column may follow the tag of the row.
     borders : ndarray of shape (2, C), bool
-        With which tags a sequence may begin, and with which it may end.
+        Which tags may begin a sequence, and which may end it.
 
     Examples
     --------
@@ -238,7 +237,7 @@ def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     before, after = (TagTable(*(column.reshape(shape) for column in tags)) for shape in ((-1, 1), (1, -1)))
     continues = goes_on(before, after)
     is_open, is_inside = np.isin(tags.prefix, (B, I)), np.isin(tags.prefix, (I, E))
-    if scheme == "iob1":  # B is for the segment after one of the same label
+    if scheme == "iob1":  # B only begins a segment after one with the same label
         after_equal = (before.label == after.label) & is_open[:, None]
         return after_equal | (after.prefix != B), np.stack([tags.prefix != B, np.ones(len(is_open), dtype=bool)])
     must_go_on = is_open & marks_ends(scheme)
@@ -260,7 +259,7 @@ def _cut(begins, codes, offsets) -> Segments:
 
 
 def token_labels(segments: Segments) -> np.ndarray:
-    """Return the label code of each token; the segments tile the sequences."""
+    """Return the label code of each token, given segments that tile the sequences."""
     return np.repeat(segments.codes, segments.lengths)
 
 
@@ -270,9 +269,9 @@ def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
     Parameters
     ----------
     segments : Segments
-        They tile the sequences.
+        They must tile the sequences.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1"}
-        "iob1" stands for "bio".
+        "iob1" is treated as "bio".
     outside : int
         Code of the label "O", or -1 if there is none.
 
@@ -296,7 +295,7 @@ def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
 
 
 def separators_only(tags: TagTable, offsets) -> TagTable:
-    """Return tags of "bio" as those of "iob1": B is left only where I would go on with the segment before.
+    """Convert tags of "bio" to "iob1": B is kept only where I would continue the segment before.
 
     Examples
     --------
@@ -315,7 +314,7 @@ def separators_only(tags: TagTable, offsets) -> TagTable:
 
 
 def token_features(segments: Segments, scheme, outside) -> np.ndarray:
-    """Return the labels of tokens, and their prefixes or whether a segment starts there; shape (1 or 2, N)."""
+    """Return the labels of tokens, and their prefixes or (as 0 and 1) the starts of segments; shape (1 or 2, N)."""
     if scheme == "runs":
         return token_labels(segments)[None]
     if scheme == "segments":
@@ -377,7 +376,7 @@ def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
     many = 2 if marks_ends(scheme) else 1
     channels = {
         B: BEGIN._replace(shortest=many),
-        I: Channel(RANGE, 1, many + 1),  # without the last token where that has a tag of its own
+        I: Channel(RANGE, 1, many + 1),  # without the last token if it has a separate tag
         O: BEGIN,
         E: END_OF_SEGMENT._replace(shortest=2),
         S: BEGIN._replace(longest=1),
@@ -391,19 +390,19 @@ def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
 def read_segment(segment, where, name) -> tuple:
     """Return ``(start, stop, label)``, or raise; ``where`` and ``name`` give its position in the message."""
     if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != 3:
-        raise TypeError(f"{short(segment)} of {name} ({where}) is no segment (start, stop, label)")
+        raise TypeError(f"{short(segment)} of {name} ({where}) is not a segment (start, stop, label)")
     start, stop, label = segment
     if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in (start, stop)):
         raise TypeError(f"start and stop must be integers, but {name} has the segment {short(segment)} ({where})")
     if not 0 <= start < stop:
         raise ValueError(f"{name} has the segment {short(segment)} ({where}), but 0 <= start < stop must hold")
     if stop > MAX_STOP:
-        raise ValueError(f"{name} has the segment {short(segment)} ({where}), but no sequence has so many tokens")
+        raise ValueError(f"{name} has the segment {short(segment)} ({where}), but no sequence has that many tokens")
     return int(start), int(stop), label
 
 
 def looks_like_segments(sequences) -> bool:
-    """Return whether labels of tokens look like segments (start, stop, label), no two of a sequence with one start.
+    """Return whether labels of tokens look like segments (start, stop, label), at most one per sequence and start.
 
     Parameters
     ----------
@@ -428,7 +427,7 @@ def hold_segments(sequences, sizes=(3, 4)) -> bool:
         Structured arrays with the fields "start" and "stop" are segments. So are tuples and lists that begin with two
         integers.
     sizes : tuple of int
-        Their sizes: 3 for (start, stop, label), 4 for (start, stop, label, probability).
+        Sizes of segments: 3 for (start, stop, label), 4 for (start, stop, label, probability).
 
     Examples
     --------
@@ -456,7 +455,7 @@ def _is_meant_as_segment(item, sizes) -> bool:
 
 
 def parts_of_segment(item) -> tuple:
-    """Return a tuple, a list or a row of a structured array as a tuple; anything else, as the only part."""
+    """Return a tuple, a list or a row of a structured array as a tuple; anything else as its only element."""
     return tuple(item) if isinstance(item, _ROWS) else (item,)
 
 

@@ -1,4 +1,4 @@
-"""Arrays as long as a batch: in memory, or in files where the batch is in files."""
+"""Arrays as long as a batch: in memory, or in files if the batch is in files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["allocator"]
 
 
 def allocator(batch: SequenceBatch) -> Callable[[int, Any], np.ndarray]:
-    """Return a function that makes arrays of a length and a dtype, for what goes with the features of a batch.
+    """Return a function that makes arrays of a given length and dtype, for data that belong to the features of a batch.
 
-    Where the batch is in memory-mapped files, so are the arrays: in files without a name beside them, or in the folder
-    for temporary files if nothing can be written there. The system writes them back and drops them from memory as it
-    needs; they are gone when nobody uses the arrays any more.
+    If the batch is in memory-mapped files, so are the arrays: in nameless files in the same folder, or in the folder
+    for temporary files if that one is not writable. The operating system writes them back and drops them from memory as
+    needed; they disappear once the arrays are no longer used.
     """
     file = mapped_file(batch.indices)
     if file is None and batch.dense is not None:
@@ -41,7 +41,7 @@ def allocator(batch: SequenceBatch) -> Callable[[int, Any], np.ndarray]:
 
 
 def _reserve(file, n_bytes):
-    """Give a file its size, and the disk's room: to write to the map of a file that gets none ends the process."""
+    """Allocate disk space for a file: writing to the memory map of a file without space would kill the process."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, n_bytes)
     else:
@@ -51,5 +51,5 @@ def _reserve(file, n_bytes):
 def _nameless_file(folder):
     try:
         return tempfile.TemporaryFile(dir=folder)
-    except OSError:  # the batch may be on a disk that is read-only, or not there any more
+    except OSError:  # the batch may be on a read-only disk, or deleted
         return tempfile.TemporaryFile()

@@ -66,7 +66,7 @@ class Channel(NamedTuple):
         first = {FROM_START: 0, FROM_STOP: -1, RANGE: 0, AS_A_WHOLE: 0}.get(self.anchor, NO_LIMIT)
         last = NO_LIMIT if self.anchor == FROM_START else self.shortest - 1
         if not whole or not first <= self.offset <= last or not 1 <= self.shortest <= self.longest:
-            raise ValueError(f"no positions of a segment: {tuple(self)!r:.80}")
+            raise ValueError(f"not the positions of a segment: {tuple(self)!r:.80}")
 
 
 BAG = Channel(RANGE)
@@ -89,12 +89,12 @@ class Segments(NamedTuple):
         return self.stop - self.start
 
     def without(self, code) -> Segments:
-        """Return the segments but those of a label."""
+        """Return the segments except those with a label."""
         kept = self.codes != code
         return Segments(offsets_of(kept)[self.offsets], self.start[kept], self.stop[kept], self.codes[kept])
 
     def of_sequences(self, sequences, token_offsets) -> Segments:
-        """Return the segments of some sequences, whose tokens are numbered anew.
+        """Return the segments of some sequences, with renumbered tokens.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ Labelling: TypeAlias = np.ndarray | Segments  # label codes of tokens, (N,) int3
 
 
 def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
-    """Return which segments have fewer tokens than their labels ask for; those at the ends of sequences never do.
+    """Return which segments have fewer tokens than their labels require; segments at the ends of sequences never do.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
 
 
 def sorted_segments(batch: SequenceBatch, parts) -> tuple[Segments, np.ndarray]:
-    """Return lists of segments as one, sorted by sequence, start, stop and label, and their probabilities.
+    """Merge lists of segments, sorted by sequence, start, stop and label; also return their probabilities.
 
     ``parts`` are tuples of start, stop, code and probability; segments may overlap.
     """
@@ -188,7 +188,7 @@ class LengthBlock(NamedTuple):
         """Raise a ValueError unless kind and length are valid."""
         kinds = ("indicator", "capped", "log")
         if self.kind not in kinds or not isinstance(self.longest, Integral) or not 0 <= self.longest <= NO_LIMIT:
-            raise ValueError(f"no features of lengths: {tuple(self)!r:.80}")
+            raise ValueError(f"not features of lengths: {tuple(self)!r:.80}")
 
     def table(self, longest) -> np.ndarray:
         """Return the features' values for d = 1 .. longest; shape (longest, n_features)."""

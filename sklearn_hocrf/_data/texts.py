@@ -1,4 +1,4 @@
-"""Texts as two arrays, for files; texts for readers, and for HTML.
+"""Texts as two arrays, for files; texts for display and for HTML.
 
 skops writes about 200 bytes of JSON for each str, and reads them in Python.
 """
@@ -18,7 +18,7 @@ _JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoj
 def pack_texts(texts) -> tuple | list:
     """Return texts as two arrays: their bytes in UTF-8, uint8, and how many characters each has, int32.
 
-    Whatever is no text, or has 2^31 characters, comes back as a list.
+    If one is not a str, or has 2^31 characters, they are returned as a list.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def unpack_texts(packed) -> list:
 
 
 def visible(text: Any) -> str:
-    r"""Return a text in which nothing is hidden: control characters, such as those that turn text round, as escapes.
+    r"""Return a text without hidden characters: control characters, such as those that reverse text, become escapes.
 
     Examples
     --------

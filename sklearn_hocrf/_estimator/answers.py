@@ -1,4 +1,4 @@
-"""Answers beyond the best labelling: the n best ones, samples, entropies."""
+"""Answers beyond the best labelling: the n best labellings, samples, entropies."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .hooks import Hooks
 
 __all__ = ["AnswersMixin", "Candidate"]
 
-_MOST_LABELS = 1 << 24  # of candidates that are looked for at a time: 128 MiB of their codes and lengths
+_MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths
 
 
 class Candidate(NamedTuple):
     """One of the best labellings of a sequence."""
 
-    labels: Any  # as predict gives them
+    labels: Any  # as returned by predict
     score: float  # log potential
-    log_probability: float  # given ``known``; nan where the model has no probabilities
+    log_probability: float  # given ``known``; nan if the model has no probabilities
 
 
 class AnswersMixin(Hooks):
-    """The methods that return several labellings of a sequence, and those that say how uncertain labellings are."""
+    """Methods that return several labellings of a sequence, or the uncertainty of labellings."""
 
     def predict_nbest(
         self,
@@ -44,9 +44,9 @@ class AnswersMixin(Hooks):
     ) -> list[list[Candidate]]:
         """Return the n most probable labellings of each sequence, best first.
 
-        They are exact and all different. The first is that of :meth:`predict`, unless ``decoding`` asks for another.
-        The least confident sequences, whose labels would teach a model most, are those with the smallest difference of
-        the first two log probabilities:
+        They are exact and all different. The first is the result of :meth:`predict`, unless ``decoding`` specifies
+        another. The least confident sequences, which are the most informative to label next, are those with the
+        smallest difference of the first two log probabilities:
 
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
@@ -59,19 +59,19 @@ class AnswersMixin(Hooks):
         ----------
         X : as in :meth:`predict`
         n : int, default=10
-            Number of labellings; a sequence that has fewer gets fewer.
+            Number of labellings; fewer for a sequence that has fewer.
         known : as in :meth:`predict`
         accept : callable or None, default=None
-            Which labellings count: called with ``labels``, as :meth:`predict` gives them, it returns a bool. For
-            instance, ``lambda labels: labels.count("B-TITLE") <= 1``. The n best that are accepted are returned.
+            Which labellings to accept: called with ``labels``, as returned by :meth:`predict`, it returns a bool. For
+            instance, ``lambda labels: labels.count("B-TITLE") <= 1``. The n best accepted labellings are returned.
         max_candidates : int, default=1000
-            How many labellings of a sequence are looked at, at most, if there is ``accept``.
+            Maximum number of labellings of a sequence to check with ``accept``.
 
         Returns
         -------
         candidates : list of lists of Candidate
             Named tuples ``(labels, score, log_probability)``; ``score`` is the logarithm of the potential, and
-            ``log_probability``, given ``known``, is nan where the model has no probabilities.
+            ``log_probability``, given ``known``, is nan if the model has no probabilities.
 
         Raises
         ------
@@ -146,12 +146,12 @@ class AnswersMixin(Hooks):
             Number of independent labellings of each sequence.
         known : as in :meth:`predict`
         random_state : int, RandomState instance or None, default=None
-            An int gives the same samples in each call, whatever ``n_jobs`` is.
+            An int gives the same samples in each call, for any ``n_jobs``.
 
         Returns
         -------
         samples : list of lists
-            ``n_samples`` labellings for each sequence, each as :meth:`predict` gives it.
+            ``n_samples`` labellings for each sequence, each as returned by :meth:`predict`.
 
         Examples
         --------
@@ -186,13 +186,13 @@ class AnswersMixin(Hooks):
     def entropy(self, X: Any, *, level: str = "sequence", known: Any = None) -> Any:
         """Return the entropy of the labels: how uncertain the model is, in nats.
 
-        It is computed without differences of large numbers, is never negative, and is 0 where one labelling is certain.
+        It is computed without differences of large numbers, is never negative, and is 0 if one labelling is certain.
 
         Parameters
         ----------
         X : as in :meth:`predict`
         level : {"sequence", "token"}, default="sequence"
-            Whether of the whole labelling of each sequence, or of the label of each token.
+            Whether to return one entropy per sequence (of the whole labelling) or one per token.
         known : as in :meth:`predict`
 
         Returns
@@ -222,7 +222,7 @@ class AnswersMixin(Hooks):
 
 
 def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[np.ndarray]:
-    """Return the sequences in portions of which the labels of all candidates take little memory."""
+    """Return the sequences in portions such that the labels of all candidates take little memory."""
     before = np.cumsum(lengths[sequences]) - lengths[sequences]
     _, firsts = np.unique(before * n_best // _MOST_LABELS, return_index=True)
     return np.split(sequences, firsts[1:])
@@ -246,11 +246,11 @@ def _candidates(
 
 
 def _warn_of_short(short: list[int], n: int, found: list[list[Candidate]], asked: int) -> None:
-    """Warn of sequences where fewer than n labellings are accepted."""
+    """Warn of sequences with fewer than n accepted labellings."""
     if short:
-        others = f", and so for {len(short) - 1} other sequences" if len(short) > 1 else ""
+        others = f" (likewise for {len(short) - 1} other sequences)" if len(short) > 1 else ""
         warn_user(
-            f"sequence {short[0]}: accept lets only {len(found[short[0]])} of its {asked} best labellings through, not "
+            f"sequence {short[0]}: only {len(found[short[0]])} of its {asked} best labellings are accepted, fewer than "
             f"{n}{others}. Increase max_candidates"
         )
 

@@ -1,7 +1,7 @@
 """Base class of the sequence labellers: parameters and the course of ``fit``.
 
-A subclass says which family its models belong to, what its targets are and how they look per token, and what builds
-its structure (``_make_builder``). Everything is computed in local names; the estimator changes only at the end of a
+A subclass defines the family of its models, what its targets are and how they look per token, and what builds its
+structure (``_make_builder``). Everything is computed in local variables; the estimator changes only at the end of a
 successful fit.
 """
 
@@ -78,14 +78,14 @@ class BaseSequenceLabeler(
 ):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
-    These entries are documented here for all estimators, which copy them (``share_docstring``).
+    The entries below are shared by all estimators, which copy them (``share_docstring``).
 
     Parameters
     ----------
     sigma_reg : float, sequence of float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence, value k
         (from 0) applies to the weights of patterns of order k; the last value repeats, and surplus values are ignored.
-        ``inf`` means no penalty. A mapping gives one value to each group of weights. Its keys are
+        ``inf`` means no penalty. A mapping assigns one value to each group of weights. Its keys are
 
         * ``("features", k)``: the weights of pairs of a feature and a pattern of order k,
         * ``("patterns", k)``: the weights of patterns of order k themselves,
@@ -103,7 +103,7 @@ class BaseSequenceLabeler(
         >>> crf.fit(X, y).predict([[["w=the"], ["w=man"]]])
         [['DET', 'NOUN']]
 
-        Keys of orders that the model lacks are ignored. A weight without any key is an error.
+        Keys of orders that the model lacks are ignored. A weight that no key covers is an error.
     l1_reg : float, sequence of float or mapping, default=0.0
         Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
         and a mapping by groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns
@@ -111,64 +111,64 @@ class BaseSequenceLabeler(
     label_parts : callable, mapping or None, default=None
         The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
         has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
-        of a segment), which counts for every label that has the part, so that rare labels profit from what frequent
-        ones have in common with them. The label itself keeps weights of its own. Parts that only one label has would
-        be a second name for that label, and are left out. Labels that a mapping lacks have no parts. Parts are
-        hashable and can be sorted together, but need not be strings. Penalties, ``min_pair_count`` and
-        ``all_pairs`` treat a part like a single label. Not for "local_feature_matching".
+        of a segment), which counts for every label with this part: shared weights let rare labels borrow strength from
+        frequent ones. The label itself keeps its own weights. Parts that occur in only one label are redundant, and are
+        left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
+        but need not be strings. Penalties, ``min_pair_count`` and ``all_pairs`` treat a part like a single label. Not
+        for "local_feature_matching".
     min_pattern_count : float, default=1
         Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
         ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
     feature_order : int or dict, default=0
-        Orders of the patterns that are paired with features. An int k stands for orders 0 to k. A dict maps prefixes of
+        Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
     fit_intercept : bool, default=True
-        Whether each single label has a weight of its own. It is penalised like the other weights.
+        Whether each single label has an intercept. It is penalised like the other weights.
     objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
         The function to minimise, without the penalty:
 
-        * "likelihood": the negative log-likelihood; where y has holes, that of what is known.
+        * "likelihood": the negative log-likelihood; if y has holes, of the known labels.
         * "local_feature_matching": the squared distance between observed and expected features, position by position
           (for :class:`HighOrderSemiCRF`, candidate segment by candidate segment). It is not convex. Training starts
           from the weights of maximum likelihood, which are found first with the same penalty and solver; the reported
-          iterations and passes are those of the second stage. With ``warm_start``, later fits start from the weights of
-          the previous fit instead.
+          iterations and passes are counted in the second stage only. With ``warm_start``, later fits start from the
+          weights of the previous fit instead.
         * "hinge": the loss of the structured support vector machine, which is the margin by which the best labelling
           outscores the true one after 1 is added to its score for each wrong token, see
           :class:`~sklearn_hocrf.training.Hinge`.
         * "perceptron": the same without the added 1, for the averaged perceptron. It has no penalty: ``sigma_reg`` is
           ignored.
 
-        Every objective is a weighted sum over sequences. "hinge" and "perceptron" do not train probabilities,
-        so methods that return probabilities are not available. An object has a method ``bind(problem)``, see
+        Every objective is a weighted sum over sequences. "hinge" and "perceptron" do not train probabilities, so
+        methods that return probabilities are not available. A custom object has a method ``bind(problem)``, see
         :mod:`sklearn_hocrf.training`.
     penalty : object or None, default=None
         A penalty that replaces ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
     solver : {"auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad", "bcfw", "perceptron"} or object, default="auto"
         The optimisation algorithm. "auto" chooses the default of the objective.
 
-        * For "likelihood": "lbfgs" is L-BFGS, or OWL-QN ("owlqn") if some ``l1_reg`` > 0; "newton-cg" solves for each
+        * For "likelihood": "lbfgs" is L-BFGS, or OWL-QN ("owlqn") if any ``l1_reg`` > 0; "newton-cg" solves for each
           step by conjugate gradients; "sgd" and "adagrad" take a step after every few sequences. Of the last two, only
           "adagrad" supports ``l1_reg``.
         * For "local_feature_matching": "lbfgs" or "owlqn".
         * For "hinge": "bcfw", block-coordinate Frank-Wolfe.
         * For "perceptron": "perceptron", the averaged perceptron.
 
-        An object has a method ``solve(objective, penalty, w0)``; :mod:`sklearn_hocrf.training` has all solvers, with
-        all their parameters. An object ignores ``max_iter``, ``tol`` and ``verbose``.
+        A custom object has a method ``solve(objective, penalty, w0)``; see :mod:`sklearn_hocrf.training` for all
+        solvers and their parameters. Objects ignore ``max_iter``, ``tol`` and ``verbose``.
     max_iter : int, default=500
         Maximum number of iterations; for "sgd", "adagrad" and "perceptron", of epochs.
     tol : float, default=3e-3
         Tolerance of the solver, see the table in :mod:`sklearn_hocrf.training`. Training stops when the bound on the
-        distance from the optimum is at most ``tol**2`` of the objective, 0.001 % by default; where weights have no
-        penalty, so that there is no bound, when the norm of the gradient is at most ``tol * max(1, norm of the
+        distance from the optimum is at most ``tol**2`` of the objective, 0.001 % by default; if some weights have no
+        penalty, so that no bound is available, when the norm of the gradient is at most ``tol * max(1, norm of the
         weights)``. "bcfw" stops when the duality gap is at most ``3 * tol`` of the objective, "sgd" and "adagrad" after
         five consecutive epochs that each fail to lower the objective by a fraction ``10 * tol**2``, "perceptron" after
         an epoch without mistakes.
     missing_label : object, default=None
-        What stands for a label that is not known, in y and in the ``known`` of predictions, beside None: -100 in data
-        of Hugging Face's libraries, "-" in spaCy's.
+        Placeholder for an unknown label in y and in ``known``, in addition to None: -100 in data of Hugging Face's
+        libraries, "-" in spaCy's.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
         "bcfw" always starts from 0.
@@ -176,20 +176,20 @@ class BaseSequenceLabeler(
         Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
         Results do not depend on it.
     verbose : int or bool, default=0
-        Whether to write to stderr how far training is, at most once a second and at the end: the objective, the norm
-        of the gradient, the bound on the distance from the optimum, and the time since the beginning. "about 20 s left"
-        continues the trend of the gradient, which from a third of the iterations on is mostly right to a factor of two;
-        where there is none, "at most" stands for ``max_iter``. A line says when the objective has fallen by less than
-        0.1 % in ten iterations, from where on predictions hardly change.
+        Whether to write the progress of training to stderr, at most once per second and at the end: the objective, the
+        norm of the gradient, the bound on the distance from the optimum, and the elapsed time. "about 20 s left"
+        extrapolates the gradient, and is mostly right to within a factor of two after a third of the iterations;
+        without a trend, "at most" refers to ``max_iter``. A line reports when the objective has decreased by less than
+        0.1 % in ten iterations, after which predictions hardly change.
     decoding : {"viterbi", "token", "segment"}, TokenDecoding or SegmentDecoding, default="viterbi"
-        What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the one of the most right tokens to
-        be expected, "segment" the segments that are more probable than not. The latter two stand for
-        :class:`~sklearn_hocrf.settings.TokenDecoding`, which has costs, and
-        :class:`~sklearn_hocrf.settings.SegmentDecoding`, which has thresholds. Training does not depend on it, so it
-        can be changed after fit with ``set_params``.
+        What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the labelling with the highest
+        expected number of correct tokens, "segment" the segments that are more probable than not. The latter two are
+        short for :class:`~sklearn_hocrf.settings.TokenDecoding`, which accepts costs, and
+        :class:`~sklearn_hocrf.settings.SegmentDecoding`, which accepts thresholds. Training does not depend on it, so
+        it can be changed after fit with ``set_params``.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron", and in the choice of labels
-        by ``pruning``, where None stands for the same order in each fit; the other solvers are deterministic.
+        by ``pruning``, where None means the same order in each fit; the other solvers are deterministic.
 
     Attributes
     ----------
@@ -203,8 +203,8 @@ class BaseSequenceLabeler(
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
-        Weight of each (part, feature) pair. What a feature says for label y is ``coef_[y]`` plus the rows of its parts:
-        with the 0/1 matrix M of labels and parts, ``coef_[:n_labels] + M @ part_coef_``.
+        Weight of each (part, feature) pair. The total weight of a feature for label y is ``coef_[y]`` plus the rows of
+        its parts: with the 0/1 matrix M of labels and parts, ``coef_[:n_labels] + M @ part_coef_``.
     automaton_ : PatternAutomaton
         The compiled patterns: states and arcs.
     n_features_in_ : int
@@ -212,10 +212,10 @@ class BaseSequenceLabeler(
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
     n_iter_ : int
-        Number of iterations. Where a callback has stopped training, the fitted attributes are those of the iteration
-        that gave the weights.
+        Number of iterations. If a callback has stopped training, the fitted attributes belong to the iteration that
+        produced the weights.
     n_parameters_ : int
-        Number of weights; those that an L1 penalty has made 0 do not count.
+        Number of weights, without those that an L1 penalty has made 0.
     n_passes_ : int or float
         Number of passes over the data, as counted by the solver. Each evaluation of the objective, of its gradient or
         of both is one pass, and so is each Hessian-vector product and each sweep of stochastic steps; nan if a custom
@@ -225,24 +225,24 @@ class BaseSequenceLabeler(
         another ``objective``, summed over sequences, plus the penalty.
     optimality_gap_ : float
         Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
-        inf if some sigma is inf. With ``l1_reg``, the shortest subgradient takes the place of the gradient. For "hinge"
-        it is the duality gap. For "perceptron", which need not approach an optimum, for "local_feature_matching", and
-        where y had holes, it is inf.
+        inf if some sigma is inf. With ``l1_reg``, the shortest subgradient replaces the gradient. For "hinge" it is the
+        duality gap. For "perceptron", which need not approach an optimum, for "local_feature_matching", and if y had
+        holes, it is inf.
     pattern_search_history_ : ndarray of shape (n_rounds,), structured
-        The search for label patterns, if ``patterns`` asks for one. A round trains the patterns that are in and looks
-        for others that should be. Its fields are ``n_in`` and ``n_out``, the numbers of patterns of two or more labels
-        that came in before the training and went out after it, ``n_patterns``, how many are left, ``objective``, the
-        minimised function with the L1 penalty of the search, ``largest_violation``, by how much the difference of
-        expected and observed count of a pattern that is out exceeds its L1 strength (0 if none does),
-        ``certificate``, whether all patterns were looked at, and ``n_passes`` over the data.
+        The search for label patterns, if ``patterns`` requests one. A round trains the active patterns and looks for
+        others to add. Its fields are ``n_in`` and ``n_out``, the numbers of patterns of two or more labels that were
+        added before the training and dropped after it, ``n_patterns``, how many are left, ``objective``, the minimised
+        function with the L1 penalty of the search, ``largest_violation``, the largest amount by which the difference
+        between expected and observed count of an inactive pattern exceeds its L1 strength (0 if none does),
+        ``certificate``, whether all patterns were checked, and ``n_passes`` over the data.
     """
 
     _parameter_constraints: dict = PARAMETER_CONSTRAINTS
     _takes_segment_features = False
     _family: Family
     _layout_class: type
-    _private_attributes: tuple = ()  # what the targets say of the model, beside attributes that end in "_"
-    _least_labels = 2  # that training data must have
+    _private_attributes: tuple = ()  # set from the targets, in addition to attributes that end in "_"
+    _least_labels = 2  # number of labels that training data must have
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class BaseSequenceLabeler(
 
     @abstractmethod
     def _make_builder(self, targets: Any, frame: LayoutFrame, rule: PairRule) -> LayoutBuilder:
-        """Return what decides which weights there are.
+        """Return the builder of the weight layout.
 
         ``targets`` may lack the data, ``frame`` is a LayoutFrame, ``rule`` a PairRule.
         """
@@ -278,11 +278,11 @@ class BaseSequenceLabeler(
 
     @abstractmethod
     def _read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str) -> Any:
-        """Return labellings of the user in the form of the model's predictions."""
+        """Return user-given labellings in the form of the model's predictions."""
 
     @abstractmethod
     def _has_holes(self, y: Any, batch: SequenceBatch, form: str) -> bool:
-        """Tell whether y leaves some labels open."""
+        """Return whether y has unknown labels."""
 
     @abstractmethod
     def _token_codes(self, decoded: Any) -> np.ndarray:
@@ -290,7 +290,7 @@ class BaseSequenceLabeler(
 
     @abstractmethod
     def _decode_tokens(self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, constrained: bool) -> Any:
-        """Return the labelling that gains most, a sum over tokens; ``gains`` have shape (N, n_classes)."""
+        """Return the labelling with the highest sum of gains over tokens; ``gains`` have shape (N, n_classes)."""
 
     @abstractmethod
     def _decode_segments(self, batch: SequenceBatch, decoding: SegmentDecoding, mask: Mask | None) -> Any:
@@ -298,15 +298,15 @@ class BaseSequenceLabeler(
 
     @abstractmethod
     def _are_right(self, decoded: Any, truth: Any) -> np.ndarray:
-        """Return for each token whether its decoded class is right; bool of shape (N,)."""
+        """Return for each token whether its decoded class is correct; bool of shape (N,)."""
 
     @abstractmethod
     def _read_known(
         self, known: Any, batch: SequenceBatch, form: str, what: str = "known", unknown: str = "raise"
     ) -> Known:
-        """Return what labels with holes, which messages call ``what``, say of a batch.
+        """Return the constraints that labels with holes, called ``what`` in messages, impose on a batch.
 
-        ``unknown="ignore"`` takes labels that the model does not know for impossible ones.
+        ``unknown="ignore"`` treats labels that the model does not know as impossible.
         """
 
     @abstractmethod
@@ -320,23 +320,22 @@ class BaseSequenceLabeler(
         """Fit the model to labelled sequences.
 
         A plain 2-D X, such as a data frame of a time series, with a 1-D y is read as n sequences of one token, not as
-        one sequence. The model is then multinomial logistic regression. To fit one sequence, write ``fit([X], [y])``;
-        to fit several, one for each value of a column, write ``fit([rows for _, rows in frame.groupby("series")],
-        ...)``.
+        one sequence. The model is then multinomial logistic regression. To fit one sequence, use ``fit([X], [y])``; to
+        fit several, one for each value of a column, use ``fit([rows for _, rows in frame.groupby("series")], ...)``.
 
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
             shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
-            frame or sparse matrix is n sequences of length 1. Empty sequences are not allowed. An array at least half
-            of whose numbers are not 0 is kept dense, in float32 if it is of that type: the result is the same but for
-            rounding, and takes less memory and time.
+            frame or sparse matrix is n sequences of length 1. Empty sequences are not allowed. An array that is at
+            least half nonzero is kept dense, and float32 is preserved: the result is the same except for rounding, and
+            takes less memory and time.
         y : list of label sequences, or array-like
-            One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. It may
-            have holes, as ``known`` in :meth:`predict`: None, or ``missing_label``, for a label that is not known, sets
-            of possible labels, None for a whole sequence; see Notes.
+            One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. It may have
+            holes, as ``known`` in :meth:`predict`: None, or ``missing_label``, for an unknown label, sets of possible
+            labels, None for a whole sequence; see Notes.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. It also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -354,25 +353,26 @@ class BaseSequenceLabeler(
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If a solver stopped before the gradient was small enough, or could not decrease the function. Also if there
-            is no optimum, as for data that a model without a penalty separates. Not if a callback stopped it.
+            If a solver stopped before the gradient was small enough, or could not decrease the function; also if there
+            is no optimum, for example because a model without a penalty separates the data. Not if a callback stopped
+            it.
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
-            precedes the work and estimates both. Also if y says the labels of less than a tenth of the tokens.
+            precedes the work and estimates both. Also if y labels less than a tenth of the tokens.
 
         Notes
         -----
-        With holes in y, training maximises the probability of what is known, the sum over all labellings that agree
-        with it [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and ends in
-        an optimum near it; ``optimality_gap_`` is inf. Runs of known labels alone have given the patterns and the
-        pairs of patterns and features. The labels are those that y names, in sets, too. The mean of ``class_weight``
-        goes over the known tokens. :class:`~sklearn_hocrf.training.PartialLikelihood` can train by expectation
-        maximisation instead. Criteria other than the likelihood, "newton-cg", ``patterns="auto"``,
+        With holes in y, training maximises the probability of the known labels, the sum over all labellings that agree
+        with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and ends
+        in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features, come
+        from the runs of known labels only. The labels are all labels in y, including those in sets. The mean of
+        ``class_weight`` is taken over the known tokens. :class:`~sklearn_hocrf.training.PartialLikelihood` can train by
+        expectation maximisation instead. Criteria other than the likelihood, "newton-cg", ``patterns="auto"``,
         :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` and standard errors need all labels.
 
-        What is missing must be missing at random, given the words and the known labels. Where only entities are
-        labelled and nothing is known of the other tokens, a model that finds entities everywhere explains y best: say
-        which tokens are "O". Sequences of which nothing is known change nothing.
+        Labels must be missing at random, given the words and the known labels. If only entities are labelled and
+        nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
+        tokens that are "O". Completely unlabelled sequences have no effect.
 
         References
         ----------
@@ -414,20 +414,20 @@ class BaseSequenceLabeler(
         return self
 
     def _n_stages(self, training: Training, data: TrainingData, is_warm: bool) -> int | None:
-        """Return the number of times that the solver is called; None where a search says it."""
+        """Return the number of times that the solver is called; None if a search determines it."""
         if pattern_search(self.patterns) is not None:
             return None
         n_objectives = len(training.objectives(is_warm))
         return n_objectives if data.runs is None or is_warm else 2 * n_objectives
 
     def _read_training_data(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
-        """Return training sequences with their targets, which break no constraint; ``fixed`` is as for the targets."""
+        """Return training sequences with their targets, which violate no constraint; ``fixed`` as for the targets."""
         targets = self._read_training_targets(y, sequences, fixed)
         rules = compile_constraints(self.constraints, targets.labels)
         parts = compile_label_parts(self.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_runs()
         if data.runs is not None and self._family is SEGMENTS:
-            return data  # segments with gaps between them are no neighbours
+            return data  # segments with gaps between them are not neighbours
         if not rules.forbidden and rules.borders is None:
             return data
         codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
@@ -437,17 +437,17 @@ class BaseSequenceLabeler(
         return data
 
     def _check_holes(self, training: Training, data: TrainingData) -> None:
-        """Raise a ValueError if y has holes that this training does not take; warn where it has little else."""
+        """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""
         if data.runs is None:
             return
         objective, _, solver = training
         self._refuse(objective, solver, "holes")
         n_known, n_tokens = data.runs.batch.n_tokens, data.batch.n_tokens
         if n_known < _FEW_KNOWN * n_tokens:
-            warn_user(f"y says the labels of {n_known} of {n_tokens} tokens only, which is less than a tenth")
+            warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
 
     def _check_possible(self, problem: Problem, numbers: np.ndarray | None) -> None:
-        """Raise a ValueError for the first sequence of which no labelling agrees with y; numbers are those in X."""
+        """Raise a ValueError for the first sequence without a labelling that agrees with y; numbers are those in X."""
         if problem.known is None:
             return
         model, mask = problem.model(np.zeros(problem.n_weights)), both(problem.support, problem.known)
@@ -467,7 +467,7 @@ class BaseSequenceLabeler(
     ) -> list[SolverReport]:
         """Return the solver's reports of all stages of training.
 
-        Where y has holes, the first stages train on what is known for certain.
+        If y has holes, the first stages train on the labels that are known for certain.
         """
         learned = partial(self._report_learned, data, problem, penalty)
         stages, lines = [], lines_of(training.solver)
@@ -481,7 +481,7 @@ class BaseSequenceLabeler(
     def _search_patterns(
         self, training: Training, data: TrainingData, is_warm: bool, tasks: FitTasks
     ) -> FoundPatterns | None:
-        """Return the label patterns that training chooses, and weights for them; None unless it is to choose."""
+        """Return the label patterns that training chooses, and weights for them; None without a pattern search."""
         search = pattern_search(self.patterns)
         if search is None:
             return None
@@ -526,7 +526,7 @@ class BaseSequenceLabeler(
     def _build_layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Any = None) -> WeightLayout:
         """Return the layout of the weights for validated training data.
 
-        With ``like``, a layout, its patterns are used. Otherwise ``patterns`` takes the place of the parameter.
+        With ``like``, a layout, its patterns are used. Otherwise ``patterns`` replaces the parameter.
         """
         data = data.labelled
         table = like.patterns if like is not None else self._select_patterns(patterns, data, self._observed(data))
@@ -536,7 +536,7 @@ class BaseSequenceLabeler(
     def _layout_builder(
         self, data: TrainingData, patterns: PatternTable, like: WeightLayout | None = None
     ) -> LayoutBuilder:
-        """Return what decides which weights there are, for label patterns and what ``data`` say beside sequences.
+        """Return the builder of the weight layout, for label patterns and ``data``, whose sequences are not used.
 
         ``like`` is a layout of the same patterns.
         """
@@ -558,8 +558,8 @@ class BaseSequenceLabeler(
     def _pose_problem(self, layout: WeightLayout, data: TrainingData, counts: np.ndarray | None = None) -> Problem:
         """Return validated training data under a layout.
 
-        ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective. ``counts`` of labels are
-        those of the data, unless they are given.
+        ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective. Label counts are computed
+        from the data unless ``counts`` is given.
         """
         targets = data.targets
         of_label = None
@@ -567,13 +567,13 @@ class BaseSequenceLabeler(
             counts = self._label_counts(data) if counts is None else counts
             of_label = check_class_weight(self.class_weight, targets.labels, counts)
         weight = self._objective_weight(data, of_label)
-        # runs of known labels begin and end in the midst of sequences
+        # runs of known labels may begin and end in the middle of sequences
         support = border_mask(data.batch, data.rules.borders) if data.source is None else None
         options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "support": support, "known": targets.known}
         return Problem(self._family, layout, data.batch, targets.labelling, **options)
 
     def _parameters(self, patterns: Any = None) -> dict[str, Any]:
-        """Return all parameters by name; ``patterns`` takes the place of that one unless it is None."""
+        """Return all parameters by name; ``patterns`` replaces the parameter unless it is None."""
         parameters = self.get_params(deep=False)
         return parameters if patterns is None else {**parameters, "patterns": patterns}
 
@@ -590,7 +590,7 @@ class BaseSequenceLabeler(
         feature: str | None = None,
         **changes: Any,
     ) -> None:
-        """Raise a ValueError for what does not go with what; ``changes`` are of parameters, the rest as for Asked."""
+        """Raise a ValueError for incompatible settings; ``changes`` override parameters, the rest is as for Asked."""
         asked = Asked(self._parameters() | changes, type(self).__name__, criterion, solver, penalty, circumstance)
         refuse(asked, feature)
 
@@ -604,13 +604,13 @@ class BaseSequenceLabeler(
         return choose_objective(self.objective)
 
     def _choose_prior(self, patterns: Any = None) -> Prior | PatternPrior | GivenPenalty:
-        """Return the prior, which gives the penalty for a layout."""
+        """Return the prior, which determines the penalty for a layout."""
         return choose_prior(self._parameters(patterns))
 
     def _choose_penalty(
         self, prior: Prior | PatternPrior | GivenPenalty, layout: WeightLayout, data: TrainingData
     ) -> Any:
-        """Return the penalty on the weights that training data call for; warn of prefixes that no feature has."""
+        """Return the penalty on the weights for training data; warn of prefixes that match no feature name."""
         names = data.features.names
         penalty = prior.penalty(layout, names, data.targets.labels)
         prior.warn_of_unused_prefixes(names)
@@ -622,14 +622,14 @@ class BaseSequenceLabeler(
         return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
 
     def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
-        """Return the label patterns of the model; ``patterns`` takes the place of the parameter unless it is None."""
+        """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
         given, labels = self._parameters(patterns)["patterns"], data.targets.labels
         table = select_patterns(given, labels, observed, self.max_order, self.min_pattern_count)
         is_given = not isinstance(given, (str, PatternTable))
         return without_forbidden_patterns(data.rules, self.constraints, table, labels, is_given)
 
     def _label_counts(self, data: TrainingData) -> np.ndarray:
-        """Return the sum of the weights of the tokens of each label, as far as labels are known."""
+        """Return the sum of the weights of the tokens of each label, over tokens with a known label."""
         known = data.labelled
         weight = weights_of(known.batch, known.sequence_weight)
         token_weight = np.repeat(weight, known.batch.lengths)
@@ -680,7 +680,7 @@ class BaseSequenceLabeler(
         search: np.ndarray | None = None,
         patterns: Any = None,
     ) -> Fitted:
-        """Return the record of the fitted model; ``patterns`` takes the place of the parameter unless it is None."""
+        """Return the record of the fitted model; ``patterns`` replaces the parameter unless it is None."""
         learned = Fitted(
             layout,
             weights,
@@ -700,8 +700,8 @@ class BaseSequenceLabeler(
         return learned.checked(self._layout_class)
 
     def _trained_with(self, patterns: Any = None) -> dict:
-        """Return the parameters that say what is minimised, for the record of the fitted model."""
-        # copies of mappings, which are the user's to change
+        """Return the parameters that define the minimised function, for the record of the fitted model."""
+        # copies of mappings, because the user may change the originals
         given = {name: getattr(self, name) for name in _CRITERION}
         trained_with = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
         # an L1 penalty on patterns belongs to the criterion
@@ -710,11 +710,11 @@ class BaseSequenceLabeler(
         return trained_with
 
     def _keep(self, learned: Fitted) -> None:
-        """Set all fitted attributes at once, so that no interrupt and no other thread meets a mixture of models."""
+        """Set all fitted attributes at once, so that no interrupt or other thread sees a mixture of models."""
         attributes = self._attributes_of(learned)
         before = self.__dict__.copy()
         self.__dict__.update(attributes)
-        del before  # it has kept what is replaced alive, so that nothing is torn down in the midst of the update
+        del before  # kept the replaced values alive, so that none is destroyed in the middle of the update
 
     def _attributes_of(self, learned: Fitted) -> dict:
         layout, weights = learned.layout, learned.weights
@@ -739,11 +739,11 @@ class BaseSequenceLabeler(
 
     def __copy__(self) -> Self:
         twin = object.__new__(type(self))
-        twin.__dict__ = without_tasks(self.__dict__.copy())  # in one step, beside other threads that refit
+        twin.__dict__ = without_tasks(self.__dict__.copy())  # in one step, because other threads may refit
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the parameters and the fitted record, without the attributes that can be derived from it again."""
+        """Return the parameters and the fitted record, without the attributes that can be derived from it."""
         state = without_tasks(super().__getstate__())
         state = {name: value for name, value in state.items() if not self._is_made(name)}
         if "_fitted" in state:
@@ -770,7 +770,7 @@ class BaseSequenceLabeler(
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
         divided, learned = self._as_fitted(), self._fitted
         total = float(learned.temperature * temperature)
-        # what partial_fit knows of the old weights does not go with the new ones
+        # the state of partial_fit belongs to the old weights
         learned = learned._replace(weights=learned.weights / temperature, temperature=total, stream=None)
         divided._keep(learned.checked(divided._layout_class))
         return divided
@@ -781,7 +781,7 @@ class BaseSequenceLabeler(
 
     @property
     def pruning_recall_(self) -> float:
-        """The share of held-out tokens that keep their label; there only if ``pruning`` left labels out."""
+        """The fraction of held-out tokens that keep their label; defined only if ``pruning`` left labels out."""
         fitted = getattr(self, "_fitted", None)
         if fitted is None or fitted.level_zero is None:
             raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
@@ -789,7 +789,7 @@ class BaseSequenceLabeler(
 
     @property
     def pattern_search_history_(self) -> np.ndarray:
-        """The rounds of the search for label patterns; there only if ``patterns="auto"`` asked for it."""
+        """The rounds of the search for label patterns; defined only with a pattern search."""
         fitted = getattr(self, "_fitted", None)
         if fitted is None or fitted.search is None:
             name = type(self).__name__
@@ -840,7 +840,7 @@ class BaseSequenceLabeler(
         return np.asarray(features.names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
-        # not a ClassifierMixin: with it GridSearchCV(cv=5) would want one label per sequence (type_of_target)
+        # not a ClassifierMixin: GridSearchCV(cv=5) would then require one label per sequence (type_of_target)
         tags = super().__sklearn_tags__()
         tags.classifier_tags = ClassifierTags()
         tags.target_tags.required = True
@@ -850,7 +850,7 @@ class BaseSequenceLabeler(
 
 
 def _means(groups: np.ndarray, values: np.ndarray, n_groups: int) -> np.ndarray:
-    """Return the mean of the values of each group, 1 for groups without any."""
+    """Return the mean of the values of each group, 1 for empty groups."""
     counts = np.bincount(groups, minlength=n_groups)
     return np.where(counts, np.bincount(groups, weights=values, minlength=n_groups) / np.maximum(counts, 1), 1.0)
 

@@ -1,8 +1,7 @@
-"""What callbacks of scikit-learn see of a fit: a task for the whole, one for each iteration.
+"""Tasks of a fit for scikit-learn's callbacks: one for the whole fit, one for each iteration.
 
-Where the solver is called more than once, each of these stages has a task of its own, and the iterations are its
-subtasks. The tasks of iterations have no subtasks. Solvers tell of an iteration when it has ended; so its task begins
-and ends then.
+If the solver is called more than once, each of these stages has its own task, and the iterations are its subtasks. The
+tasks of iterations have no subtasks. Solvers report an iteration when it has ended, so its task begins and ends then.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ REFIT = "refit with best parameters"
 
 
 class _Tasks:
-    """The task of a fit, with the root of its tasks; nothing at all where the estimator has no callbacks.
+    """The task of a fit, with the root of its tasks; does nothing if the estimator has no callbacks.
 
     Parameters
     ----------
     estimator : estimator
     n_tasks : int or None
-        Number of tasks of which the fit consists; None stands for an unknown number.
+        Number of tasks of which the fit consists; None if unknown.
     X, y, sample_weight
-        What ``fit`` was given.
+        The arguments of ``fit``.
     """
 
     def __init__(self, estimator: Any, n_tasks: int | None, X: Any, y: Any, sample_weight: Any) -> None:
@@ -79,7 +78,7 @@ class SearchTasks(_Tasks):
     n_orders, n_steps : int
         Number of orders, and the greatest number of steps of each.
     X, y, sample_weight
-        What ``fit`` was given.
+        The arguments of ``fit``.
     """
 
     def __init__(self, search: Any, n_orders: int, n_steps: int, *data: Any) -> None:
@@ -101,7 +100,7 @@ class SearchTasks(_Tasks):
         return bool(self._callbacks) and self._begin(self._order, STEP).call_on_fit_task_end(**self._arguments)
 
     def refit(self, best: Any, fit: Callable[[], Any]) -> None:
-        """Call a function that fits the best estimator: a task, which callbacks that wish see in detail."""
+        """Call a function that fits the best estimator: a task, whose details callbacks may request."""
         if not self._callbacks:
             fit()
             return
@@ -118,16 +117,16 @@ class SearchTasks(_Tasks):
 
 
 class FitTasks(_Tasks):
-    """The tasks of a fit; nothing at all where the estimator has no callbacks.
+    """The tasks of a fit; does nothing if the estimator has no callbacks.
 
     Parameters
     ----------
     estimator : BaseSequenceLabeler
     solver : solver
     n_stages : int or None
-        How often the solver will be called; None stands for an unknown number.
+        Number of calls of the solver; None if unknown.
     X, y, sample_weight
-        What ``fit`` was given.
+        The arguments of ``fit``.
     """
 
     def __init__(self, estimator: Any, solver: Any, n_stages: int | None, *data: Any) -> None:
@@ -135,14 +134,14 @@ class FitTasks(_Tasks):
         super().__init__(estimator, _most_iterations(solver) if self._is_flat else n_stages, *data)
 
     def watch(self, learned: Callable[[SolverReport], Fitted], name: str = TRAINING) -> Watch | None:
-        """Return a function that runs a stage of training; None where nobody watches.
+        """Return a function that runs a stage of training; None without callbacks.
 
         Parameters
         ----------
         learned : callable
-            Gives the record of the model that a solver reports.
+            Returns the record of the model in a solver's report.
         name : str
-            Name of the task of the stage, if it is the last one of those that follow.
+            Name of the task of the last stage that the function runs.
         """
         if not self._callbacks:
             return None
@@ -161,7 +160,7 @@ class FitTasks(_Tasks):
             return train(self._watched(solver, self._root, learned))
         context = self._begin(self._root, name, _most_iterations(solver))
 
-        # the gap of another criterion than that of the model says nothing about the model
+        # the gap of a criterion other than the model's does not apply to the model
         def learned_here(report: SolverReport) -> Fitted:
             return learned(report if name == TRAINING else report._replace(gap=np.inf))
 
@@ -184,12 +183,12 @@ class FitTasks(_Tasks):
         return with_callback(solver, tell)
 
     def _end(self, context: Any, learned: Callable[[], Fitted] | None) -> bool:
-        """End a task, and return whether a callback stops those that follow; ``learned`` gives the model so far."""
+        """End a task, and return whether a callback stops the following tasks; ``learned`` returns the model so far."""
         attributes = learned and (lambda: self._estimator._attributes_of(learned()))
         return context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=attributes)
 
     def best(self, learned: Fitted) -> Fitted:
-        """Return the record of the model that a callback wants in the place of the last one, if any does."""
+        """Return the record of the model that a callback chooses instead of the last one, if any."""
         for callback in self._callbacks:
             choose = getattr(callback, "_best_estimator", None)
             best = None if choose is None else choose(self._estimator)
@@ -204,14 +203,14 @@ class FitTasks(_Tasks):
 
 
 def check_held_out(estimator: Any, X: Any, X_held_out: Any, y_held_out: Any) -> None:
-    """Raise an error if held-out sequences do not go with training data that are valid, before these are used.
+    """Raise an error if held-out sequences do not match valid training data, before these are used.
 
-    Only the first sequence of the training data is read, which says what X has to be.
+    Only the first sequence of the training data is read, which determines the required form of X.
 
     Raises
     ------
     ValueError, TypeError
-        If X is not as in training, or has another number of sequences than y.
+        If X does not have the form of the training data, or its number of sequences differs from y.
     """
     first = read_training_sequences(estimator, X[:1])
     if first.form != "table":
@@ -230,7 +229,7 @@ def _most_iterations(solver: Any) -> int | None:
 
 
 def _without_iterations(solver: Any) -> Any:
-    """Return a copy of a solver that reports on the weights that it gets."""
+    """Return a copy of a solver that reports on its starting weights."""
     solver = copy.copy(solver)
     if hasattr(solver, "max_iter"):
         solver.max_iter = 0

@@ -1,9 +1,10 @@
-"""What does not go with what: one table, from which every such refusal is raised.
+"""Settings that cannot be combined: the table of refusals between features.
 
-A *feature* is what parameters, or a criterion and a solver, ask for; a *circumstance* is what is asked of them beside
-a plain fit: labels with holes, a stream, a cluster, learned penalties, standard errors. Each row of :data:`REFUSALS`
-names two of them and the message. What solvers need of any objective and penalty, those of users too, stands with the
-solvers (:func:`~sklearn_hocrf._solvers.check_needs`).
+A *feature* is something that parameters, or a criterion and a solver, request; a *circumstance* is a use beyond a plain
+fit: labels with holes, a stream, a cluster, learned penalties, standard errors. Each row of :data:`REFUSALS` names two
+of them and the message. The methods that solvers need of any objective and penalty, including custom ones, are checked
+by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with ``penalty``, and tag schemes as
+constraints of segments, by the parameters themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "refuse"
 
 @dataclass(frozen=True)
 class Asked:
-    """What a training, or a question to what it gave, is asked for.
+    """What a training, or a query to a trained model, requests.
 
     Parameters
     ----------
@@ -37,9 +38,9 @@ class Asked:
     name : str
         Name of the estimator.
     objective, solver, penalty : object
-        The criterion, the solver, and the penalty or what will make it, as far as they are known.
+        The criterion, the solver, and the penalty or its prior, as far as they are known.
     circumstance : str
-        What is asked for beside a plain fit; "" for nothing.
+        The use beyond a plain fit; "" for a plain fit.
     """
 
     parameters: Mapping[str, Any]
@@ -56,12 +57,12 @@ class Asked:
 
     @property
     def feature_order(self) -> str:
-        """That parameter as messages show it."""
+        """The parameter ``feature_order`` as messages show it."""
         return short(self.parameters["feature_order"])
 
     @property
     def is_stochastic(self) -> bool:
-        """Whether the solver takes a few sequences at a time."""
+        """Whether the solver uses a few sequences at a time."""
         return "minibatches" in self.needs
 
     @property
@@ -71,7 +72,7 @@ class Asked:
 
     @cached_property
     def search(self) -> PatternSearch | None:
-        """The search for label patterns that is asked for."""
+        """The requested search for label patterns."""
         return pattern_search(self.parameters["patterns"])
 
     @cached_property
@@ -80,7 +81,7 @@ class Asked:
         return capability(self.objective, Objective, "gives_probabilities")
 
     def __getitem__(self, name: str) -> Any:
-        """Return a parameter; None for one that the estimator does not have."""
+        """Return a parameter; None if the estimator does not have it."""
         return self.parameters.get(name)
 
 
@@ -130,11 +131,11 @@ CIRCUMSTANCES = ("holes", "stream", "cluster", "learned penalties", "standard er
 
 
 class Refusal(NamedTuple):
-    """Two features, or a feature and a circumstance, that do not go with each other, and what is said of it."""
+    """Two features, or a feature and a circumstance, that cannot be combined, and the message."""
 
     feature: str
     other: str
-    message: str  # a format, of the parameters and of ``asked``
+    message: str  # a format string, filled with the parameters and ``asked``
 
 
 _SEARCH = "patterns={patterns!r} is not possible here: "
@@ -142,27 +143,26 @@ _PRUNING = "pruning={pruning!r} is not possible here: "
 _LEARNED = "PenaltySearchCV cannot learn the penalties of this {asked.name}: "
 _STREAM = " counts in all training data, which partial_fit does not have; use "
 
-# of a fit, or of a circumstance, the first row that applies is raised
+# for a fit, or a circumstance, the first row that applies is raised
 REFUSALS = (
     Refusal(
         "a search for the final model",
         "features of several labels",
         "feature_order={asked.feature_order} and patterns={patterns!r} exclude each other: the search leaves out the "
-        "features of patterns of two or more labels, which come in when the patterns are trained again (relax=True)",
+        "features of patterns of two or more labels, which are added when the patterns are trained again (relax=True)",
     ),
     *(
         Refusal(
             "pattern search",
             other,
-            _SEARCH + "it adds an L1 penalty of its own to a Gaussian prior: use sigma_reg, and neither l1_reg nor "
-            "penalty",
+            _SEARCH + "it adds its own L1 penalty to a Gaussian prior: use sigma_reg, and neither l1_reg nor penalty",
         )
         for other in ("penalty object", "L1")
     ),
     Refusal(
         "pattern search",
         "another criterion",
-        _SEARCH + "it goes by expected and observed counts, which objective='likelihood' has",
+        _SEARCH + "it is based on expected and observed counts: use objective='likelihood'",
     ),
     Refusal(
         "pattern search",
@@ -177,7 +177,7 @@ REFUSALS = (
     Refusal(
         "pruning",
         "pattern search",
-        _PRUNING + "patterns={patterns!r} are searched for by models of all labels",
+        _PRUNING + "the search for patterns={patterns!r} needs models of all labels",
     ),
     *(
         Refusal("pruning", other, _PRUNING + "objective={objective!r} is not the likelihood")
@@ -187,15 +187,15 @@ REFUSALS = (
         Refusal(
             "pruning",
             other,
-            _PRUNING + "the solver {asked.solver!r} needs more than gradients of all data: use 'lbfgs' or 'owlqn'",
+            _PRUNING + "{asked.solver!r} is a minibatch or second-order solver: use 'lbfgs' or 'owlqn'",
         )
         for other in ("a stochastic solver", "a second-order solver")
     ),
     Refusal(
         "parts",
         "local feature matching",
-        "label_parts and objective={objective!r} exclude each other: local feature matching compares the features of "
-        "patterns alone; use objective='likelihood'",
+        "label_parts and objective={objective!r} exclude each other: local feature matching compares only the features "
+        "of patterns; use objective='likelihood'",
     ),
     Refusal(
         "decoding by probabilities",
@@ -211,26 +211,26 @@ REFUSALS = (
     Refusal(
         "pattern search",
         "holes",
-        "patterns={patterns!r} are searched where all labels are known, but y has holes: give the patterns, or "
+        "the search for patterns={patterns!r} needs all labels, but y has holes: give the patterns, or "
         'patterns="observed"',
     ),
     Refusal(
         "a criterion of whole labellings",
         "holes",
-        "objective={asked.objective!r} needs all labels, but y has holes: objective='likelihood' takes them, and so do "
-        "objectives with takes_holes=True",
+        "objective={asked.objective!r} needs all labels, but y has holes: use objective='likelihood', or an objective "
+        "with takes_holes=True",
     ),
     Refusal(
         "a second-order solver, without EM",
         "holes",
-        "the solver {asked.solver!r} needs a convex function, but y has holes, with which the likelihood is not "
-        "convex: use solver='lbfgs', or objective=training.PartialLikelihood('em')",
+        "the solver {asked.solver!r} needs a convex function, but the likelihood is not convex if y has holes: use "
+        "solver='lbfgs', or objective=training.PartialLikelihood('em')",
     ),
     Refusal(
         "EM by a solver that may climb",
         "holes",
-        "the solver {asked.solver!r} does not go with {asked.objective!r}, which needs one that never makes the "
-        "function larger: use solver='lbfgs', or objective='likelihood'",
+        "the solver {asked.solver!r} cannot be combined with {asked.objective!r}, which needs a solver that never "
+        "increases the function: use solver='lbfgs', or objective='likelihood'",
     ),
     Refusal(
         "pattern search",
@@ -240,7 +240,7 @@ REFUSALS = (
     Refusal(
         "pruning",
         "stream",
-        "pruning={pruning!r} chooses labels by all training data, which partial_fit does not have",
+        "pruning={pruning!r} chooses labels based on all training data, which partial_fit does not have",
     ),
     Refusal(
         "frequent features",
@@ -251,7 +251,7 @@ REFUSALS = (
     Refusal(
         "pattern search",
         "cluster",
-        "patterns={patterns!r} are not searched on a cluster: search them in a part of the data with {asked.name}, and "
+        "patterns={patterns!r} cannot be searched on a cluster: search in a part of the data with {asked.name}, and "
         "give patterns=crf.patterns_",
     ),
     Refusal("pruning", "cluster", "pruning={pruning!r} does not work on a cluster: use pruning=None"),
@@ -263,7 +263,7 @@ REFUSALS = (
     Refusal(
         "penalty object",
         "learned penalties",
-        _LEARNED + "penalty={penalty!r} takes the place of sigma_reg, which is to be learned",
+        _LEARNED + "penalty={penalty!r} replaces sigma_reg, which is to be learned",
     ),
     Refusal(
         "L1",
@@ -273,12 +273,12 @@ REFUSALS = (
     Refusal(
         "pattern search",
         "learned penalties",
-        _LEARNED + "patterns={patterns!r} depend on the penalties, in jumps: give the patterns_ of a fit with them",
+        _LEARNED + "patterns={patterns!r} depend on the penalties discontinuously: give the patterns_ of such a fit",
     ),
     Refusal(
         "pruning",
         "learned penalties",
-        _LEARNED + "pruning={pruning!r} chooses the labels of each fold anew, by jumps: use it in the last fit",
+        _LEARNED + "pruning={pruning!r} chooses the labels of each fold anew, discontinuously: use it in the last fit",
     ),
     Refusal(
         "no penalty",
@@ -296,19 +296,19 @@ REFUSALS = (
     Refusal(
         "a stochastic solver",
         "learned penalties",
-        _LEARNED + "solver={solver!r} goes by a few sequences at a time; the search trains by L-BFGS",
+        _LEARNED + "solver={solver!r} uses a few sequences at a time; the search trains by L-BFGS",
     ),
     Refusal(
         "another criterion",
         "standard errors",
-        "standard errors are those of maximum likelihood, but {asked.name} has objective={objective!r}: fit one with "
+        "standard errors require maximum likelihood, but {asked.name} has objective={objective!r}: fit with "
         "objective='likelihood'",
     ),
     Refusal(
         "a sparse penalty",
         "standard errors",
-        "the Laplace approximation needs a penalty with second derivatives, but that of {asked.name} has absolute "
-        "values: fit with l1_reg=0, and sigma_reg",
+        "the Laplace approximation needs a penalty with second derivatives, but the penalty of {asked.name} contains "
+        "absolute values: fit with l1_reg=0, and sigma_reg",
     ),
     Refusal(
         "a penalty without precision",

@@ -1,4 +1,4 @@
-"""Constraints: which runs of labels there can be, and with which labels sequences begin and end."""
+"""Constraints: which runs of labels are possible, and with which labels sequences begin and end."""
 
 from __future__ import annotations
 
@@ -29,29 +29,28 @@ __all__ = [
 class Constraints(BaseEstimator):
     """Which labels may follow each other: a value of the parameter ``constraints``.
 
-    A labelling that breaks a constraint has probability 0. This holds in training and in prediction alike: the
-    probabilities of the others sum to 1. A training sequence that breaks one is an error.
+    A labelling that violates a constraint has probability 0. This holds in training and in prediction alike: the
+    probabilities of the others sum to 1. A training sequence that violates one is an error.
 
     Parameters
     ----------
     forbid : iterable of tuples of labels, default=()
         Runs of two or more labels that may not occur, of any length: ``("O", "I-PER")`` forbids I-PER directly after O.
     allow : iterable of pairs of labels, default=None
-        The only pairs of labels that may be neighbours, in place of ``forbid``. None stands for all. Where a label may
-        follow itself, that pair must be among them; "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF` has no such
-        pairs.
+        The only pairs of labels that may be neighbours, instead of ``forbid``. None allows all. If a label may follow
+        itself, that pair must be listed; "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF` has no such pairs.
     start, end : iterable of labels, default=None
-        The labels with which a sequence may begin, and with which it may end. None stands for all.
+        The labels with which a sequence may begin, and with which it may end. None allows all.
 
     See Also
     --------
-    sklearn_hocrf.HighOrderCRF : Knows tagging schemes by name, ``constraints="bio"``.
+    sklearn_hocrf.HighOrderCRF : Accepts tagging schemes by name, ``constraints="bio"``.
 
     Notes
     -----
-    For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are those of segments, and neighbours are neighbouring
-    segments. Forbidden runs of at most ``max_order + 1`` labels cost no time; longer ones make the automaton remember
-    more labels, as patterns of that order do. Each run takes about a kilobyte of memory.
+    For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
+    Forbidden runs of at most ``max_order + 1`` labels cost no time; longer ones make the automaton remember more
+    labels, as patterns of that order do. Each run takes about a kilobyte of memory.
 
     Examples
     --------
@@ -84,7 +83,7 @@ class Constraints(BaseEstimator):
         self.end = end
 
     def check(self) -> None:
-        """Raise a ValueError for the first setting that is not valid, as far as that can be told without labels."""
+        """Raise a ValueError for the first invalid setting, as far as it can be checked without labels."""
         for name in ("forbid", "allow", "start", "end"):
             given = getattr(self, name)
             if given is None and name != "forbid":
@@ -115,13 +114,13 @@ class Rules(NamedTuple):
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of a sequence; None: all
 
     def equal(self, other: Rules) -> bool:
-        """Tell whether other rules say the same."""
+        """Return whether other rules are equivalent."""
         borders: list[Any] = [self.borders, other.borders]
         return set(self.forbidden) == set(other.forbidden) and np.array_equal(*borders)
 
 
 def check_constraints(constraints: Any) -> None:
-    """Raise an error for a parameter ``constraints`` that is not valid, as far as that can be told without labels."""
+    """Raise an error for an invalid parameter ``constraints``, as far as it can be checked without labels."""
     if isinstance(constraints, type):
         raise ValueError(f"constraints is the class {constraints.__name__}: use an instance of it")
     if isinstance(constraints, Constraints):
@@ -129,7 +128,7 @@ def check_constraints(constraints: Any) -> None:
 
 
 def compile_constraints(constraints: str | Constraints | Callable | None, labels: np.ndarray) -> Rules:
-    """Return what constraints say of the labels of a model.
+    """Return the constraints on the labels of a model as rules over label codes.
 
     Parameters
     ----------
@@ -141,7 +140,8 @@ def compile_constraints(constraints: str | Constraints | Callable | None, labels
     Raises
     ------
     ValueError, TypeError
-        For labels that are not those of the model, or no tags of the scheme, and for what a callable returns.
+        For labels that the model does not have, or that are not tags of the scheme, and for invalid results of a
+        callable.
     """
     if constraints is None:
         return Rules()
@@ -153,7 +153,7 @@ def compile_constraints(constraints: str | Constraints | Callable | None, labels
 
 
 def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
-    """Return the rules of tables: which label may follow which, and with which sequences may begin and end."""
+    """Return the rules for tables of which label may follow which, and may begin and end sequences."""
     return Rules(tuple(map(tuple, np.argwhere(~follow).tolist())), None if borders.all() else borders)
 
 
@@ -181,7 +181,7 @@ def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
 
 
 def _asked(may_follow: Callable[[Any, Any], Any], names: list) -> tuple[np.ndarray, np.ndarray]:
-    """Ask a callable for each pair of labels, with None at the borders; return the tables of :func:`_rules`."""
+    """Call a callable for each pair of labels, with None at the borders; return the tables of :func:`_rules`."""
     size = len(names)
     table = np.ones((size + 1, size + 1), dtype=bool)  # None is the last label
     for i, left in enumerate([*names, None]):
@@ -222,7 +222,7 @@ def _text(constraints: Any) -> str:
 
 
 class LabelRuns(NamedTuple):
-    """The labels of sequences, as they are in y.   N tokens or segments."""
+    """The labels of sequences, as in y.   N tokens or segments."""
 
     codes: np.ndarray  # (N,)   -1 where the label is not known
     offsets: np.ndarray  # (n_sequences + 1,)
@@ -231,13 +231,13 @@ class LabelRuns(NamedTuple):
 
 
 def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns) -> None:
-    """Raise a ValueError for the first training labels that break a constraint.
+    """Raise a ValueError for the first training labels that violate a constraint.
 
     Parameters
     ----------
     rules : Rules
     constraints : object
-        From which the rules have been made, for the message.
+        The source of the rules, for the message.
     labels : ndarray of shape (L,)
     runs : LabelRuns
     """
@@ -258,14 +258,14 @@ def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: La
 
 
 def _reading(constraints: Any, tag: Any, where: str) -> str:
-    """Return what reads an illegal tag all the same."""
+    """Return the part of a message that names what accepts an invalid tag."""
     if not isinstance(constraints, str):
         return ""
     prefix = split_tag(tag, constraints)
     begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and constraints != "iob1"
-    reading = "reads it as a begin" if begins else "reads such tags, too"
+    reading = "reads it as a begin" if begins else "also reads such tags"
     return (
-        f'; text.convert_tags(y, "{constraints}", "{constraints}") mends such tags, and HighOrderSemiCRF(scheme='
+        f'; text.convert_tags(y, "{constraints}", "{constraints}") repairs such tags, and HighOrderSemiCRF(scheme='
         f'"{constraints}") {reading}'
     )
 
@@ -274,13 +274,13 @@ _AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"
 
 
 def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns) -> list:
-    """Return last and first token or segment of the first forbidden run, if there is any."""
+    """Return the last and the first token or segment of the first forbidden run, if any."""
     if not rules.forbidden:
         return []
     compiled = compile_patterns(given_patterns((), n_labels + 1), rules.forbidden)
     automaton, is_forbidden = compiled.automaton, np.zeros(compiled.automaton.n_arcs, dtype=bool)
     is_forbidden[compiled.forbidden_arcs] = True
-    codes = np.where(runs.codes < 0, n_labels, runs.codes)  # what is not known is a label that nothing forbids
+    codes = np.where(runs.codes < 0, n_labels, runs.codes)  # unknown labels get a code that no rule forbids
     arcs = label_arcs(automaton, runs.offsets, codes)
     ends = np.flatnonzero(is_forbidden[arcs])
     if not len(ends):
@@ -292,7 +292,7 @@ def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns) -> list:
 
 
 def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
-    """Return the first token or segment that no sequence may begin with, and the first that none may end with."""
+    """Return the first token or segment whose label must not begin a sequence, and the first that must not end one."""
     if rules.borders is None:
         return []
     found, has_labels = [], np.diff(runs.offsets) > 0

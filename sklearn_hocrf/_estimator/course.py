@@ -1,4 +1,4 @@
-"""The steps of fit, for those of the package who train an estimator in another way than its ``fit``."""
+"""The steps of fit, for parts of the package that train an estimator in another way than its ``fit``."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ class Course:
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        Nothing but :meth:`end` changes it.
+        Only :meth:`keep` and :meth:`end` change it.
     """
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
     def check(self) -> None:
-        """Raise an error for parameters that ``fit`` refuses."""
+        """Raise an error for parameters that ``fit`` rejects."""
         self.estimator._validate_params()
         self.estimator._check_parameters()
 
     def refuse(self, circumstance: str, penalty: Any = None) -> None:
-        """Raise a ValueError for parameters that do not go with a circumstance, as in ``compatibility``."""
+        """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``compatibility``."""
         objective, solver = self.objective(), self.estimator.solver
         if isinstance(solver, str):
             solver = SOLVERS[capability(objective, Objective, "default_solver") if solver == "auto" else solver]
         self.estimator._refuse(objective, solver, circumstance, penalty)
 
     def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
-        """Return validated training data; their labels and highest lengths are those of ``fixed`` targets, if given."""
+        """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
         return self.read_targets(y, read_training_sequences(self.estimator, X, sample_weight), fixed)
 
     def read_targets(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
-        """Return the same for sequences that have been read; ``fixed`` may be all possible labels, too."""
+        """Return validated training data for sequences already read; ``fixed`` may also be all possible labels."""
         return self.estimator._read_training_data(y, sequences, fixed)
 
     def label_set(self, y: Any, sequences: TrainingSequences) -> np.ndarray:
@@ -57,12 +57,12 @@ class Course:
         return self.estimator._read_label_set(y, sequences)
 
     def has_holes(self, y: Any, sequences: TrainingSequences) -> bool:
-        """Tell whether y leaves labels open."""
+        """Return whether y has unknown labels."""
         return self.estimator._has_holes(y, sequences.batch, sequences.form)
 
     @property
     def least_labels(self) -> int:
-        """How many labels there must be."""
+        """The minimum number of labels."""
         return self.estimator._least_labels
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
@@ -74,20 +74,20 @@ class Course:
         return self.estimator._label_counts(data)
 
     def layout_builder(self, data: TrainingData, observed: ObservedPatterns) -> LayoutBuilder:
-        """Return what decides which weights there are, for data that may lack the sequences."""
+        """Return the builder of the weight layout, for data that may lack the sequences."""
         patterns = self.estimator._select_patterns(None, data, observed)
         return self.estimator._layout_builder(data, patterns)
 
     def layout(self, data: TrainingData) -> Any:
-        """Return which weights there are."""
+        """Return the layout of the weights."""
         return self.estimator._build_layout(data)
 
     def problem(self, layout: Any, data: TrainingData, label_counts: np.ndarray | None = None) -> Problem:
-        """Return the data under a layout; counts of labels are those of the data unless they are given."""
+        """Return the data under a layout; label counts are computed from the data unless they are given."""
         return self.estimator._pose_problem(layout, data, label_counts)
 
     def penalty(self, prior: Any, layout: Any, data: TrainingData) -> Any:
-        """Return the penalty on the weights of a layout; warn of prefixes that no feature has."""
+        """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
         return self.estimator._choose_penalty(prior, layout, data)
 
     def objective(self) -> Objective:
@@ -95,7 +95,7 @@ class Course:
         return self.estimator._choose_objective()
 
     def report(self, data: TrainingData, problem: Any, penalty: Any, report: SolverReport) -> Fitted:
-        """Return the record of the model that a solver has found, for :meth:`keep`."""
+        """Return the record of the model in a solver's report, for :meth:`keep`."""
         return self.estimator._report_learned(data, problem, penalty, report)
 
     def keep(self, record: Fitted) -> None:
@@ -103,7 +103,7 @@ class Course:
         self.estimator._keep(record)
 
     def end(self, layout: Any, weights: np.ndarray, targets: Any, features: FeatureSpace, **more: Any) -> FittedModel:
-        """Set the fitted attributes for weights that ``fit`` has not found; ``more`` are fields of the record."""
+        """Set the fitted attributes for weights that do not come from ``fit``; ``more`` are fields of the record."""
         record = Fitted(
             layout,
             weights,

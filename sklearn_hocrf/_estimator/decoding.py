@@ -1,4 +1,4 @@
-"""Decoding for a loss: what is predicted where the most probable labelling is not what is asked for."""
+"""Decoding for a loss: predictions other than the most probable labelling."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ __all__ = [
     "choose_decoding",
 ]
 
-RARE = 1e-9  # probability below which a segment is as good as impossible when segments are chosen
+RARE = 1e-9  # probability below which a segment counts as impossible when segments are chosen
 
 
 class TokenDecoding(BaseEstimator):
     """Decoding for the fewest wrong tokens, or for the lowest cost of tokens: a value of the parameter ``decoding``.
 
-    The prediction is the labelling whose expected cost is lowest, a sum over tokens under :meth:`predict_marginals`.
-    Without costs it is that of the most right tokens to be expected.
+    The prediction is the labelling with the lowest expected cost, a sum over tokens under :meth:`predict_marginals`.
+    Without costs, it has the highest expected number of correct tokens.
 
     Parameters
     ----------
     cost : dict, array-like of shape (n_classes, n_classes) or None, default=None
-        The cost of a token, as ``{(true, predicted): cost}``; pairs that are not named cost 1, and right tokens 0. An
-        array has true classes in its rows, in the order of ``classes_``. For instance, ``{("B-PER", "O"): 5}`` makes a
-        model find more names. None stands for 1 for each wrong token.
+        The cost of a token, as ``{(true, predicted): cost}``; pairs that are not listed cost 1, and correct tokens 0.
+        The rows of an array are the true classes, in the order of ``classes_``. For instance, ``{("B-PER", "O"): 5}``
+        makes a model find more names. None means 1 for each wrong token.
     constrained : bool, default=True
-        Whether only labellings that ``constraints`` allow are predicted, and for
-        :class:`~sklearn_hocrf.HighOrderSemiCRF` only those that are segmentations, which it always predicts. If False,
-        each token gets its own best label.
+        Whether to predict only labellings that ``constraints`` allow. If False, each token gets its own best label;
+        :class:`~sklearn_hocrf.HighOrderSemiCRF` still predicts segmentations.
 
     See Also
     --------
@@ -80,7 +79,7 @@ class TokenDecoding(BaseEstimator):
         super().__setstate__(with_mappings(state, ["cost"]))
 
     def check(self) -> None:
-        """Raise a ValueError for a setting that is not valid, as far as that can be told without labels."""
+        """Raise a ValueError for an invalid setting, as far as it can be checked without labels."""
         check(
             isinstance(self.constrained, (bool, np.bool_)),
             "constrained of TokenDecoding",
@@ -124,19 +123,19 @@ class SegmentDecoding(BaseEstimator):
 
     A segment is predicted where its probability is above a threshold, unless it overlaps others that together exceed
     their thresholds by more: the sum over the predicted segments of probability minus threshold is the highest. Low
-    thresholds find more of the true segments, high ones predict fewer wrong ones. Where all tokens are in segments, as
-    for "runs", the sum of the probabilities is the highest, which is the number of right segments to be expected, and
-    there is no threshold. Segments that cannot stand together, because ``constraints``, known labels or ``pruning``
-    rule out the labels that would write them, are not predicted together.
+    thresholds find more of the true segments, high thresholds predict fewer wrong ones. If all tokens are in segments,
+    as for "runs", the sum of the probabilities, which is the expected number of correct segments, is maximised, and the
+    threshold is not used. Segments that exclude each other, because ``constraints``, known labels or ``pruning`` rule
+    out the labels that would encode them, are not predicted together.
 
     Parameters
     ----------
     threshold : float or dict, default=0.5
-        Threshold of the probability, for all segments or by label; labels that are missing from a dict have 0.5.
+        Threshold of the probability, for all segments or by label; 0.5 for labels that are missing from a dict.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
         How the labels of :class:`~sklearn_hocrf.HighOrderCRF` encode segments, as for its ``segment_marginals``: "auto"
-        is the scheme that ``constraints`` name, otherwise that of labels that look like tags, and else "runs".
-        :class:`~sklearn_hocrf.HighOrderSemiCRF` has an scheme of its own.
+        is the scheme that ``constraints`` name, otherwise the scheme of labels that look like tags, and else "runs".
+        :class:`~sklearn_hocrf.HighOrderSemiCRF` uses its own scheme.
 
     See Also
     --------
@@ -162,7 +161,7 @@ class SegmentDecoding(BaseEstimator):
         self.scheme = scheme
 
     def check(self) -> None:
-        """Raise a ValueError for a setting that is not valid, as far as that can be told without labels."""
+        """Raise a ValueError for an invalid setting, as far as it can be checked without labels."""
         given = self.threshold.values() if isinstance(self.threshold, Mapping) else [self.threshold]
         for threshold in given:
             valid = is_number(threshold) and 0 <= threshold <= 1
@@ -174,12 +173,12 @@ class SegmentDecoding(BaseEstimator):
         return fitted._decode_segments(batch, self, mask)
 
     def thresholds(self, names: list) -> np.ndarray:
-        """Return the threshold of each segment label; ``names`` are all of them."""
+        """Return the threshold of each segment label; ``names`` are all segment labels."""
         if not isinstance(self.threshold, Mapping):
             return np.full(len(names), float(self.threshold))
         unknown = [label for label in self.threshold if label not in set(names)]
         if unknown:
-            raise ValueError(f"threshold of SegmentDecoding names {short(unknown[0])}, which is no label of segments")
+            raise ValueError(f"threshold of SegmentDecoding names {short(unknown[0])}, which is not a segment label")
         return np.array([self.threshold.get(name, 0.5) for name in names], dtype=np.float64)
 
 
@@ -192,7 +191,7 @@ def choose_decoding(decoding: Any) -> Any:
 
 
 def check_decoding(decoding: Any) -> None:
-    """Raise a ValueError for a parameter ``decoding`` that is not valid."""
+    """Raise a ValueError for an invalid parameter ``decoding``."""
     if isinstance(decoding, str) and decoding in DECODINGS:
         return
     if isinstance(decoding, (TokenDecoding, SegmentDecoding)):
@@ -203,7 +202,7 @@ def check_decoding(decoding: Any) -> None:
 
 
 def best_cover(length: int, candidates: list, is_forced: np.ndarray) -> list:
-    """Return the candidates, of which no two overlap, with the highest sum of gains.
+    """Return the non-overlapping candidates with the highest sum of gains.
 
     Parameters
     ----------
@@ -232,11 +231,11 @@ def best_cover(length: int, candidates: list, is_forced: np.ndarray) -> list:
     return cover[::-1]
 
 
-_UNCOVERED = 1e6  # more than a sequence can gain: probabilities, one a segment
+_UNCOVERED = 1e6  # more than a sequence can gain: one probability per segment
 
 
 def best_writing(candidates: list, tags: Any, allowed: np.ndarray, forbidden: set) -> list | None:
-    """Return the labels of the segments with the highest sum of gains that possible labels can write.
+    """Return the labels of the segments with the highest sum of gains that possible labels can encode.
 
     Unlike :func:`best_cover`, it remembers the last labels, so it takes longer.
 
@@ -245,14 +244,14 @@ def best_writing(candidates: list, tags: Any, allowed: np.ndarray, forbidden: se
     candidates : list of (stop, start, gain, label)
     tags : SegmentTags
     allowed : ndarray of shape (length, L), bool
-        Labels that tokens may have.
+        Labels allowed at each token.
     forbidden : set of tuples of int
         Runs of labels that may not occur.
 
     Returns
     -------
     codes : list of int, or None
-        None if no labels are left.
+        None if no labelling is possible.
     """
     write = _Writer(tags, allowed, forbidden)
     beginning: list[list] = [[] for _ in range(len(allowed))]
@@ -277,7 +276,7 @@ def best_writing(candidates: list, tags: Any, allowed: np.ndarray, forbidden: se
 
 
 class _Writer:
-    """Writes segments as labels that are possible after given ones; parameters as in :func:`best_writing`."""
+    """Encode segments as labels that are possible after given ones; parameters as in :func:`best_writing`."""
 
     def __init__(self, tags: SegmentTags, allowed: np.ndarray, forbidden: set[tuple[int, ...]]) -> None:
         self.tags, self.allowed, self.forbidden = tags, allowed, forbidden
@@ -285,7 +284,7 @@ class _Writer:
         self.memory = max(self.lengths, default=2) - 1
 
     def segment(self, history: tuple[int, ...], start: int, stop: int, label: int) -> dict:
-        """Return all labels of a segment, -1 for a token outside, by the last labels that are to be remembered."""
+        """Return all encodings of a segment (label -1: a token outside), by the last labels to be remembered."""
         found: dict = {history: []}
         for token in range(start, stop):
             longer: dict = {}
@@ -299,7 +298,7 @@ class _Writer:
         return found
 
     def _choices(self, label: int, is_first: bool, is_last: bool) -> list:
-        """Return the labels of tokens in segments of a label, the one that belongs there first."""
+        """Return the labels of tokens in segments of a label, the usual one first."""
         codes = np.flatnonzero(self.tags.tags.segment_label == label).tolist()
         if label < 0:
             return codes

@@ -1,4 +1,4 @@
-"""The record of a fitted model: all that is saved of it, and all that its predictions depend on."""
+"""The record of a fitted model: everything that is saved, and everything that predictions depend on."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Fitted(NamedTuple):
     n_passes: float
     history: np.ndarray  # (n_iter + 1,)
     gap: float
-    trained_with: dict  # the parameters that say what was minimised
+    trained_with: dict  # the parameters that define the minimised function
     stream: tuple | None = None  # of partial_fit: state of the solver, and its class
     search: np.ndarray | None = None  # of HISTORY: the rounds of a search for patterns
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
@@ -81,7 +81,7 @@ class Fitted(NamedTuple):
         Parameters
         ----------
         layout_class : type
-            What the layout must be; it checks its own parts when it is made.
+            Required class of the layout, which checks its own parts when it is created.
         """
         layout, targets = self.layout, self.targets
         if type(layout) is not layout_class or not hasattr(layout, "n_weights"):
@@ -100,10 +100,10 @@ class Fitted(NamedTuple):
         for name in ("longest", "shortest", "repeats"):
             lengths: list[Any] = [getattr(part, name, None) for part in (layout, targets)]
             if not np.array_equal(*lengths):
-                raise ValueError("the highest and lowest lengths of segments are not those of the layout")
+                raise ValueError("the maximum and minimum lengths of segments do not match the layout")
         n_values = len(_numbers(self.history, "history"))
         if not isinstance(self.n_iter, Integral) or n_values != self.n_iter + 1:
-            raise ValueError(f"a history of {n_values} values does not go with {self.n_iter!r:.20} iterations")
+            raise ValueError(f"a history of {n_values} values does not match {self.n_iter!r:.20} iterations")
         if not isinstance(self.gap, Real) or not isinstance(self.n_passes, Real):
             raise ValueError(f"gap and passes are not numbers: {self.gap!r:.40}, {self.n_passes!r:.40}")
         if not isinstance(self.trained_with, dict):
@@ -138,7 +138,7 @@ class Fitted(NamedTuple):
 
 
 def _borders(borders: Any, n_labels: int) -> np.ndarray | None:
-    """Return a table of the labels at borders as a read-only one, or raise."""
+    """Return a read-only table of the labels at borders, or raise."""
     if borders is None:
         return None
     borders = np.asarray(borders)
@@ -148,7 +148,7 @@ def _borders(borders: Any, n_labels: int) -> np.ndarray | None:
 
 
 def _part_names(names: Any, n_parts: int) -> np.ndarray:
-    """Return the names of parts of labels, or raise unless there are so many."""
+    """Return the names of parts of labels, or raise unless there are ``n_parts`` of them."""
     names = np.empty(0, object) if names is None else np.asarray(names)
     if names.shape != (n_parts,):
         raise ValueError(f"names of parts of labels are of shape {names.shape}, not ({n_parts},)")
@@ -156,7 +156,7 @@ def _part_names(names: Any, n_parts: int) -> np.ndarray:
 
 
 def _numbers(array: Any, what: str, length: int | None = None) -> np.ndarray:
-    """Return a 1-D array of real numbers as a read-only one, or raise."""
+    """Return a read-only 1-D array of real numbers, or raise."""
     array = np.asarray(array)
     if array.ndim != 1 or array.dtype.kind not in "iuf" or length not in (None, len(array)):
         raise ValueError(f"{what} must be {'some' if length is None else length} real numbers, got {array.shape}")

@@ -1,4 +1,4 @@
-"""What the rest of the package may know of a fitted estimator, and ask of it."""
+"""Access to fitted estimators for the rest of the package."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FittedModel:
 
     @classmethod
     def and_input(cls, estimator: Any, X: Any) -> tuple[Self, Any]:
-        """Return the same, and what it gets of X."""
+        """Return the model, and its input for X."""
         check_is_fitted(estimator)
         model, X = model_and_input(estimator, X)
         return cls(model), X
@@ -89,15 +89,15 @@ class FittedModel:
         return self.estimator._read_labelled(X, y, unknown)
 
     def read_truth(self, y: Any, batch: SequenceBatch, form: str) -> Any:
-        """Return labels of a batch as a labelling; one that the model does not know is an error."""
+        """Return labels of a batch as a labelling; unknown labels are an error."""
         return self.estimator._read_truth(y, batch, form, unknown="raise")
 
     def are_right(self, decoded: Any, truth: Any) -> np.ndarray:
-        """Tell of each token whether its decoded class is right; shape (N,)."""
+        """Return for each token whether its decoded class is correct; shape (N,)."""
         return self.estimator._are_right(decoded, truth)
 
     def count_right(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[float, float]:
-        """Return how many tokens are predicted correctly, and how many there are, both weighted."""
+        """Return the weighted number of correctly predicted tokens, and of all tokens."""
         return self.estimator._count_right(X, y, sample_weight)
 
     def last_weights(self, layout: Any, data: TrainingData) -> np.ndarray:
@@ -105,11 +105,11 @@ class FittedModel:
         return self.estimator._last_weights(layout, data)
 
     def mask(self, batch: SequenceBatch, form: str = "sequences") -> Mask | None:
-        """Return which labellings of a batch the constraints allow; None for all."""
+        """Return the mask of the labellings that the constraints allow; None allows all."""
         return self.estimator._mask(batch, form)
 
     def mask_of(self, known: Any, batch: SequenceBatch, what: str) -> Mask:
-        """Return which labellings agree with what is known, which messages call ``what``."""
+        """Return the mask of the labellings that agree with ``known``, called ``what`` in messages."""
         return self.estimator._read_known(known, batch, "sequences", what).mask
 
     def as_predicted(self, labelling: Any, batch: SequenceBatch) -> list:
@@ -119,15 +119,15 @@ class FittedModel:
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def model(self) -> Model:
-        """Return what computes probabilities and best labellings."""
+        """Return the model that computes probabilities and best labellings."""
         return self.estimator._build_model()
 
     def at_optimum(self) -> Model:
-        """Return the model with the weights of training, which calibration has divided."""
+        """Return the model with the weights of training, before calibration divided them."""
         return self.estimator._divided_by(1.0 / self.record.temperature)._build_model()
 
     def decode(self, batch: SequenceBatch, mask: Mask | None) -> Any:
-        """Return the best labelling that a mask allows; this and what follows name where it allows none."""
+        """Return the best labelling that a mask allows; errors name the place where it allows none."""
         with self.estimator._asked(batch, mask) as model:
             return model.decode(batch, n_jobs=self.estimator.n_jobs, mask=mask)
 
@@ -149,7 +149,7 @@ class FittedModel:
     # --- training -----------------------------------------------------------------------------------------------------
 
     def as_trained(self) -> Any:
-        """Return an estimator with the parameters that training had; parameters may have been set since."""
+        """Return an estimator with the parameters of training, which may have been changed since."""
         return type(self.estimator)(**{**self.estimator.get_params(deep=False), **self.record.trained_with})
 
     def penalty(self) -> Any:
@@ -163,5 +163,5 @@ class FittedModel:
 
 
 def check_probabilities(estimator: Any) -> None:
-    """Raise an AttributeError that says why an estimator, fitted or not, has no probabilities, if it has none."""
+    """Raise an AttributeError with the reason if an estimator, fitted or not, has no probabilities."""
     estimator._has_probabilities()

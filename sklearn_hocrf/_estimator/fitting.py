@@ -1,4 +1,4 @@
-"""Training: criterion, prior and solver are chosen, checked for compatibility, run, and reported.
+"""Training: choose criterion, prior and solver, check their compatibility, run them, and report.
 
 Users may pass custom objects, which need not derive from the base classes of this package. If such an object lacks an
 optional attribute, ``capability`` returns the default of the base class.
@@ -136,9 +136,9 @@ def _by_order(values: Any, layout: WeightLayout) -> np.ndarray:
 def values_by_group(
     parameter: str, given: Mapping, layout: WeightLayout, names: Any, labels: np.ndarray | None
 ) -> np.ndarray:
-    """Return one of the values of a mapping for each weight, by the key that covers it."""
+    """Return for each weight the value of the mapping's key that covers it."""
     if names is None and _prefixes(given):
-        raise ValueError(f"{parameter}={short(given)} goes by feature names, but X has none")
+        raise ValueError(f"{parameter}={short(given)} selects features by name, but X has no feature names")
     keys = list(given)
     groups = weight_groups(layout, names, keys)
     uncovered = np.flatnonzero(groups < 0)
@@ -148,12 +148,12 @@ def values_by_group(
 
 
 def _prefixes(keys: Iterable) -> list[str]:
-    """Return the prefixes of feature names that keys have, each once."""
+    """Return the distinct prefixes of feature names in keys."""
     return list(dict.fromkeys(prefix for prefix in map(prefix_of_key, keys) if prefix is not None))
 
 
 def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, labels: np.ndarray | None) -> str:
-    """Return what to say of a weight that no key covers."""
+    """Return the message about a weight that no key covers."""
     is_pair, order = weight < layout.n_pairs, int(layout.order_of_weight[weight])
     row = layout.row_of_weight[weight]
     what = "a part of labels"
@@ -168,7 +168,7 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, 
 
 
 class GivenPenalty(NamedTuple):
-    """The penalty of the user, with the methods of a prior."""
+    """A user-defined penalty, with the methods of a prior."""
 
     given: Any
 
@@ -178,11 +178,11 @@ class GivenPenalty(NamedTuple):
         return self.given
 
     def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Any:
-        """Return the penalty, whatever the layout is."""
+        """Return the penalty, for any layout."""
         return self.given
 
     def warn_of_unused_prefixes(self, names: Any) -> None:
-        """Warn of nothing: the parameters that may have prefixes are not used."""
+        """Do nothing: the parameters that may have prefixes are not used."""
 
 
 def choose_objective(objective: Any) -> Any:
@@ -191,7 +191,7 @@ def choose_objective(objective: Any) -> Any:
 
 
 def says_no_probabilities(objective: Any) -> str:
-    """Return why the models of a parameter ``objective`` have no probabilities; an empty text if they have some."""
+    """Return why models trained with ``objective`` have no probabilities, or "" if they have."""
     if capability(choose_objective(objective), Objective, "gives_probabilities"):
         return ""
     return (
@@ -257,8 +257,8 @@ class Training(NamedTuple):
     ) -> list[SolverReport]:
         """Return the solver's reports of all stages, for the penalty that the prior has for the problem's layout.
 
-        If a criterion starts from the weights that another one trains, these are the first stage, unless ``start``
-        has the weights of an earlier fit (``is_warm``). With ``watch``, this runs the stages.
+        If a criterion starts from the weights that another one trains, this is the first stage, unless ``start``
+        contains the weights of an earlier fit (``is_warm``). If given, ``watch`` runs the stages.
         """
         stages: list[SolverReport] = []
         objectives, lines = self.objectives(is_warm), lines_of(self.solver)
@@ -273,7 +273,7 @@ class Training(NamedTuple):
         return stages
 
     def objectives(self, is_warm: bool) -> list[Any]:
-        """Return the criterion, and before it those that train the weights from which it starts."""
+        """Return the criteria of all stages: first those that train the starting weights, last the criterion itself."""
         objectives = [self.objective]
         while not is_warm and hasattr(objectives[0], "starting_objective"):
             first = objectives[0].starting_objective()
@@ -314,10 +314,10 @@ def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray,
 def _minimise_tied(
     solver: Any, objective: Any, penalty: Any, problem: Problem, start: np.ndarray
 ) -> SolverReport | None:
-    """Minimise over fewer variables if some weights must be equal; return None if none must, or if it does not pay.
+    """Minimise over fewer variables if some weights must be equal; return None if none must, or if it is not worth it.
 
     Attributes that always occur together get equal weights (see ``_structure.tied_weights``) if criterion, penalty and
-    solver treat equal weights alike. Each class declares this for itself, because derived classes may differ.
+    solver treat equal weights alike. Each class declares this separately, because derived classes may differ.
     """
     if not (
         states(objective, "depends_on_scores_only")
@@ -330,7 +330,7 @@ def _minimise_tied(
     tied = penalty.tied(ties.place, ties.root)
     if tied is None or len(ties.root) > _WORTH_TYING * len(start):
         return None
-    # without a penalty, weights that start apart stay apart
+    # without a penalty, weights that start unequal stay unequal
     if not tied.precision.all() and not np.allclose(ties.widen(ties.narrow(start)), start):
         return None
     narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
@@ -339,7 +339,7 @@ def _minimise_tied(
 
 
 def _widening(solver: Any, ties: Ties) -> Any:
-    """Return the solver, with a callback whose reports have all weights."""
+    """Return the solver, with a callback whose reports contain all weights."""
     callback = getattr(solver, "callback", None)
     if callback is None:
         return solver
@@ -375,7 +375,7 @@ def _solve_bounds(solver: Any, n_inner: int, objective: Any, penalty: Any, start
     inner.max_iter = n_inner
     w, n_passes, norm = start, 1, np.nan
     history = [objective.value_gradient(w)[0] + penalty.value(w)]
-    converged, stopped, message = False, False, "the number of rounds has reached its limit"
+    converged, stopped, message = False, False, "the maximum number of rounds was reached"
 
     def report() -> SolverReport:
         return SolverReport(w, len(history) - 1, np.array(history), norm, np.inf, converged, message, n_passes)
@@ -390,7 +390,7 @@ def _solve_bounds(solver: Any, n_inner: int, objective: Any, penalty: Any, start
         value = objective.value_gradient(bound.w)[0] + penalty.value(bound.w)
         n_passes += 1
         if value > history[-1]:
-            message = "rounding errors hide what is left to gain"
+            message = "rounding errors exceed the remaining improvement"
             break
         w = bound.w
         history.append(value)
@@ -400,7 +400,7 @@ def _solve_bounds(solver: Any, n_inner: int, objective: Any, penalty: Any, start
 
 
 def _lacks_optimum(objective: Any, penalty: Any, problem: Problem, w: np.ndarray) -> bool:
-    """Tell whether the objective is known to fall without end as the weights without a penalty grow."""
+    """Return whether the objective is known to decrease without end as the unpenalised weights grow."""
     if not (isinstance(objective, Objective) and isinstance(penalty, Penalty)):
         return False
     is_free = (penalty.precisions(len(w)) == 0) & (penalty.strengths(len(w)) == 0)
@@ -411,7 +411,7 @@ def _lacks_optimum(objective: Any, penalty: Any, problem: Problem, w: np.ndarray
 
 
 def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> None:
-    """Warn about each stage of training that has not converged, unless a callback has stopped it.
+    """Warn about each stage of training that did not converge, unless a callback stopped it.
 
     Parameters
     ----------
@@ -420,7 +420,7 @@ def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> No
     solver : solver
         The solver, for its settings.
     stages : list of SolverReport
-        Its reports; the last one belongs to the fitted weights.
+        The reports of the stages; the last one belongs to the fitted weights.
     """
     for stage in stages:
         if not stage.converged and not stage.stopped:
@@ -429,7 +429,7 @@ def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> No
 
 
 def warn_not_found(name: str, solver: Any, found: FoundPatterns | None) -> None:
-    """Warn of a search for label patterns that has ended before it found all, unless a callback has stopped it.
+    """Warn of a search for label patterns that ended before it found all, unless a callback stopped it.
 
     Parameters
     ----------
@@ -438,7 +438,7 @@ def warn_not_found(name: str, solver: Any, found: FoundPatterns | None) -> None:
     solver : solver
         The solver, for its settings.
     found : FoundPatterns or None
-        None stands for no search.
+        None means no search.
     """
     if found is None or found.report.stopped:
         return
@@ -447,17 +447,17 @@ def warn_not_found(name: str, solver: Any, found: FoundPatterns | None) -> None:
         warn_user(_failure(trained, solver, found.report), ConvergenceWarning)
     elif not found.is_optimal:
         remedy = "Increase max_rounds, or l1_reg, of PatternSearch"
-        warn_user(f"{trained} has not ended after {_what_is_left(found)}. {remedy}", ConvergenceWarning)
+        warn_user(f"{trained} did not finish in {_what_is_left(found)}. {remedy}", ConvergenceWarning)
 
 
 def _what_is_left(found: FoundPatterns) -> str:
-    """Return the number of rounds of a search that has ended early, and why it had to go on."""
+    """Return the number of rounds of a search that ended early, and why it was not finished."""
     rounds, largest = len(found.history), found.history["largest_violation"][-1]
     parts = []
     if found.is_loose:
-        parts.append("the last training was to a loose tolerance, as the first ones are")
+        parts.append("the last training still used the loose tolerance of the first rounds")
     if largest > 0:
-        what = "expected and observed counts of patterns that are out"
+        what = "expected and observed counts of inactive patterns"
         parts.append(f"{what} differ by up to {largest:.3g} more than l1_reg")
     return f"{rounds} round{'s' if rounds > 1 else ''}: {' and '.join(parts)}"
 
@@ -471,11 +471,11 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
         parts.append(f"the objective is at most {report.gap:.3g} above the optimum")
     remedy = f"Increase max_iter (now {report.n_iter})"
     if report.n_iter < capability(solver, Solver, "max_iter"):  # no better point was found: rounding errors
-        remedy = "It can get no closer to the optimum: increase tol"
+        remedy = "Rounding errors prevent further progress: increase tol"
         tol = capability(solver, Solver, "tol")
         remedy += "" if np.isnan(tol) else f" (now {tol:g})"
     if report.remedy:
         remedy = report.remedy
-    elif len(parts) > 1:  # there is a minimum to come near to
+    elif len(parts) > 1:  # there is a minimum to approach
         remedy += ", scale numeric features, or choose a smaller sigma_reg"
     return f"{'; '.join(parts)}. {remedy}. (Solver: {report.message})"

@@ -1,4 +1,4 @@
-"""What mixins ask of the estimators that they are part of; type checkers alone know it."""
+"""Members that mixins require of their estimators; for type checkers only."""
 
 from __future__ import annotations
 

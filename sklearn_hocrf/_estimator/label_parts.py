@@ -17,16 +17,16 @@ __all__ = ["NamedParts", "check_label_parts", "compile_label_parts", "named_arra
 class NamedParts(NamedTuple):
     """The parts of labels that share weights.   S parts."""
 
-    names: np.ndarray  # (S,)   as the user has them, sorted
+    names: np.ndarray  # (S,)   as given by the user, sorted
     codes: LabelParts
 
     def equal(self, names: np.ndarray, codes: LabelParts) -> bool:
-        """Tell whether labels have these parts."""
+        """Return whether labels have these parts."""
         return self.names.tolist() == names.tolist() and self.codes.equal(codes)
 
 
 def check_label_parts(label_parts: Any) -> None:
-    """Raise an error for a parameter ``label_parts`` that is not valid, as far as that can be told without labels."""
+    """Raise an error for an invalid parameter ``label_parts``, as far as it can be checked without labels."""
     if not isinstance(label_parts, Mapping):
         return
     for label, parts in label_parts.items():
@@ -51,14 +51,12 @@ def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarr
     Raises
     ------
     ValueError, TypeError
-        For parts that are missing, not hashable, or that cannot be sorted together; for a mapping that has none of the
-        labels.
+        For parts that are missing, not hashable, or not mutually comparable; for a mapping without any of the labels.
     """
     of_label = [_parts_of(label_parts, label) for label in labels.tolist()]
     if isinstance(label_parts, Mapping) and label_parts and not any(map(label_parts.__contains__, labels.tolist())):
         raise ValueError(
-            f"label_parts has none of the labels, which are {short(labels.tolist())}; its keys are "
-            f"{short(list(label_parts))}"
+            f"label_parts contains none of the labels {short(labels.tolist())}; its keys are {short(list(label_parts))}"
         )
     n_labels_with: dict[Any, int] = {}
     for parts in of_label:
@@ -111,7 +109,7 @@ def _sorted(names: list) -> list:
 
 
 def named_array(names: list) -> np.ndarray:
-    """Return names as an array: of strings where it holds them unchanged, else of objects."""
+    """Return names as an array: of strings if it represents them unchanged, else of objects."""
     if names and all(type(name) is str for name in names):
         array = np.array(names)
         if array.tolist() == names:  # numpy strips trailing NULs

@@ -59,7 +59,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
 
 
 GROUP_KEYS = '("features", k), ("patterns", k), "prefix", ("prefix", k) with an integer k >= 0, and None for the rest'
-MAPPINGS = ("sigma_reg", "l1_reg", "label_parts")  # parameters that may be mappings whose keys are no strings
+MAPPINGS = ("sigma_reg", "l1_reg", "label_parts")  # parameters that may be mappings whose keys are not strings
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -73,7 +73,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     Raises
     ------
     ValueError
-        For the first parameter that is not valid.
+        For the first invalid parameter.
     """
     if isinstance(parameters["max_order"], bool):
         raise ValueError(f"max_order must be an integer >= 0, got {parameters['max_order']!r}")
@@ -92,7 +92,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     check_pruning_count(parameters.get("pruning"))
     missing = parameters["missing_label"]
     if isinstance(missing, (set, frozenset)) or not isinstance(missing, Hashable):
-        raise ValueError(f"missing_label must be something like a label, or None, got {short(missing)}")
+        raise ValueError(f"missing_label must be a hashable value that is not a set, or None, got {short(missing)}")
     if parameters["penalty"] is not None and has_l1(parameters["l1_reg"]):
         l1_reg = short(parameters["l1_reg"])
         raise ValueError(f"l1_reg={l1_reg} and penalty={parameters['penalty']!r} exclude each other")
@@ -101,7 +101,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def _check_reg(name: str, reg: Any, check: Callable[[Any], None]) -> None:
-    """Check ``sigma_reg`` or ``l1_reg``; ``check`` is that of a number or a sequence."""
+    """Check ``sigma_reg`` or ``l1_reg``; ``check`` checks a number or a sequence."""
     if not isinstance(reg, Mapping):
         check(reg)
         return
@@ -119,7 +119,7 @@ def _check_reg(name: str, reg: Any, check: Callable[[Any], None]) -> None:
 
 
 def is_group_key(key: Any) -> bool:
-    """Tell whether a key is as :mod:`sklearn_hocrf._structure.weight_groups` has them."""
+    """Return whether a key is valid for :mod:`sklearn_hocrf._structure.weight_groups`."""
     is_pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and _is_order(key[1])
     return key is None or isinstance(key, str) or is_pair
 
@@ -175,13 +175,13 @@ def _is_order(value: Any) -> bool:
 
 
 def check_segment_lengths(min_segment_length: Any, max_segment_length: Any) -> None:
-    """Check the lowest and the highest length of segments, which apply to all labels or are given by label."""
+    """Check the minimum and the maximum length of segments, which apply to all labels or are given by label."""
     _check_length("max_segment_length", max_segment_length, "integers >= 1 or inf", "an integer >= 1, inf")
     _check_length("min_segment_length", min_segment_length, "integers >= 1", "an integer >= 1")
 
 
 def _check_length(name: str, given: Any, numbers: str, number: str) -> None:
-    """Check one of the lengths; ``numbers`` and ``number`` say what they are in messages."""
+    """Check one of the lengths; ``numbers`` and ``number`` describe valid values in messages."""
     if isinstance(given, bool):
         raise ValueError(f"{name} must be {number}, a dict or None, got {given!r}")
     if not isinstance(given, dict):
@@ -225,7 +225,7 @@ def resolve_feature_orders(
     if not isinstance(feature_order, dict):
         return _orders_up_to(feature_order, max_order)
     if names is None:
-        raise ValueError(f"feature_order={feature_order!r} goes by feature names, but X has none")
+        raise ValueError(f"feature_order={feature_order!r} selects features by name, but X has no feature names")
     prefixes = list(feature_order)
     choice, by_length = np.full(len(names), -1), match_prefixes(names, prefixes)
     for matched in by_length:  # longer prefixes come later and win
@@ -235,7 +235,7 @@ def resolve_feature_orders(
     choices = []
     for orders in feature_order.values():
         choices.append(_orders_up_to(orders, max_order) if _is_order(orders) else tuple(sorted(set(orders))))
-    choices.append((0,))  # without a prefix: index -1
+    choices.append((0,))  # index -1: no prefix matches
     return [choices[index] for index in choice.tolist()]
 
 

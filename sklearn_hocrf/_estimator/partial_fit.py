@@ -1,7 +1,8 @@
 """Training on a stream: ``partial_fit`` of all sequence labellers.
 
-A call takes one pass over some sequences with the solver's state of the call before. Labels, label patterns and, for
-segments, highest lengths are fixed by the first call. Pairs of features and patterns get weights as they come.
+A call makes one pass over some sequences, starting from the solver's state after the previous call. Labels, label
+patterns and, for segments, maximum lengths are fixed by the first call. Pairs of features and patterns get weights when
+they first occur.
 """
 
 from __future__ import annotations
@@ -59,30 +60,30 @@ class PartialFitMixin(Hooks):
 
         This method is available if the solver is stochastic: "sgd", "adagrad" or an instance of one. The state of the
         solver (the number of sequences seen, sums of squared gradients, ...) is carried over from call to call. On a
-        fitted estimator, training continues from its weights, whichever solver found them. After a change to another
-        kind of solver, the weights are kept and the state starts anew. :meth:`fit` starts from scratch.
+        fitted estimator, training continues from its weights, regardless of the solver that found them. After a change
+        to another kind of solver, the weights are kept and the state is reset. :meth:`fit` starts from scratch.
 
         Parameters
         ----------
         X : as in :meth:`fit`
-            The next sequences. New attribute names get the next free column numbers. Other forms of X must have the
-            features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
+            The next sequences. New attribute names are assigned the next free column numbers. Other forms of X must
+            have the features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
             ``SequenceFeatureExtractor(n_features=...)``.
         y : as in :meth:`fit`
         classes : array-like of labels, default=None
-            All labels of the stream; tags for "bio" and "bioes". None stands for the labels of the first call. Optional
-            in later calls. Constraints are about these labels; they are those of the first call, too.
+            All labels of the stream; tags for "bio" and "bioes". None means the labels of the first call. Optional in
+            later calls. Constraints apply to these labels, and are also fixed by the first call.
         patterns : {"observed", "all"}, iterable of tuples of labels or None, default=None
-            The label patterns of the stream, in place of the parameter ``patterns``; "observed" selects the patterns of
-            the first call. Optional on a fitted estimator, whose patterns stay.
+            The label patterns of the stream, which override the parameter ``patterns``; "observed" selects the patterns
+            of the first call. Optional on a fitted estimator, which keeps its patterns.
         sample_weight : array-like of shape (n_sequences,), default=None
             As in :meth:`fit`.
 
         Returns
         -------
         self : object
-            ``objective_history_`` has two values, from before and after the pass. They cover the sequences of this call
-            alone, with their share of the penalty. ``optimality_gap_`` is inf.
+            ``objective_history_`` has two values, from before and after the pass. They cover only the sequences of this
+            call, with their share of the penalty. ``optimality_gap_`` is inf.
 
         Raises
         ------
@@ -105,7 +106,7 @@ class PartialFitMixin(Hooks):
         A call costs about as much as a pass over its sequences and over all weights, so it is best to pass sequences by
         the thousand. The first call determines the step size from its sequences, unless the solver has a given
         ``step_size``; it should therefore have more than a few sequences. ``min_pair_count`` above 1 and
-        ``class_weight="balanced"`` are refused, because they depend on the entire stream.
+        ``class_weight="balanced"`` raise an error, because they depend on the entire stream.
 
         Examples
         --------
@@ -140,7 +141,7 @@ class PartialFitMixin(Hooks):
     def _last_point(self, solver: Any, layout: WeightLayout, places: np.ndarray | None) -> tuple[np.ndarray, Any]:
         """Return the starting weights under a layout, and the state of the solver for it, or None."""
         state, solver_class = self._fitted.stream or (None, None)
-        if type(solver) is not solver_class:  # a state means nothing to a solver of another kind
+        if type(solver) is not solver_class:  # a solver of another kind cannot use the state
             state = None
         if places is None:
             return self._weights.copy(), state
@@ -149,9 +150,9 @@ class PartialFitMixin(Hooks):
         return start, None if state is None else state.moved(places, layout.n_weights)
 
     def _patterns_in_place(self, patterns: Any) -> Any:
-        """Return what stands in place of the parameter ``patterns``; None stands for the parameter itself."""
+        """Return the value that replaces the parameter ``patterns``; None means the parameter itself."""
         if patterns is None and hasattr(self, "_fitted") and pattern_search(self.patterns) is not None:
-            return self._fitted.trained_with["patterns"]  # a fitted model has its patterns, and searches none
+            return self._fitted.trained_with["patterns"]  # a fitted model keeps its patterns, without a search
         return patterns
 
     def _check_stream_parameters(self, patterns: Any) -> None:
@@ -170,22 +171,22 @@ class PartialFitMixin(Hooks):
         """Return the training data of a later call, their layout, and the places of the old weights in it, or None."""
         if classes is not None and self._check_classes(classes).tolist() != self._labels.tolist():
             raise ValueError(
-                f"classes are not those of the first call, {self._labels.tolist()!r}: they are fixed from then on"
+                f"classes differ from those of the first call, {self._labels.tolist()!r}: they are fixed from then on"
             )
         sequences = read_more_sequences(self, X, sample_weight)
         data = self._read_training_data(y, sequences, self._fitted.targets)
         if not data.rules.equal(Rules(self._layout.forbidden, self._fitted.borders)):
             raise ValueError(
-                f"constraints={short(self.constraints)} are not those of the first call: they are fixed from then on"
+                f"constraints={short(self.constraints)} differ from the first call: they are fixed from then on"
             )
         if not data.parts.equal(self.label_parts_, self._layout.parts):
             raise ValueError(
-                f"label_parts={short(self.label_parts)} gives labels other parts than in the first call: they are "
-                "fixed from then on"
+                f"label_parts={short(self.label_parts)} assigns different parts than in the first call: they are fixed "
+                "from then on"
             )
         if patterns is not None and not isinstance(patterns, str):
             singles = {(label,) for label in self._labels.tolist()}
             if {tuple(pattern) for pattern in patterns} | singles != set(self.patterns_):
-                raise ValueError("patterns are not those of the first call: they are fixed from then on")
+                raise ValueError("patterns differ from those of the first call: they are fixed from then on")
         new = self._build_layout(data, like=self._layout)
         return data, *self._layout.joined(new)

@@ -1,12 +1,12 @@
 """Label patterns chosen by training: an active set of patterns under an L1 penalty, with a certificate.
 
-Where the weight of a pattern is 0, the optimality condition is that its expected and its observed count differ by at
-most its L1 strength. One gradient under a layout with more patterns, at weight 0, gives these differences for all of
-them. Patterns that break the condition come in, those whose weight becomes 0 go out, until none breaks it.
+If the weight of a pattern is 0, the optimality condition is that its expected and its observed count differ by at most
+its L1 strength. One gradient under a layout with more patterns, at weight 0, gives these differences for all of them.
+Patterns that violate the condition are added, patterns whose weight becomes 0 are dropped, until none violates it.
 
-Most patterns need not be looked at: what contains a pattern z is expected at most as often as z, and observed at most
-as often, so the two counts of it differ by at most the greater count of z. Strengths do not fall with the order, so
-where that count is not above the strength, no pattern that contains z breaks the condition.
+Most patterns need not be checked: the expected and the observed count of a pattern that contains z are at most those of
+z, so they differ by at most the greater count of z. Strengths do not decrease with the order, so if that count is not
+above the strength, no pattern that contains z violates the condition.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "search_patterns",
 ]
 
-# what is recorded of each round of a search
+# record of each round of a search
 HISTORY = np.dtype(
     [
         ("n_in", np.int64),
@@ -53,34 +53,34 @@ HISTORY = np.dtype(
     ]
 )
 _LOOSE = 1e-1, 1e-2, 1e-3  # tolerances of training in the first rounds
-_SHORT = 40  # most iterations to a tolerance above these: patterns that are still out would change the weights anyway
-_PART = 0.1  # of what has come in, in units of the tolerance, to which training then goes, if that is looser
-_SHARE = 0.5**0.5  # of the tolerance for the patterns that are in, and for those that are out: squares add up
-_SOLVER_SETTINGS = {"max_iter": 500, "callback": None}  # that the search shares, and their defaults
-_GROWTH, _ALWAYS = 1.0, 100  # most patterns that come in at a time: a multiple of those there are, or so many
+_SHORT = 40  # most iterations to a tolerance above these: patterns still to be added would change the weights anyway
+_PART = 0.1  # of the added violations, in units of the tolerance: the next training stops there if that is looser
+_SHARE = 0.5**0.5  # of the tolerance for active, and for inactive patterns: squares add up
+_SOLVER_SETTINGS = {"max_iter": 500, "callback": None}  # settings that the search shares, and their defaults
+_GROWTH, _ALWAYS = 1.0, 100  # most patterns added at a time: a multiple of the active ones, or this number
 
 
 class PatternSearch(BaseEstimator):
     """Settings of ``patterns="auto"``: label patterns chosen by training.
 
-    The estimator is trained with an L1 penalty on the own weights of the patterns of two or more labels, in addition to
-    its ``sigma_reg``. The patterns whose weights are not 0 are those of the model. They are found without training on
-    all patterns at once. The search starts with the single labels. Each round trains with the patterns that are in;
-    patterns that go out are those whose weights have become 0, and patterns that come in are those whose expected and
-    observed counts differ by more than their L1 strength. First, these are looked for among the patterns that extend
-    one that is in by one label to the left. Then a *certificate sweep* looks at all patterns that occur in training
+    The estimator is trained with an L1 penalty on the weights of the patterns of two or more labels themselves, in
+    addition to its ``sigma_reg``. The model consists of the patterns whose weights are not 0. They are found without
+    training on all patterns at once. The search starts with the single labels. Each round trains with the active
+    patterns; patterns whose weights have become 0 are dropped, and patterns whose expected and observed counts differ
+    by more than their L1 strength are added. The search first looks for them among the patterns that extend an active
+    one by one label to the left. Then a *certificate sweep* checks all patterns that occur in training
     (``min_pattern_count`` times, up to ``max_order``), except those whose counts bound the difference by the strength.
-    The search ends when the sweep finds none. What it has found is then, to the tolerance of the solver, the optimum of
-    the same penalty over all these patterns at once.
+    The search ends when the sweep finds none. The result is then, to the tolerance of the solver, the optimum of the
+    same penalty over all these patterns at once.
 
     Parameters
     ----------
     l1_reg : float or sequence of float, default=1.0
         Strength of the L1 penalty, in units of counts. In a sequence, value k applies to patterns of order k, the last
-        value repeats, and the first one, of the single labels, is ignored. Strengths must not fall with the order.
+        value repeats, and the first one, for single labels, is ignored. Strengths must not decrease with the order.
     relax : bool, default=True
-        Whether the patterns found are trained again without the L1 penalty, which pulls weights towards 0. If False,
-        the model is the optimum with the L1 penalty.
+        Whether to train the patterns found again without the L1 penalty, which shrinks weights towards 0. If False, the
+        model is the optimum with the L1 penalty.
     max_rounds : int, default=100
         Maximum number of rounds.
 
@@ -91,11 +91,11 @@ class PatternSearch(BaseEstimator):
     Notes
     -----
     A search needs ``objective="likelihood"``, a solver that uses gradients of all data ("lbfgs", "newton-cg" or
-    "owlqn", by name or as an object), and a Gaussian prior: ``l1_reg`` of the estimator is 0, and it has no ``penalty``
-    of its own. The search itself is by OWL-QN, with ``tol`` and ``max_iter`` of the solver.
+    "owlqn", by name or as an object), and a Gaussian prior: ``l1_reg`` of the estimator must be 0, and ``penalty``
+    None. The search itself uses OWL-QN, with ``tol`` and ``max_iter`` of the solver.
 
-    Features have pairs with single labels during the search. Pairs with longer patterns (``feature_order``) come in
-    when the patterns are trained again, so they are refused with ``relax=False``.
+    During the search, features have pairs with single labels only. Pairs with longer patterns (``feature_order``) are
+    added when the patterns are trained again, so they cannot be combined with ``relax=False``.
 
     References
     ----------
@@ -107,7 +107,8 @@ class PatternSearch(BaseEstimator):
 
     Examples
     --------
-    Each letter is the same as the one before the last, so pairs of letters say nothing, and triples say it all:
+    Each letter equals the one two places before, so pairs of letters carry no information, and triples determine
+    everything:
 
     >>> from sklearn_hocrf import HighOrderCRF
     >>> from sklearn_hocrf.settings import PatternSearch
@@ -130,7 +131,7 @@ class PatternSearch(BaseEstimator):
         self.max_rounds = max_rounds
 
     def check(self) -> None:
-        """Raise a ValueError for the first setting that is not valid."""
+        """Raise a ValueError for the first invalid setting."""
         strengths = np.asarray(self.l1_reg)
         has_form = strengths.ndim <= 1 and strengths.size > 0 and strengths.dtype.kind in "iuf"
         if not has_form or not ((strengths >= 0) & np.isfinite(strengths)).all():
@@ -140,33 +141,33 @@ class PatternSearch(BaseEstimator):
             )
         if (np.diff(np.atleast_1d(strengths)[1:]) < 0).any():
             raise ValueError(
-                f"l1_reg={short(self.l1_reg)} of PatternSearch falls with the order: patterns that extend one which is "
-                "out could be missed"
+                f"l1_reg={short(self.l1_reg)} of PatternSearch decreases with the order: extensions of inactive "
+                "patterns could be missed"
             )
         check(isinstance(self.relax, (bool, np.bool_)), "relax of PatternSearch", "True or False", self.relax)
         valid = is_integer(self.max_rounds) and self.max_rounds >= 1
         check(valid, "max_rounds of PatternSearch", "an integer >= 1", self.max_rounds)
 
     def strengths(self, order: np.ndarray | int) -> np.ndarray:
-        """Return the L1 strength of patterns by order; single labels have none."""
+        """Return the L1 strength of patterns by order; 0 for single labels."""
         values = np.atleast_1d(np.asarray(self.l1_reg, dtype=np.float64))
         return np.where(np.asarray(order) > 0, values[np.minimum(order, len(values) - 1)], 0.0)
 
 
 def pattern_search(patterns: Any) -> PatternSearch | None:
-    """Return the search that a parameter ``patterns`` asks for, or None."""
+    """Return the search that a parameter ``patterns`` specifies, or None."""
     if isinstance(patterns, str) and patterns == "auto":
         return PatternSearch()
     return patterns if isinstance(patterns, PatternSearch) else None
 
 
 def has_l1(l1_reg: Any) -> bool:
-    """Tell whether some strength of a parameter ``l1_reg`` is not 0."""
+    """Return whether any strength of a parameter ``l1_reg`` is not 0."""
     return bool(np.any(list(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg))
 
 
 class PatternPrior(NamedTuple):
-    """A Gaussian prior, and the L1 penalty of a search on the own weights of patterns."""
+    """A Gaussian prior, and the L1 penalty of a search on the weights of patterns themselves."""
 
     prior: Any
     search: PatternSearch
@@ -188,37 +189,37 @@ class PatternPrior(NamedTuple):
 
 
 class SearchTask(NamedTuple):
-    """What a search works on."""
+    """The data and settings of a search."""
 
     search: PatternSearch
     problem: Problem  # under a layout of single labels
     objective: Any
     penalty: Callable[[WeightLayout], ElasticNet]
     minimise: Callable[[Any, Problem, np.ndarray], SolverReport]  # (solver, problem, start)
-    solver: Any  # that of the estimator, for its settings
+    solver: Any  # of the estimator, for its settings
     sequence_weight: np.ndarray | None  # for counts that are compared with ``min_pattern_count``; None: all 1
     min_pattern_count: float
     max_order: float  # may be inf
 
 
 class FoundPatterns(NamedTuple):
-    """What a search has found."""
+    """The result of a search."""
 
     layout: WeightLayout  # of the patterns; features have pairs with single labels
     weights: np.ndarray  # (n_weights,)   trained with the L1 penalty
     history: np.ndarray  # of HISTORY
     report: SolverReport  # of the last training
-    is_optimal: bool  # whether a sweep has found nothing
-    is_loose: bool  # whether the last training was to one of the first tolerances
+    is_optimal: bool  # whether a sweep has found no violation
+    is_loose: bool  # whether the last training used one of the loose tolerances
 
 
 class _Counts(NamedTuple):
-    """What is known of patterns under some weights.   Z patterns."""
+    """Counts of patterns under some weights.   Z patterns."""
 
     compiled: CompiledPatterns
     expected: np.ndarray  # (Z,)
     observed: np.ndarray  # (Z,)
-    excess: np.ndarray  # (Z,)   by which the two differ by more than the strength; 0 for patterns that are in
+    excess: np.ndarray  # (Z,)   of their difference over the strength; 0 for active patterns
     precision: np.ndarray  # (Z,)   of the Gaussian prior
 
     @property
@@ -226,7 +227,7 @@ class _Counts(NamedTuple):
         return self.compiled.patterns
 
     def violations(self) -> list[tuple[float, tuple, float]]:
-        """Return excess, pattern and precision where the optimality condition is broken."""
+        """Return excess, pattern and precision where the optimality condition is violated."""
         patterns = self.patterns.tuples()
         rows = np.flatnonzero(self.excess).tolist()
         return [(float(self.excess[row]), patterns[row], float(self.precision[row])) for row in rows]
@@ -241,7 +242,7 @@ def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple
     weights : ndarray of shape (n_weights,)
         Weights to start from, under the layout of ``task.problem``.
     active : dict
-        Own weights of patterns of two or more labels to start from, by tuple of label codes.
+        Starting weights of the patterns of two or more labels themselves, by tuple of label codes.
 
     Returns
     -------
@@ -271,12 +272,12 @@ def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple
 
 
 class _ActiveSet:
-    """The patterns that are in, and all weights."""
+    """The active patterns, and all weights."""
 
     def __init__(self, task: SearchTask, weights: np.ndarray, active: Mapping[tuple, float]) -> None:
         self._task, layout = task, task.problem.layout
         self._labels = [(label,) for label in range(layout.patterns.n_labels)]
-        self._features = weights[: layout.first_bias]  # and those of the tokens of segments
+        self._features = weights[: layout.first_bias]  # and the weights of the tokens of segments
         weight = np.ones(len(task.problem.batch)) if task.sequence_weight is None else task.sequence_weight
         self._sequences = LabelledSequences(
             *task.problem.label_sequences, weight, task.problem.sequence_weight, task.min_pattern_count
@@ -290,7 +291,7 @@ class _ActiveSet:
         self._has_warned, self._came_in = False, 0.0
 
     def _frequent(self, active: Mapping[tuple, float]) -> dict[tuple, float]:
-        """Return those of some patterns that occur often enough."""
+        """Return the patterns that occur often enough."""
         problem, table = self._task.problem, given_patterns(active, len(self._labels))
         layout = problem.layout.with_biases(table, np.arange(len(table.lengths)))
         counts = layout.empirical_counts(problem.batch, problem.truth, self._sequences.sequence_weight)
@@ -302,11 +303,11 @@ class _ActiveSet:
         return len(self._history)
 
     def enough(self, tol: float) -> float:
-        """Return to what tolerance to train: looser than ``tol`` after much has come in, but such that it moves."""
+        """Return the tolerance to train to: looser than ``tol`` after large additions, but such that weights change."""
         return max(_PART * self._came_in, min(tol, 0.5 * self._came_in)) if self._came_in else tol
 
     def train(self, tol: float) -> None:
-        """Train the weights of the patterns that are in, which go out where they become 0."""
+        """Train the weights of the active patterns; drop patterns whose weights become 0."""
         self.tol, self._lines.part = tol, f"round {self.n_rounds + 1} of the search for label patterns"
         layout, start = self._model()
         settings: dict[str, Any] = {
@@ -322,14 +323,14 @@ class _ActiveSet:
         self._n_out = len(own) - len(self._own)
 
     def look_near(self) -> list:
-        """Return the violations among the extensions to the left of the patterns that are in."""
+        """Return the violations among the extensions to the left of the active patterns."""
         counts, candidates = self._count([]), []
         for order in range(1, self._highest(counts.patterns) + 1):
             candidates += self._candidates(self._extensions(counts, order), counts, order, np.inf)
         return self._count(candidates).violations() if candidates else []
 
     def look_everywhere(self) -> list:
-        """Return all violations, by a sweep over the patterns whose counts allow for one."""
+        """Return all violations, by a sweep over the patterns whose counts allow one."""
         counts, found, order = self._count([]), [], 1
         while order <= self._task.max_order and len((extensions := self._extensions(counts, order)).codes):
             candidates = self._candidates(extensions, counts, order, 0.0)
@@ -340,16 +341,16 @@ class _ActiveSet:
         return found
 
     def matter(self, violations: list[tuple[float, tuple, float]], tol: float) -> bool:
-        """Tell whether violations are more than what ``tol`` allows for."""
+        """Return whether violations exceed ``tol``."""
         return self._share(violations) > tol
 
     def _share(self, violations: list[tuple[float, tuple, float]]) -> float:
-        """Return how large violations are, in units of the tolerance."""
+        """Return the size of violations, in units of the tolerance."""
         excess, penalty = np.array([one[0] for one in violations]), L2([one[2] for one in violations])
         return reached_tolerance(penalty, self.report.w, self.report.history[-1], excess)
 
     def take_in(self, violations: list[tuple[float, tuple, float]]) -> None:
-        """Take in the worst violations."""
+        """Add the patterns with the worst violations."""
         most = max(int(_GROWTH * len(self._own)), _ALWAYS)
         worst = sorted(violations, key=lambda violation: (-violation[0], violation[1]))[:most]
         self._came_in = self._share(worst)
@@ -360,13 +361,13 @@ class _ActiveSet:
         largest = max((excess for excess, _, _ in violations), default=0.0)
         n_patterns, objective = len(self._own) - len(self._labels), self.report.history[-1]
         self._history.append((self._n_in, self._n_out, n_patterns, objective, largest, is_sweep, self._n_passes))
-        changes = f"{self._n_in} came in, {self._n_out} went out"
+        changes = f"{self._n_in} added, {self._n_out} dropped"
         left = (
-            "no other one to come in"
+            "none left to add"
             if not violations
-            else (f"{len(violations)} to come in, counts of which differ by up to {largest:.3g} more than l1_reg")
+            else (f"{len(violations)} to add, whose counts differ by up to {largest:.3g} more than l1_reg")
         )
-        said = [f"{n_patterns} patterns, of which {changes}", f"objective {objective:.6f}", self._lines.seconds()]
+        said = [f"{n_patterns} patterns ({changes})", f"objective {objective:.6f}", self._lines.seconds()]
         self._lines.write(", ".join([*said, f"to a tolerance of {self.tol:.2g}", left]), is_last=True)
         self._n_in, self._n_passes = 0, 0.0
 
@@ -377,7 +378,7 @@ class _ActiveSet:
         return FoundPatterns(*self._model(), history, self.report, is_optimal, is_loose)
 
     def _model(self) -> tuple[WeightLayout, np.ndarray]:
-        """Return the layout of the patterns that are in, and all weights."""
+        """Return the layout of the active patterns, and all weights."""
         base, table = self._task.problem.layout, given_patterns(self._own, len(self._labels))
         has_intercept = len(base.bias_pattern) > 0
         layout, patterns = base.with_biases(table, np.flatnonzero((table.lengths > 1) | has_intercept)), table.tuples()
@@ -387,7 +388,7 @@ class _ActiveSet:
         return int(min(self._task.max_order, patterns.lengths.max()))
 
     def _count(self, candidates: list[tuple]) -> _Counts:
-        """Return the counts of single labels, of the patterns that are in, and of candidates, whose weights are 0."""
+        """Return the counts of single labels, of active patterns, and of candidates, whose weights are 0."""
         base, objective = self._task.problem.layout, self._task.objective
         table = given_patterns([*self._own, *candidates], len(self._labels))
         if not self._has_warned:
@@ -404,15 +405,15 @@ class _ActiveSet:
         return _Counts(layout.compiled, observed + difference, observed, np.where(is_in, 0.0, excess), precision)
 
     def _extensions(self, counts: _Counts, order: int) -> Extensions:
-        """Return the extensions, of an order, of patterns whose counts allow that they or theirs violate anything."""
+        """Return the extensions, of an order, of patterns whose counts allow a violation by longer patterns."""
         most = np.maximum(counts.expected, counts.observed)
         extended = (counts.patterns.lengths == order) & (most > self._task.search.strengths(order))
         return left_extensions(counts.compiled, extended, order, self._sequences)
 
     def _candidates(self, extensions: Extensions, counts: _Counts, order: int, unknown: float) -> list[tuple]:
-        """Return the extensions that are out and may violate the condition, by what is known of what they contain.
+        """Return the inactive extensions that may violate the condition, given the counts of what they contain.
 
-        ``unknown`` stands for expected counts of prefixes of which nothing is known.
+        ``unknown`` is the expected count of prefixes whose count is not known.
         """
         row = {pattern: number for number, pattern in enumerate(counts.patterns.tuples())}
         patterns = list(map(tuple, extensions.codes.tolist()))

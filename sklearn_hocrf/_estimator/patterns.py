@@ -1,4 +1,4 @@
-"""Label patterns: from the labels of the user to the codes of the model, and back."""
+"""Label patterns: conversion between the user's labels and the codes of the model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .._validation import warn_user
 
 __all__ = ["ObservedPatterns", "pattern_codes", "pattern_labels", "select_patterns", "warn_of_size"]
 
-_MANY_LABELS = 1_000_000  # of all patterns together; warn if there are more
+_MANY_LABELS = 1_000_000  # in all patterns together; warn if there are more
 _BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
 
 
 class ObservedPatterns(NamedTuple):
-    """The label patterns of training data, to be counted if they are asked for."""
+    """The label patterns of training data, which are counted on request."""
 
     n_positions: int  # tokens or segments of the data
     counted: Callable[[int, float], PatternCounts]  # of the highest order, and the lowest count
@@ -48,9 +48,9 @@ def select_patterns(
     labels : ndarray of shape (L,)
         The labels.
     observed : ObservedPatterns
-        Those of the training data.
+        The patterns of the training data.
     max_order : int or None
-        Highest order of patterns; None is for a table alone.
+        Highest order of patterns; None is only for a table.
     min_count : float
         Lowest count of observed patterns of two or more labels.
 
@@ -62,12 +62,12 @@ def select_patterns(
     Warns
     -----
     UserWarning
-        If the patterns are so many and long that they take much time or memory, before the work on them.
+        If the patterns are so many and long that they take much time or memory, before any work on them.
     """
     if isinstance(patterns, PatternTable):
         return patterns
     if max_order is None:
-        raise ValueError('max_order=None needs patterns="auto", which finds the highest order by itself')
+        raise ValueError('max_order=None needs patterns="auto", which determines the highest order itself')
     if isinstance(patterns, str) and patterns == "observed":
 
         def warn(n_patterns: int, longest: int) -> None:
@@ -79,7 +79,7 @@ def select_patterns(
         warn_of_size(len(table.lengths), table.labels.shape[1], observed.n_positions)
         return table
     if isinstance(patterns, str) or not isinstance(patterns, Iterable):
-        raise ValueError(f"patterns={patterns!r} are searched by fit alone, which trains with them")
+        raise ValueError(f"patterns={patterns!r} can only be searched by fit, which trains with them")
     given = list(patterns)
     codes_of_given = pattern_codes(given, labels)
     longest = max(given, key=len, default=())

@@ -29,15 +29,15 @@ __all__ = ["PredictionsMixin", "border_mask"]
 
 
 class PredictionsMixin(Hooks):
-    """What both estimators answer once they are fitted; the hooks are those of the base class."""
+    """Predictions of both estimators; the hooks are those of the base class."""
 
     def _mask(self, batch: SequenceBatch, form: str, known: Any = None) -> Mask | None:
-        """Return which labellings of a batch are possible, None for all: by the constraints, and by what is known."""
+        """Return the mask of the labellings allowed by the constraints and by known labels; None allows all."""
         known = None if known is None else self._read_known(known, batch, form).mask
         return both(border_mask(batch, self._fitted.borders), known)
 
     def _decode(self, batch: SequenceBatch, mask: Mask | None) -> Any:
-        """Return the labelling that ``decoding`` asks for, given a mask."""
+        """Return the labelling that ``decoding`` specifies, given a mask."""
         check_decoding(self.decoding)
         decoding = choose_decoding(self.decoding)
         if decoding is None:
@@ -49,7 +49,7 @@ class PredictionsMixin(Hooks):
 
     @contextmanager
     def _asked(self, batch: SequenceBatch, mask: Mask | None) -> Iterator[Model]:
-        """Give the model, to be asked about a batch under a mask; raise where no labelling agrees with it."""
+        """Yield the model for queries about a batch under a mask; raise an error if no labelling agrees with it."""
         model = self._build_model()
         with self._naming_the_impossible(model, batch, mask):
             yield model
@@ -57,7 +57,7 @@ class PredictionsMixin(Hooks):
     def _naming_the_impossible(
         self, model: Model, batch: SequenceBatch, mask: Mask | None
     ) -> AbstractContextManager[None]:
-        """Return a context in which an error names the sequence and position where no labelling agrees with a mask."""
+        """Return a context whose errors name the sequence and position where no labelling agrees with a mask."""
         return naming_the_impossible(model, batch, mask, border_mask(batch, self._fitted.borders))
 
     def _as_fitted(self) -> Any:
@@ -68,7 +68,7 @@ class PredictionsMixin(Hooks):
         return fitted
 
     def _has_probabilities(self) -> bool:
-        """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
+        """Return True, or raise an error that explains why there are no probabilities: for ``available_if``."""
         learned = getattr(self, "_fitted", None)
         given = self.objective if learned is None else learned.trained_with["objective"]
         reason = says_no_probabilities(given)
@@ -90,9 +90,9 @@ class PredictionsMixin(Hooks):
         X : as in :meth:`fit`
             Sequences may be empty.
         known : list of label sequences, or array-like, default=None
-            What is known of the labels, in the form of y in :meth:`fit`, with holes: None, or ``missing_label``, stands
-            for any label, and a set for one of its members; None in the place of a whole sequence says nothing about
-            it. The prediction is the best labelling among those that agree.
+            The known labels, in the form of y in :meth:`fit`, with holes: None, or ``missing_label``, means any label,
+            and a set means one of its members; None instead of a whole sequence means that nothing is known about it.
+            The prediction is the best labelling that agrees with them.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class PredictionsMixin(Hooks):
         ----------
         X : as in :meth:`predict`
         known : as in :meth:`predict`
-            The probabilities are those given that the labelling agrees with it.
+            The probabilities are conditional on the labelling agreeing with it.
 
         Returns
         -------
@@ -259,12 +259,12 @@ class PredictionsMixin(Hooks):
         return fitted._reshape(marginals, batch, form)
 
     def _as_predicted(self, labelling: Any, batch: SequenceBatch) -> list:
-        """Return a labelling by sequence, as :meth:`predict` gives it for lists of sequences."""
+        """Return a labelling by sequence, as :meth:`predict` returns it for lists of sequences."""
         as_lists = self._fitted.targets.as_lists
         return decode_labels(self._token_codes(labelling), self.classes_, batch.offsets, as_lists=as_lists)
 
     def _reshape(self, rows: np.ndarray, batch: SequenceBatch, form: str) -> Any:
-        """Give one row per token the shape of X."""
+        """Reshape one row per token to the form of X."""
         if form == "table":
             return rows
         if form == "grid":
@@ -277,9 +277,9 @@ class PredictionsMixin(Hooks):
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
-        The prediction for a token is correct if its label is. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its tag
-        ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For scores of
-        whole segments, see :mod:`sklearn_hocrf.metrics`.
+        The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its
+        tag ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For scores
+        of whole segments, see :mod:`sklearn_hocrf.metrics`.
 
         Parameters
         ----------
@@ -321,7 +321,7 @@ class PredictionsMixin(Hooks):
         return right / total
 
     def _count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
-        """Return how many tokens are predicted correctly, and how many there are, both weighted."""
+        """Return the weighted number of correctly predicted tokens, and of all tokens."""
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
         if fitted._has_holes(y, batch, form):
@@ -346,15 +346,16 @@ class PredictionsMixin(Hooks):
         X : as in :meth:`predict`
         y : as in :meth:`fit`
             It may have holes, as ``known`` in :meth:`predict`. The result is then the probability that the labelling
-            agrees with it: with holes y can be any event that concerns labels at given positions.
+            agrees with it: with holes, y can describe any event about labels at given positions.
         unknown : {"raise", "impossible"}, default="raise"
-            What a label is that did not occur in fit: an error, or a label of probability 0.
+            How to treat labels not seen in fit: raise an error, or assign probability 0.
 
         Returns
         -------
         log_likelihood : ndarray of shape (n_sequences,)
-            In nats; 0 for empty sequences, -inf where the model rules out y, as it does for what breaks a constraint
-            and for segments longer than ``max_segment_length_``, and for unknown labels with ``unknown="impossible"``.
+            In nats; 0 for empty sequences; -inf where the model rules out y, for example because it violates a
+            constraint or has segments longer than ``max_segment_length_``, and for unknown labels with
+            ``unknown="impossible"``.
 
         Raises
         ------
@@ -371,7 +372,7 @@ class PredictionsMixin(Hooks):
         >>> crf.log_likelihood(X, y).round(2)
         array([-1.18, -1.05])
 
-        The probability that the second token is no noun, and that both of the last two are:
+        The probability that the second token is not a noun, and that both of the last two are:
 
         >>> np.exp(crf.log_likelihood(X[:1] * 2, [[None, {"ADJ", "DET"}, None], [None, "NOUN", "NOUN"]])).round(2)
         array([0.76, 0.13])
@@ -408,12 +409,12 @@ class PredictionsMixin(Hooks):
 
 
 def border_mask(batch: SequenceBatch, borders: np.ndarray | None) -> Mask | None:
-    """Return the mask of the labels with which sequences may begin and end; None stands for all."""
+    """Return the mask of the labels with which sequences may begin and end; None allows all."""
     return None if borders is None else Mask.of_borders(batch.offsets, borders)
 
 
 def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Tell which sequences have labels that a mask allows at each token; -1 is none of the labels."""
+    """Return which sequences have labels that a mask allows at each token; -1 is not a label."""
     is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
     n_forbidden = offsets_of(~is_allowed)
     return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]

@@ -1,4 +1,4 @@
-"""What ``verbose`` writes to stderr: how far training is, and how long it will take."""
+"""Output of ``verbose`` to stderr: the progress of training, and the time left."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _next = -math.inf  # time of the next line
 
 
 def write_line(text: str, is_last: bool = False) -> bool:
-    """Write a line to stderr, unless the one before is too new, and return whether it is written.
+    """Write a line to stderr, unless the previous one is too recent, and return whether it was written.
 
-    The last line of something may come early, at the cost of the line after it.
+    The last line of a task may come early; the line after it is then delayed.
     """
     global _next
     now = time.monotonic()
@@ -33,7 +33,7 @@ def write_line(text: str, is_last: bool = False) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a time as text with a readable unit."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     for size, unit in ((1, "s"), (60, "min"), (3600, "h")):
@@ -43,20 +43,20 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLines:
-    """A callback of solvers that writes lines about iterations.
+    """Solver callback that writes lines about iterations.
 
     Parameters
     ----------
     name : str
         Name of the estimator.
     max_iter : int
-        Of the solver.
+        Maximum number of iterations of the solver.
     """
 
     window, share = 10, 1e-3  # iterations in which the objective changes by less than this share of it
 
     def __init__(self, name: str, max_iter: int) -> None:
-        self.part = ""  # of the whole that is trained now
+        self.part = ""  # name of the part of training that is running
         self._name, self._max_iter, self._start = name, max_iter, time.monotonic()
         self._values, self._is_said, self._remark = deque[float](maxlen=self.window + 1), False, ""
         self._forecast = Forecast(max_iter)
@@ -70,7 +70,7 @@ class ProgressLines:
         if not self._is_said and len(self._values) > self.window:
             self._is_said = abs(self._values[0] - self._values[-1]) < self.share * abs(self._values[-1])
             if self._is_said:
-                self._remark = f"within 0.1 % of that {self.window} iterations ago: scores hardly change now"
+                self._remark = f"within 0.1 % of the value {self.window} iterations ago: scores hardly change now"
         parts = [f"iteration {progress.n_iter}", *_numbers(progress), self.seconds(), self._left(), self._remark]
         if self.write(", ".join(filter(None, parts))):
             self._remark = ""
@@ -80,13 +80,13 @@ class ProgressLines:
         return write_line(": ".join(filter(None, [self._name, self.part, text])), is_last)
 
     def end(self, report: SolverReport) -> None:
-        """Write how training has ended."""
+        """Write how training ended."""
         last = Progress(report.n_iter, float(report.history[-1]), report.gradient_norm, report.gap)
         parts = [f"{report.n_iter} iterations", *_numbers(last), self.seconds(), report.message]
         self.write(", ".join(parts), is_last=True)
 
     def seconds(self) -> str:
-        """Return the time since the beginning."""
+        """Return the elapsed time."""
         return duration(time.monotonic() - self._start)
 
     def _left(self) -> str:
@@ -105,29 +105,29 @@ def _numbers(progress: Progress) -> list[str]:
 
 
 class Forecast:
-    """How long a solver will still take.
+    """Forecast of the time that a solver still needs.
 
-    What a solver waits to become small (the norm of the gradient, as a rule) falls unevenly, but over many iterations
-    by about the same factor in each. A line through its logarithms in the second half of the iterations so far says
-    when it gets there: from a third of a training on mostly to a factor of two, in tests on chunking, names, fields and
-    digits. Where that is not known, ``max_iter`` is a bound.
+    The stopping quantity of a solver (usually the norm of the gradient) decreases unevenly, but over many iterations by
+    about the same factor in each. A line fitted to its logarithms in the second half of the iterations so far predicts
+    when it reaches the goal: after a third of the training, mostly to within a factor of two, in tests on chunking,
+    names, fields and digits. If no trend is known, ``max_iter`` is a bound.
     """
 
-    least = 8  # iterations for a line
+    least = 8  # iterations for fitting a line
 
     def __init__(self, max_iter: float) -> None:
         self._max_iter = max_iter
         self._times, self._logs = list[float](), list[float]()
 
     def add(self, progress: Progress, now: float) -> None:
-        """Take in an iteration."""
+        """Add an iteration."""
         small = progress.gradient_norm if np.isfinite(progress.gradient_norm) else progress.gap
         with np.errstate(divide="ignore", invalid="ignore"):
             self._logs.append(float(np.log(np.divide(small, progress.goal))))
         self._times.append(now)
 
     def left(self) -> tuple[float, bool]:
-        """Return seconds, and whether they are a bound; inf if nothing is known."""
+        """Return the seconds left, and whether they are a bound; inf if nothing is known."""
         n_iter = len(self._times)
         if n_iter < 2:
             return math.inf, True
@@ -149,6 +149,6 @@ class _Silence(ProgressLines):
 
 
 def lines_of(solver: object) -> ProgressLines:
-    """Return the lines that a solver writes; if it writes none, some that nobody sees."""
+    """Return the progress lines of a solver; if it writes none, lines that are discarded."""
     callback = getattr(solver, "callback", None)
     return callback if isinstance(callback, ProgressLines) else _Silence("", 0)

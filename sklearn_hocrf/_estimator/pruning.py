@@ -1,4 +1,4 @@
-"""Pruning: a level of order 0 leaves each token a few labels, and the model is trained and asked about those alone."""
+"""Pruning: a level of order 0 keeps a few labels per token, to which training and prediction are restricted."""
 
 from __future__ import annotations
 
@@ -20,33 +20,32 @@ __all__ = ["Pruning", "check_pruning_count", "checked_level_zero", "prune"]
 class Pruning(BaseEstimator):
     """Settings of the parameter ``pruning``: how many labels each token keeps, and how they are found.
 
-    Before training, a model of order 0 of the same features (level 0), and of the same parts of labels if there are
-    any, is trained by a few epochs of stochastic gradient descent, where each token makes a step. The order of the
-    sequences is that of the estimator's ``random_state``, and always the same if that is None. The ``n_candidates``
-    labels that it finds most probable for a token are its candidates; in training the true label is one more. The model
-    is then trained to its optimum, and asked all questions, given that every label is a candidate. With the candidates
-    fixed, this is a convex problem like that of all labels, in lattices whose size does not depend on the number of
-    labels.
+    Before training, a model of order 0 with the same features (level 0), and the same parts of labels if any, is
+    trained by a few epochs of stochastic gradient descent with one step per token. The order of the sequences is
+    determined by the estimator's ``random_state``, and always the same if that is None. The ``n_candidates`` most
+    probable labels of a token are its candidates; in training, the true label is added. Training and all queries are
+    then exact, conditional on every label being a candidate. With the candidates fixed, training is a convex problem as
+    with all labels, in lattices whose size does not depend on the number of labels.
 
     Parameters
     ----------
     n_candidates : int, default=6
-        Labels that each token keeps. A number that is not lower than that of the classes prunes nothing.
+        Labels that each token keeps. Nothing is pruned if this is at least the number of classes.
     n_states : int or None, default=None
-        States of the pattern automaton (the last labels, as far as patterns remember them) that each token keeps, at
-        most: those that the most probable labels of level 0 lead to, in training also that of the true labels. It
-        bounds the time of models of order 2 and more; models of order 1 have one state for each candidate. None stands
-        for twice as many as candidates. A labelling that needs a state that is left out has probability 0, too. Where
-        states are left out, there are no standard errors, no reasons of predictions and no probabilities of segments.
+        Maximum number of states of the pattern automaton (the last labels, as far as patterns remember them) that each
+        token keeps: those reached by the most probable labels of level 0, in training also by the true labels. It
+        bounds the time of models of order 2 and more; models of order 1 have one state for each candidate. None means
+        twice the number of candidates. A labelling that needs a dropped state also has probability 0. When states are
+        dropped, standard errors, explanations and segment probabilities are unavailable.
     n_epochs : int, default=3
-        Epochs in which level 0 is trained, at least 2; fewer than 10,000 tokens are gone through more often. A tenth of
-        the sequences comes in for two more epochs, or half as many, after it has given ``pruning_recall_``.
+        Number of epochs of training level 0, at least 2; data of fewer than 10,000 tokens get more epochs. A tenth of
+        the sequences is held out to compute ``pruning_recall_``, and then added for two more epochs, or half as many.
 
     Notes
     -----
     The candidates are a fixed number of labels and not those above a threshold [1]_, because the probabilities of a
-    model of order 0 on its own training data are near 0 and 1. A threshold leaves training tokens hardly a label but
-    the true one, and the model no rivals to learn from.
+    model of order 0 on its own training data are near 0 and 1. A threshold would leave training tokens hardly any label
+    but the true one, and the model no alternatives to learn from.
 
     References
     ----------
@@ -74,7 +73,7 @@ class Pruning(BaseEstimator):
         self.n_epochs = n_epochs
 
     def check(self) -> None:
-        """Raise a ValueError for a setting that is not valid."""
+        """Raise a ValueError for an invalid setting."""
         is_count = is_integer(self.n_candidates) and self.n_candidates >= 1
         check(is_count, "n_candidates of Pruning", "an integer >= 1", self.n_candidates)
         is_count = self.n_states is None or (is_integer(self.n_states) and self.n_states >= 1)
@@ -84,12 +83,12 @@ class Pruning(BaseEstimator):
 
 
 def _settings_of(pruning: Any) -> Pruning | None:
-    """Return the settings that a parameter ``pruning`` stands for; None for a model of all labels."""
+    """Return the settings that a parameter ``pruning`` specifies; None for a model of all labels."""
     return pruning if pruning is None or isinstance(pruning, Pruning) else Pruning(pruning)
 
 
 def check_pruning_count(pruning: Any) -> None:
-    """Raise a ValueError for a parameter ``pruning`` that is not valid."""
+    """Raise a ValueError for an invalid parameter ``pruning``."""
     if isinstance(pruning, bool):
         raise ValueError(f"pruning must be an integer >= 1, a Pruning or None, got {pruning!r}")
     if isinstance(pruning, Pruning):
@@ -97,7 +96,7 @@ def check_pruning_count(pruning: Any) -> None:
 
 
 def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
-    """Return the problem in which each token has a few candidate labels, by a level 0 that is trained for it.
+    """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
 
     Without a ``random_state``, the order of the sequences in its training is always the same.
     """
@@ -126,14 +125,14 @@ def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers: Callable[
         layout.patterns.n_labels,
         layout.n_features,
     ):
-        raise ValueError("the layout of level 0 is not one of the labels and features of the model")
+        raise ValueError("the layout of level 0 does not match the labels and features of the model")
     weights = numbers(level_zero.weights, "weights of level 0", own.n_weights)
     if not np.isfinite(weights).all():
         raise ValueError("the weights of level 0 are not all finite")
     if not is_integer(level_zero.n_candidates) or level_zero.n_candidates < 1:
-        raise ValueError(f"level 0 leaves {level_zero.n_candidates!r:.40} labels, not an integer >= 1")
+        raise ValueError(f"level 0 keeps {level_zero.n_candidates!r:.40} labels, not an integer >= 1")
     if level_zero.n_states is not None and (not is_integer(level_zero.n_states) or level_zero.n_states < 1):
-        raise ValueError(f"level 0 leaves {level_zero.n_states!r:.40} states, not an integer >= 1 or None")
+        raise ValueError(f"level 0 keeps {level_zero.n_states!r:.40} states, not an integer >= 1 or None")
     if not isinstance(level_zero.recall, float):
         raise ValueError(f"the recall of level 0 is {level_zero.recall!r:.40}, not a float")
     return level_zero._replace(weights=weights)

@@ -1,4 +1,4 @@
-"""Segments that the labels of tokens describe, as tags: their probabilities, and decoding for them."""
+"""Segments encoded by token labels as tags: their probabilities, and decoding for them."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def check_threshold(threshold: Any) -> None:
 
 
 class TagSegmentsMixin(Hooks):
-    """What :class:`~sklearn_hocrf.HighOrderCRF` says of segments."""
+    """Segments of :class:`~sklearn_hocrf.HighOrderCRF`."""
 
     @available_if(lambda self: self._has_probabilities())
     def segment_marginals(
         self, X: Any, threshold: float = 1e-6, *, scheme: str = "auto", known: Any = None
     ) -> list[np.ndarray]:
-        """Return all segments that labels describe, as tags, and whose probability reaches a threshold.
+        """Return all segments, as encoded by labels, whose probability reaches a threshold.
 
-        The probability of a segment is that of all labellings in which it occurs with exactly this start, stop and
-        label; it is exact at any order. Tags are read as :func:`~sklearn_hocrf.metrics.extract_segments` reads them: an
-        I-PER after an O begins a segment, too.
+        The probability of a segment is the total probability of the labellings in which it occurs with exactly this
+        start, stop and label; it is exact at any order. Tags are read as
+        :func:`~sklearn_hocrf.metrics.extract_segments` reads them: an I-PER after an O also begins a segment.
 
         Parameters
         ----------
@@ -53,8 +53,8 @@ class TagSegmentsMixin(Hooks):
         threshold : float, default=1e-6
             Lowest probability of a segment.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
-            How ``classes_`` encode segments; "runs" of equal labels, of any kind. "auto" is the scheme that
-            ``constraints`` name, otherwise that of ``classes_`` if all look like tags, and else "runs".
+            How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that
+            ``constraints`` name, otherwise the scheme of ``classes_`` if all look like tags, and else "runs".
 
         Returns
         -------
@@ -65,12 +65,12 @@ class TagSegmentsMixin(Hooks):
         Raises
         ------
         ValueError
-            If the threshold is not in [0, 1], or if a label is no tag of the scheme.
+            If the threshold is not in [0, 1], or if a label is not a tag of the scheme.
 
         Notes
         -----
-        Other questions about a segment are questions to :meth:`log_likelihood`, which takes labels with holes: the
-        probability that tokens 3 and 4 are in some segment of a label, for instance, is that of the labels
+        For other probabilities of segments, use :meth:`log_likelihood`, which accepts labels with holes: the
+        probability that tokens 3 and 4 are in some segment of a label, for instance, is the probability of the labels
         ``[None, None, None, {"B-PER", "I-PER"}, "I-PER", None]``.
 
         Examples
@@ -110,20 +110,20 @@ class TagSegmentsMixin(Hooks):
     def predict_segments(
         self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: bool = False
     ) -> list:
-        """Return the segments that the predicted labels describe, as tags.
+        """Return the segments encoded by the predicted labels.
 
         Parameters
         ----------
         X, known : as in :meth:`predict`
         scheme : as in :meth:`segment_marginals`
         with_probability : bool, default=False
-            Whether the result has the probabilities of the segments, those of :meth:`segment_marginals`.
+            Whether to include the probabilities of the segments, as in :meth:`segment_marginals`.
 
         Returns
         -------
         segments : list of lists of (int, int, label), or list of structured arrays
-            (start, stop, label) of each segment in order, with ``stop`` excluded. With probabilities, arrays as those
-            of :meth:`segment_marginals`; json takes their ``tolist()``, as it knows no numbers of numpy.
+            (start, stop, label) of each segment in order, with ``stop`` excluded. With probabilities, arrays like those
+            of :meth:`segment_marginals`; pass their ``tolist()`` to json, which does not support numpy numbers.
 
         Examples
         --------
@@ -155,7 +155,7 @@ class TagSegmentsMixin(Hooks):
 
     @property
     def _scheme(self) -> str:
-        """How labels encode segments, where nobody says it: by the scheme of the constraints, or as they look."""
+        """The default scheme by which labels encode segments: that of the constraints, or guessed from the labels."""
         fitted: Any = self
         constraints = fitted._fitted.trained_with.get("constraints")
         return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())
@@ -177,7 +177,7 @@ class TagSegmentsMixin(Hooks):
         thresholds = decoding.thresholds(tags.names.tolist())
         model = fitted._build_model()
         with fitted._naming_the_impossible(model, batch, mask):
-            mask = model.narrowed(batch, mask)  # of a pruned model: to the candidates
+            mask = model.narrowed(batch, mask)  # for a pruned model, to the candidates
         is_forced = np.zeros(batch.n_tokens, dtype=bool)
         if tags.outside < 0:  # all tokens are in segments
             thresholds[:], is_forced[:] = 0.0, True
@@ -208,7 +208,7 @@ class TagSegmentsMixin(Hooks):
 
 
 def _listed(segments: Segments, gains: np.ndarray, first: int, stop: int) -> list:
-    """Return the segments of a sequence, (stop, start, gain, label) in the order of their stops."""
+    """Return the segments of a sequence, (stop, start, gain, label), sorted by stop."""
     low, high = np.searchsorted(segments.start, (first, stop))
     columns = segments.stop[low:high] - first, segments.start[low:high] - first, gains[low:high]
     listed = zip(*(column.tolist() for column in (*columns, segments.codes[low:high])), strict=True)
@@ -218,7 +218,7 @@ def _listed(segments: Segments, gains: np.ndarray, first: int, stop: int) -> lis
 def _misread(
     fitted: Any, batch: SequenceBatch, codes: np.ndarray, begins: np.ndarray, tags: SegmentTags, mask: Mask | None
 ) -> np.ndarray:
-    """Return the sequences whose labels are impossible, or describe other segments than those that begin as given."""
+    """Return the sequences whose labels are impossible, or encode segments that do not begin as given."""
     is_wrong = np.zeros(batch.n_tokens, bool) if mask is None else ~mask.allowed[np.arange(len(codes)), codes]
     is_wrong |= codes < 0
     goes_on = np.append(False, tags.tags.goes_on[codes[:-1], codes[1:]])[: len(codes)]
@@ -232,7 +232,7 @@ def _misread(
 
 
 def _tags_of(fitted: Any, scheme: str, what: str = "scheme") -> SegmentTags:
-    """Return what the labels of a fitted model say about segments; ``what`` names the scheme in messages."""
+    """Return the labels of a fitted model as tags of segments; ``what`` is the name of the scheme in messages."""
     check_choice(what, scheme, SEGMENT_SCHEMES)
     if scheme == "auto":
         scheme = fitted._scheme
@@ -241,13 +241,13 @@ def _tags_of(fitted: Any, scheme: str, what: str = "scheme") -> SegmentTags:
 
 
 def _refuse_mixture(labels: list, scheme: str, what: str) -> None:
-    """Raise a ValueError if some of the labels that are no tags of one scheme look like tags all the same."""
+    """Raise a ValueError if some labels look like tags although not all labels are tags of one scheme."""
     tags = [label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")]
     if tags and scheme == "runs":
         others = [label for label in labels if split_tag(label, "bio") is None]
         raise ValueError(
             f'{what}="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'
-            f'{f", as {short(others[0])} is none" if others else ""}: name the scheme, or "runs" of equal labels'
+            f'{f" ({short(others[0])} is not a tag)" if others else ""}: name the scheme, or "runs" of equal labels'
         )
 
 

@@ -1,4 +1,4 @@
-"""The labels of a model, read as tags, and tables of segments for users."""
+"""Labels of a model read as tags, and tables of segments for users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._kernels.tag_segments import Tags
 __all__ = ["SEGMENT_SCHEMES", "SegmentTags", "each_its_own", "read_segment_tags", "read_tags", "segment_tables"]
 
 
-SEGMENT_SCHEMES = ("auto", *PREFIXES, "runs")  # how labels can be asked for segments
+SEGMENT_SCHEMES = ("auto", *PREFIXES, "runs")  # schemes by which labels can be read as segments
 
 
 def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, list[str]]:
@@ -26,12 +26,12 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
     labels : ndarray of shape (L,)
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1"}
     what : str
-        What reads them, for the message.
+        Name of the setting that requires tags, for the message.
 
     Raises
     ------
     ValueError
-        For a label that is no tag of the scheme.
+        For a label that is not a tag of the scheme.
     """
     parts = []
     for tag in labels.tolist():
@@ -39,7 +39,7 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
         if part is None or (part[1] == OUTSIDE and part[0] != O):
             expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
             raise ValueError(
-                f'{what}="{scheme}": the label {short(tag)} is no tag of this scheme, whose tags are '
+                f'{what}="{scheme}": the label {short(tag)} is not a tag of this scheme, whose tags are '
                 f"'{OUTSIDE}', {expected}"
             )
         parts.append(part)
@@ -49,18 +49,18 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
 
 
 class SegmentTags(NamedTuple):
-    """What the labels of a model say about segments.   L labels, K labels of segments."""
+    """The labels of a model as tags of segments.   L labels, K labels of segments."""
 
     table: TagTable  # prefix and segment label of each label; the segment label of O is -1
     names: np.ndarray  # (K,)   labels of segments, sorted
-    tags: Tags  # the same for kernels
+    tags: Tags  # the same information for kernels
     roles: np.ndarray  # (K, 4) int32   labels of the first, the inner, the last and the only token of a segment
     outside: int  # label of tokens outside of all segments, or -1
     scheme: str
 
 
 def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags:
-    """Return what labels say about segments; arguments as in :func:`read_tags`."""
+    """Return labels as tags of segments; arguments as in :func:`read_tags`."""
     table, every = read_tags(labels, scheme, what)
     names = sorted(name for name in every if name != OUTSIDE)
     number = np.array([names.index(name) if name != OUTSIDE else -1 for name in every], dtype=np.int32)
@@ -69,7 +69,7 @@ def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags
     inside = np.flatnonzero(table.prefix != O)
     roles = tag_roles(TagTable(*(column[inside] for column in table)), scheme, len(names))
     roles = np.where(roles >= 0, inside[roles], -1).astype(np.int32)
-    for place in range(4):  # a tag that training never saw stands for none: another one of the label is written
+    for place in range(4):  # instead of a tag that never occurred in training, another tag of the label is used
         roles[:, place] = np.where(roles[:, place] >= 0, roles[:, place], roles.max(axis=1, initial=-1))
     outside = np.flatnonzero(table.prefix == O)
     tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
@@ -77,7 +77,7 @@ def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags
 
 
 def each_its_own(labels: np.ndarray) -> SegmentTags:
-    """Return what labels say about segments that are runs of equal labels."""
+    """Return labels as tags of segments that are runs of equal labels."""
     codes = np.arange(len(labels), dtype=np.int32)
     table = TagTable(np.full(len(labels), I, np.int8), codes)
     roles = np.repeat(codes[:, None], 4, axis=1)
@@ -87,7 +87,7 @@ def each_its_own(labels: np.ndarray) -> SegmentTags:
 def segment_tables(
     batch: SequenceBatch, segments: Segments, probability: np.ndarray, labels: np.ndarray
 ) -> list[np.ndarray]:
-    """Return one structured array of segments and their probabilities a sequence, with positions in the sequence."""
+    """Return one structured array of segments and probabilities per sequence, with positions in the sequence."""
     fields = [("start", np.int64), ("stop", np.int64), ("label", labels.dtype), ("probability", np.float64)]
     table = np.empty(len(probability), dtype=fields)
     origin = np.repeat(batch.offsets[:-1], np.diff(segments.offsets))

@@ -1,1 +1,1 @@
-"""Questions about whole batches: partition functions, marginals, expectations, best labellings."""
+"""Questions about a batch. ``model.Model`` declares them; chain, segment and lattice answer; ``families`` lists these."""

@@ -1,4 +1,4 @@
-"""Walks through the choices at the borders of labellings: the best ones, random ones, entropies."""
+"""Answers from the choices at the borders of labellings: best labellings, samples, entropies."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class BestLabellings(NamedTuple):
     """Labellings of highest score.   n of them, S sequences, N tokens."""
 
     score: np.ndarray  # (S,)   of the best one
-    regret: np.ndarray  # (n, S)   by how much the others' are lower; inf where a sequence has fewer labellings
-    codes: np.ndarray  # (n, N) int32   as of :class:`DecodePass`
+    regret: np.ndarray  # (n, S)   difference to the best score; inf if a sequence has fewer labellings
+    codes: np.ndarray  # (n, N) int32   as in :class:`DecodePass`
     lengths: np.ndarray  # (n, N) int32
 
     @classmethod
@@ -32,13 +32,13 @@ class BestLabellings(NamedTuple):
 
 
 class SearchPass:
-    """Finds the best labellings of the tasks of one chunk, along the tables of Viterbi decoding."""
+    """Find the best labellings of the tasks of one chunk, using the tables of Viterbi decoding."""
 
     def __init__(self, decoding: DecodePass, best: BestLabellings) -> None:
         self.decoding, self.best = decoding, best
 
     def run(self, task: Task) -> None:
-        """Do the work of a task."""
+        """Process a task."""
         (tile,), decoding = task.tiles, self.decoding
         tables = decoding.choice_tables(tile)
         decoding.store_best(task, tables.beta)
@@ -47,12 +47,12 @@ class SearchPass:
         choices.best_labellings(*structure, tables, codes, lengths, regret)
 
     def sums(self) -> tuple:
-        """Return what has been summed up: nothing."""
+        """Return the sums: none."""
         return ()
 
 
 class Samples(Receiver):
-    """Draws labellings; each task has random numbers of its own."""
+    """Draw labellings; each task has its own random numbers."""
 
     def __init__(self, codes: np.ndarray, lengths: np.ndarray, seed: int) -> None:
         self.codes, self.lengths, self.seed = codes, lengths, seed
@@ -66,7 +66,7 @@ class Samples(Receiver):
 
 
 class Entropies(Receiver):
-    """Computes the entropy of each sequence."""
+    """Compute the entropy of each sequence."""
 
     def __init__(self, entropy: np.ndarray) -> None:
         self.entropy = entropy
@@ -77,7 +77,7 @@ class Entropies(Receiver):
 
 
 class LikelyTagSegments(Receiver):
-    """Lists segments of at least a probability that tags describe."""
+    """List the segments encoded by tags that have at least a given probability."""
 
     def __init__(self, tags: tag_segments.Tags, threshold: float, likely: list) -> None:
         self.tags, self.threshold, self.likely = tags, threshold, likely
@@ -90,7 +90,7 @@ class LikelyTagSegments(Receiver):
 
 
 class WeighedTagSegments(Receiver):
-    """Computes the probabilities of given segments that tags describe."""
+    """Compute the probabilities of given segments encoded by tags."""
 
     def __init__(self, tags: tag_segments.Tags, segments: np.ndarray, probability: np.ndarray) -> None:
         self.tags, self.segments, self.probability = tags, segments, probability
@@ -102,6 +102,6 @@ class WeighedTagSegments(Receiver):
 
 
 def _sequences(plan: Plan, tile: Tile, weight: np.ndarray) -> np.ndarray:
-    """Return the numbers of the sequences of a tile, -1 where a lane has none or is left out."""
+    """Return the numbers of the sequences of a tile, -1 for lanes that are empty or left out."""
     sequences = np.searchsorted(plan.offsets, tile.first_token, side="right") - 1
     return np.where(weight > 0, sequences, -1)

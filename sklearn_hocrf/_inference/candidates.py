@@ -1,4 +1,4 @@
-"""Which labels tokens may have in a lattice: the best ones by a model of order 0, which is trained for this alone."""
+"""Candidate labels of tokens in a lattice: the best ones by a model of order 0, which is trained only for this."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .._structure.layout import WeightLayout
 __all__ = ["CandidateFinder", "Candidates", "LevelZero", "train_level_zero"]
 
 
-_LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # few tokens are gone through more often: until there are so many steps
+_LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # with few tokens, there are more epochs until this number of steps
 
 
 class Candidates(NamedTuple):
@@ -24,14 +24,14 @@ class Candidates(NamedTuple):
 
     starts: np.ndarray  # (N + 1,) int64
     labels: np.ndarray  # (M,) int32   ascending for each token
-    scores: np.ndarray  # (M,)   that they have been chosen by
-    codes: np.ndarray  # (N,) int32   labels of tokens that no limit leaves out; or empty
+    scores: np.ndarray  # (M,)   by which they were chosen
+    codes: np.ndarray  # (N,) int32   labels of tokens that no limit drops; or empty
 
     @classmethod
     def of_counts(
         cls, counts: np.ndarray, labels: np.ndarray, scores: np.ndarray | None = None, codes: ArrayLike = ()
     ) -> Candidates:
-        """Return candidates, given their number for each token, their labels and scores; those are 0 by default."""
+        """Return candidates, given their number for each token, their labels and scores; scores are 0 by default."""
         scores = np.zeros(len(labels)) if scores is None else scores
         starts = freeze(offsets_of(counts), np.int64)
         return cls(starts, freeze(labels, np.int32), freeze(scores, np.float64), freeze(codes, np.int32))
@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def mask(self, n_labels: int) -> Mask:
-        """Return the mask that allows these labels alone."""
+        """Return the mask that allows only these labels."""
         mask = Mask(np.zeros((len(self.starts) - 1, n_labels), bool), np.zeros(len(self.starts) - 1, np.int8))
         mask.allowed[self.tokens, self.labels] = True
         return mask
@@ -54,25 +54,25 @@ class Candidates(NamedTuple):
         return Candidates.of_counts(stops - starts, self.labels[places], self.scores[places], codes)
 
     def allowed_by(self, mask: Mask) -> Candidates:
-        """Return the candidates that a mask lets through."""
+        """Return the candidates that a mask allows."""
         tokens = self.tokens
         kept = mask.allowed[tokens, self.labels]
         counts = np.bincount(tokens[kept], minlength=len(mask.allowed))
         return Candidates.of_counts(counts, self.labels[kept], self.scores[kept])
 
     def contain(self, codes: np.ndarray) -> np.ndarray:
-        """Tell whether the label of each token is among its candidates; bool of shape (N,)."""
+        """Return whether the label of each token is among its candidates; bool of shape (N,)."""
         tokens = self.tokens
         found = np.zeros(len(codes), bool)
         found[tokens[self.labels == codes[tokens]]] = True
         return found
 
     def places(self, codes: np.ndarray) -> np.ndarray:
-        """Return the number of the candidate that the label of each token is; it is among them."""
+        """Return the number of the candidate that is the label of each token; it must be among them."""
         return np.flatnonzero(self.labels == codes[self.tokens])
 
     def with_labels(self, codes: np.ndarray) -> Candidates:
-        """Return the candidates and, where it is not among them, a given label of each token, which no limit drops."""
+        """Return the candidates, to which a given label of each token is added, which no limit drops."""
         missing = np.flatnonzero(~self.contain(codes))
         tokens = np.concatenate([self.tokens, missing])
         labels = np.concatenate([self.labels, codes[missing]])
@@ -84,7 +84,7 @@ class Candidates(NamedTuple):
 
 
 class CandidateFinder:
-    """Finds the best labels of tokens, by a model of order 0; of equal ones the lowest.
+    """Find the best labels of tokens, by a model of order 0; ties go to the lowest label.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ class CandidateFinder:
         Its patterns are the single labels.
     weights : ndarray of shape (n_weights,)
     n_candidates : int
-        Labels of each token.
+        Number of labels of each token.
     n_states : int or None
-        States of the automaton after each token, at most; None stands for all.
+        Maximum number of states of the automaton after each token; None means all.
     """
 
     def __init__(
@@ -106,9 +106,9 @@ class CandidateFinder:
         self._level = kernels.TrainedLevel(*(freeze(array, np.float64) for array in numbers))
 
     def find(self, batch: SequenceBatch, mask: Mask | None = None, n_best: np.ndarray | None = None) -> Candidates:
-        """Return the best labels of each token of those that a mask allows.
+        """Return the best labels of each token among those that a mask allows.
 
-        ``n_best``, of shape (N,), is how many each token gets, at most; None stands for ``n_candidates``.
+        ``n_best``, of shape (N,), is the maximum number for each token; None means ``n_candidates``.
         """
         batch, n_labels = batch.as_sparse(), self.layout.patterns.n_labels
         n_best = np.full(batch.n_tokens, self.n_candidates) if n_best is None else n_best
@@ -124,16 +124,16 @@ class CandidateFinder:
 
 
 class LevelZero(NamedTuple):
-    """A model of order 0 that says which labels tokens may have in lattices."""
+    """A model of order 0 that determines which labels tokens may have in lattices."""
 
     layout: WeightLayout  # its patterns are the single labels
     weights: np.ndarray  # (n_weights,)
     n_candidates: int  # labels of each token
     n_states: int | None  # states after each token, at most; None: all
-    recall: float  # share of tokens of held-out sequences whose label is among their candidates; nan without any
+    recall: float  # fraction of held-out tokens whose label is among their candidates; nan without held-out tokens
 
     def finder(self) -> CandidateFinder:
-        """Return what finds candidates."""
+        """Return the finder of candidates."""
         return CandidateFinder(self.layout, self.weights, self.n_candidates, self.n_states)
 
 
@@ -146,8 +146,8 @@ def train_level_zero(
 ) -> LevelZero:
     """Train a model of order 0, by a few epochs of stochastic gradient descent.
 
-    A tenth of the sequences takes no part in all epochs but the last few, before which it tells how often the right
-    label is among the candidates.
+    A tenth of the sequences takes part only in the last few epochs; before these, it is used to measure how often the
+    true label is among the candidates.
 
     Parameters
     ----------
@@ -155,11 +155,10 @@ def train_level_zero(
         Its patterns are the single labels.
     batch : SequenceBatch
     codes : ndarray of shape (N,), int32
-        Labels of its tokens.
+        Labels of the tokens.
     sequence_weight : ndarray of shape (n_sequences,)
     settings : tuple of int
-        Candidates and states of each token, epochs (where there are few tokens, there are more), and a seed for the
-        order of the sequences.
+        Candidates and states of each token, epochs (more for few tokens), and a seed for the order of the sequences.
     """
     n_candidates, n_states, n_epochs, seed = settings
     rng, n_sequences = np.random.default_rng(seed), len(batch)
@@ -183,9 +182,9 @@ def train_level_zero(
 class _Descent:
     """Stochastic gradient descent with a step for each token; parameters as in :func:`train_level_zero`."""
 
-    rate = 8.0  # of a step, over the squared norm of a token's features; less takes more epochs
+    rate = 8.0  # of a step, over the squared norm of a token's features; lower rates need more epochs
     most_weight = 4.0  # of a sequence, relative to the mean: longer steps go too far
-    n_snapshots = 8  # of the weights in each epoch but the first, of which the mean is taken
+    n_snapshots = 8  # of the weights in each epoch except the first; the result is their mean
 
     def __init__(
         self, layout: WeightLayout, batch: SequenceBatch, codes: np.ndarray, sequence_weight: np.ndarray
@@ -196,7 +195,7 @@ class _Descent:
         features, self._size = _of_equal_size(layout.rows(batch.as_sparse(), dense=False), layout.pairs.starts)
         self._tables = features, layout.pairs, layout.part_links
         parts_of_a_label = len(layout.part_links.numbers) / layout.patterns.n_labels
-        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: what labels with a part want of it differs
+        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: labels that share a part want different values
         mean = max(float(np.mean(sequence_weight)), np.finfo(float).tiny)
         weight = np.minimum(sequence_weight / mean, self.most_weight)
         self._data = kernels.LabelledTokens(
@@ -204,7 +203,7 @@ class _Descent:
         )
 
     def run_epoch(self, order: np.ndarray) -> None:
-        """Go through some sequences, in the given order."""
+        """Process some sequences, in the given order."""
         for part in np.array_split(order, self.n_snapshots):
             kernels.descend(*self._tables, self._data, part, self._rate, self._level)
             if self._n_epochs > 0:
@@ -214,13 +213,13 @@ class _Descent:
         self._n_epochs += 1
 
     def forget_snapshots(self) -> None:
-        """Leave the epochs so far out of the mean."""
+        """Exclude the epochs so far from the mean."""
         self._n_snapshots = 0
         for total in self._sums:
             total[:] = 0.0
 
     def weights(self) -> np.ndarray:
-        """Return the mean of the snapshots, or the weights as they are if there are none."""
+        """Return the mean of the snapshots, or the current weights without snapshots."""
         pairs, bias = self._level
         if self._n_snapshots:
             pairs, bias = (total / self._n_snapshots for total in self._sums)
@@ -228,10 +227,10 @@ class _Descent:
 
 
 def _of_equal_size(features: TokenFeatures, starts: np.ndarray) -> tuple[TokenFeatures, np.ndarray | float]:
-    """Return features whose mean absolute value is 1, and what the weights of each pair then are multiples of.
+    """Return features scaled to a mean absolute value of 1, and the resulting scale of the weights of each pair.
 
-    The length of a step is that of a whole token, so a feature of large values, such as a year, would leave the others
-    no steps to learn by. ``starts`` (F + 1,) is the range of each attribute's pairs.
+    The length of a step depends on the whole token, so a feature with large values, such as a year, would make the
+    steps of the others too short. ``starts`` (F + 1,) is the range of each attribute's pairs.
     """
     if not len(features.values):
         return features, 1.0

@@ -25,7 +25,7 @@ __all__ = ["ChainDecodePass", "ChainModel", "ChainPass", "ChainPlan"]
 
 
 class ChainPlan(Plan):
-    """How a batch is cut, for high-order CRFs of one layout."""
+    """Plan of a batch, for high-order CRFs of one layout."""
 
     def __init__(self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
         super().__init__(layout, batch, schedule)
@@ -53,7 +53,7 @@ class ChainPass(MarginalPass):
         return np.concatenate([x * y, x * dy + dx * y], axis=-1)
 
     def _start(self, lanes: int) -> np.ndarray:
-        """Return alpha in front of the first position: all mass on the empty pattern; shape (P, lanes)."""
+        """Return alpha before the first position: all mass on the empty pattern; shape (P, lanes)."""
         alpha = np.zeros((self.layout.automaton.n_states, lanes * self.n_parts))
         alpha[0, :lanes] = 1.0
         return alpha
@@ -97,7 +97,7 @@ class ChainPass(MarginalPass):
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
         beta = self._with_derivatives(np.ones((self.layout.automaton.n_states, weight.shape[1])))
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
-            if len(task.tiles) > 1:  # the tables hold the last tile
+            if len(task.tiles) > 1:  # the tables contain the last tile
                 again = np.zeros_like(weight), np.where(alive, 0.0, 1.0)
                 self._forward_tile(tile, carry, *map(self._with_derivatives, again))
             structure = self.weighted_arcs, tile, _scratch(self, tile), self._tile_tables(tile)
@@ -168,7 +168,7 @@ class ChainDecodePass(DecodePass):
             scores, varying_log, beta = self._backward_max(tile, checkpoints.pop())
             if tile is task.tiles[0]:
                 self.store_best(task, beta)
-                if not len(self.codes):  # only the scores are asked for
+                if not len(self.codes):  # only the scores are requested
                     return
             chain.walk(self.weighted_arcs, tile, scores, varying_log, beta, state, self.codes)
 
@@ -191,7 +191,7 @@ class ChainDecodePass(DecodePass):
 
 
 def _scratch(chain_pass: ChainPass | ChainDecodePass, tile: Tile) -> chain.ChainScratch:
-    """Return what the kernels of a pass work with at one position."""
+    """Return the arguments of a pass's kernels for one position."""
     network, automaton = chain_pass.layout.network, chain_pass.layout.automaton
     n_values = automaton.n_states + len(network.starts) - 1
     n_adjoints = automaton.n_arcs + len(network.back_starts) - 1
@@ -201,7 +201,7 @@ def _scratch(chain_pass: ChainPass | ChainDecodePass, tile: Tile) -> chain.Chain
 
 
 class ChainModel(LaneModel, TokenModel):
-    """A high-order CRF with numbers in it; its labellings are label codes of the tokens, of shape (N,), int32."""
+    """A high-order CRF with given weights; its labellings are label codes of the tokens, of shape (N,), int32."""
 
     plan_class, pass_class, decode_pass_class = ChainPlan, ChainPass, ChainDecodePass
 
@@ -217,7 +217,7 @@ class ChainModel(LaneModel, TokenModel):
         n_jobs: int | None = None,
         mask: Mask | None = None,
     ) -> np.ndarray:
-        # the patterns become score columns of weight 0 in a copy of the model: they change nothing but are counted
+        # the patterns become score columns of weight 0 in a copy of the model: they change no scores but are counted
         layout, columns = self.layout.with_columns([(tuple(pattern), BEGIN) for pattern in patterns])
         marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, columns], 0.0, 1.0)

@@ -21,23 +21,23 @@ __all__ = ["CHAIN", "LATTICE", "SEGMENTS", "Family"]
 
 
 class Family(NamedTuple):
-    """What belongs to a family of models."""
+    """The classes and functions of a family of models."""
 
     model: type[Any]  # a Model
     margins: Callable[..., Margins]
     matching: Callable[..., Matching]
     minibatches: Callable[..., Minibatches]
-    labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # that of some sequences, from that of a batch
+    labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # labelling of some sequences of a batch
     label_sequences: Callable[[Any, SequenceBatch], tuple]  # label codes of a labelling, and offsets of the sequences
     are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether a labelling has no holes, by sequence
-    refuse_other_data: Callable[[], Any] = bool  # raises an error if problems cannot have any
+    refuse_other_data: Callable[[], Any] = bool  # raises an error if problems do not support other data
 
 
 def _refusing(what: str) -> Callable[..., Any]:
-    """Return a function that says that lattices do without something of training."""
+    """Return a function that raises an error because lattices do not support something."""
 
     def refuse(*_: Any) -> NoReturn:
-        raise ValueError(f"{what} does not go with pruning, which trains by the likelihood of all data alone")
+        raise ValueError(f"{what} cannot be combined with pruning, which supports only the likelihood of all data")
 
     return refuse
 

@@ -1,17 +1,17 @@
-"""Local feature matching: squared differences between what the data have in each place and what a model expects there.
+"""Local feature matching: squared differences between observed and expected features in each place.
 
     f(w) = sum_n c_n sum_t sum_z n_t(z) (mu_t(z) - 1_t(z))^2
 
-For chains a place is a position t and a pattern z: mu_t(z) is the probability that it ends there, 1_t(z) says whether
-it does so in the labels, and n_t(z) is the sum of the squared values of the features that have a weight with z (a
-weight of z itself counts 1). For segmentations the sum goes over candidate segments [u, v) in place of positions:
-mu_(u, v)(z) is the probability that [u, v) is a segment and ends z.
+For chains, a place is a position t and a pattern z: mu_t(z) is the probability that z ends there, 1_t(z) indicates
+whether it does in the labels, and n_t(z) is the sum of the squared values of the features that have a weight with z (a
+weight of z itself counts 1). For segmentations, the sum is over candidate segments [u, v) instead of positions: mu_(u,
+v)(z) is the probability that [u, v) is a segment and ends z.
 
 That is the squared distance between the feature vector of each position and its expectation (Kim 2014), with one
-component per weight. The derivative of mu by a weight is a covariance, so the gradient is twice the derivative of the
-expected counts when the score of each place moves along ``r = n (mu - 1)``: a plain pass over a task of the data gives
-r and the value, a pass on dual numbers the gradient. So every pattern gets score columns, or cells, of its own, and
-memory is r for one task of each thread.
+component per weight. The derivative of mu with respect to a weight is a covariance, so the gradient is twice the
+derivative of the expected counts when the score of each place moves along ``r = n (mu - 1)``: a plain pass over a task
+of the data computes r and the value, a pass on dual numbers the gradient. Every pattern therefore gets its own score
+columns, or cells, and memory is r for one task of each thread.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ class Matching(metaclass=ABCMeta):
     Parameters
     ----------
     model_class : type
-        That of the models.
+        Class of the models.
     layout : WeightLayout or SegmentLayout
-        Which weights there are.
+        The layout of the weights.
     batch : SequenceBatch
         The sequences.
     truth : ndarray or Segments
-        Their labelling.
+        The true labelling of the sequences.
     sequence_weight : ndarray of shape (n_sequences,)
-        How much each sequence counts.
+        Weight of each sequence.
     schedule : Schedule or None
-        Where the batch is cut.
+        How the batch is cut.
     support : Mask or None
-        The labellings that are possible; None stands for all.
+        The possible labellings; None means all.
     """
 
     n_columns: int  # of the table of r
@@ -81,11 +81,11 @@ class Matching(metaclass=ABCMeta):
 
     @abstractmethod
     def _with_pattern_columns(self, layout: WeightLayout) -> Any:
-        """Return a layout where each pattern has marginals, and a score that can move by itself."""
+        """Return a layout in which each pattern has marginals, and a score that can move independently."""
 
     @abstractmethod
     def _read(self, batch: SequenceBatch, truth: Any) -> None:
-        """Prepare what is compared with the model's marginals."""
+        """Prepare the values to compare with the model's marginals."""
 
     @abstractmethod
     def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
@@ -124,7 +124,7 @@ class Matching(metaclass=ABCMeta):
 
 
 class _Residuals(Receiver):
-    """Sums up the value, and writes r of a task to a table of one row per token."""
+    """Sum the value, and write r of a task to a table of one row per token."""
 
     def __init__(self, matching: Matching, table: np.ndarray) -> None:
         self.matching, self.table, self.value = matching, table, 0.0
@@ -165,7 +165,7 @@ class SegmentMatching(Matching):
     plan: SegmentPlan
 
     def _with_pattern_columns(self, layout: WeightLayout) -> WeightLayout:
-        # each pattern becomes a scored pattern of whole segments, of its own number
+        # each pattern becomes a scored pattern of whole segments, with its own number
         return layout.with_columns([(z, WHOLE) for z in layout.patterns.tuples() if len(z) > 1])[0]
 
     def _read(self, batch: SequenceBatch, truth: Segments) -> None:

@@ -1,4 +1,4 @@
-"""Where a labelling that agrees with what is known does not exist."""
+"""Errors for sequences without a labelling that agrees with known labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def naming_the_impossible(
     what: str = "'known'",
     numbers: np.ndarray | None = None,
 ) -> Iterator[None]:
-    """Raise an error that names sequence and position, where a question fails because a mask leaves no labelling.
+    """Raise an error that names sequence and position if inference fails because a mask allows no labelling.
 
     Parameters
     ----------
@@ -32,11 +32,11 @@ def naming_the_impossible(
     batch : SequenceBatch
     mask : Mask or None
     support : Mask or None
-        What the constraints alone let through.
+        The labellings that the constraints alone allow.
     what : str
-        Where the rest of the mask comes from.
+        Source of the rest of the mask, for the message.
     numbers : ndarray or None
-        What messages call the sequences; None stands for their numbers.
+        Numbers of the sequences in messages; None means their numbers in the batch.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def naming_the_impossible(
             raise
         sequences = model.impossible(batch, mask)
         if not len(sequences) or (support is not None and sequences[0] in model.impossible(batch, support)):
-            raise  # something else is wrong, or the model has no labelling whatever is known
+            raise  # another error, or the model has no labelling even without known labels
         sequence = int(sequences[0])
         position = _first_without_any(model, batch, mask, sequence)
         number = sequence if numbers is None else int(numbers[sequence])
@@ -60,7 +60,7 @@ def _first_without_any(model: Model, batch: SequenceBatch, mask: Mask, sequence:
     first, stop = batch.offsets[sequence : sequence + 2].tolist()
     alone, mask = batch[[sequence]], mask.part(slice(first, stop))
     free = Mask.free(stop - first, mask.allowed.shape[1])
-    possible, impossible = 0, stop - first  # numbers of positions that the mask speaks of
+    possible, impossible = 0, stop - first  # numbers of positions that the mask restricts
     while impossible - possible > 1:
         middle = (possible + impossible) // 2
         start = Mask(*(np.concatenate([a[:middle], b[middle:]]) for a, b in zip(mask, free, strict=True)))

@@ -1,7 +1,7 @@
 """High-order CRFs over lattices: the model in which each token has one of a few candidate labels.
 
-It is the model of all labels, given that the labelling is one of the candidates. So questions for which there is no
-kernel over lattices go to that model, with a mask.
+It is the model of all labels, conditional on the labelling consisting of candidates. Queries without a kernel over
+lattices are therefore answered by that model, with a mask.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ __all__ = ["LatticeModel", "LatticePlan"]
 
 
 class LatticePlan(SharedWork):
-    """The lattice of a batch under a layout, and how it is dealt out to threads.
+    """The lattice of a batch under a layout, and its distribution to threads.
 
     Parameters
     ----------
     layout : WeightLayout
-        Its features go with single labels alone.
+        Its features are paired only with single labels.
     batch : SequenceBatch
     candidates : Candidates
     n_states : int, ndarray of shape (N,) or None
-        States of the automaton after each token, at most; None stands for all.
+        Maximum number of states of the automaton after each token; None means all.
     schedule : Schedule or None
-        How many chunks there are.
+        Determines the number of chunks.
 
     Attributes
     ----------
     lattice : Lattice
     is_limited : bool
-        Whether ``n_states`` has left out states that candidates lead to.
+        Whether ``n_states`` has dropped states that candidates lead to.
     is_possible : ndarray of shape (n_sequences,), bool
         Whether the lattice has a labelling of each sequence.
     may_be_impossible : bool
-        Whether sequences without any labelling have a log Z of -inf, and are not an error.
+        Whether sequences without any labelling have a log Z of -inf instead of raising an error.
     """
 
     may_be_impossible = False
@@ -86,11 +86,11 @@ class LatticePlan(SharedWork):
         self.chunks = [(int(first), int(stop)) for first, stop in zip(cuts[:-1], cuts[1:], strict=True)]
 
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> LatticePlan:
-        """Return the plan of those labellings of the lattice that a mask lets through."""
+        """Return the plan of the labellings of the lattice that a mask allows."""
         if mask is None or not self.is_limited:
             candidates = self.candidates if mask is None else self.candidates.allowed_by(mask)
             plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule)
-        else:  # a limit among fewer candidates would keep states that this lattice lacks
+        else:  # a limit on fewer candidates would keep states that this lattice lacks
             plan = self._of(
                 _without_candidates(self.lattice, ~mask.allowed[self.candidates.tokens, self.lattice.labels])
             )
@@ -106,7 +106,7 @@ class LatticePlan(SharedWork):
         return plan
 
     def contains(self, codes: np.ndarray) -> np.ndarray:
-        """Tell whether the candidates and states of each token are those of a labelling; bool of shape (N,)."""
+        """Return whether the candidates and states of each token include those of a labelling; bool of shape (N,)."""
         found = self.candidates.contain(codes)
         if self.is_limited:
             automaton, lists = self.layout.automaton, self.lattice
@@ -120,7 +120,7 @@ class LatticePlan(SharedWork):
         return found
 
     def empirical_counts(self, codes: np.ndarray, sequence_weight: np.ndarray) -> np.ndarray:
-        """Return how often each weight's feature occurs where candidates are the labels; shape (n_weights,)."""
+        """Return the counts of each weight's feature for given labels among the candidates; shape (n_weights,)."""
         weight, counts = np.repeat(sequence_weight, self.batch.lengths), np.zeros(self.layout.n_pairs)
         lattice.count_labels(self.lattice, self.candidates.places(codes), weight, counts)
         automaton = self.layout.automaton
@@ -129,7 +129,7 @@ class LatticePlan(SharedWork):
 
     @cached_property
     def mask(self) -> Mask:
-        """The mask that makes the model of all labels one of this lattice."""
+        """The mask that restricts the model of all labels to this lattice."""
         return self.candidates.mask(self.layout.patterns.n_labels)
 
     def tables(self, workspace: Workspace) -> lattice.Tables:
@@ -144,7 +144,7 @@ class LatticePlan(SharedWork):
 def build_lattice(
     layout: WeightLayout, batch: SequenceBatch, candidates: Candidates, n_states: Any = None
 ) -> tuple[lattice.Lattice, bool]:
-    """Return the lattice of a batch, and whether states have been left out; parameters as in :class:`LatticePlan`."""
+    """Return the lattice of a batch, and whether states were dropped; parameters as in :class:`LatticePlan`."""
     batch, automaton = batch.as_sparse(), layout.automaton
     starts, labels, scores, codes = candidates
     own = np.lexsort((automaton.arc_label, automaton.arc_source))
@@ -201,16 +201,16 @@ def build_lattice(
 
 
 def _has_labellings(lists: lattice.Lattice) -> np.ndarray:
-    """Tell whether there is a labelling of each sequence; bool of shape (n_sequences,)."""
+    """Return whether each sequence has a labelling; bool of shape (n_sequences,)."""
     last, is_empty = np.maximum(lists.offsets[1:] - 1, 0), np.diff(lists.offsets) == 0
     return (np.diff(lists.nodes)[last] > 0 if len(lists.nodes) > 1 else False) | is_empty
 
 
 def _without_candidates(lists: lattice.Lattice, is_out: np.ndarray) -> lattice.Lattice:
-    """Return a lattice without the ways through some candidates, given as bool of shape (M,), which it still lists."""
+    """Return a lattice without the paths through some candidates (bool of shape (M,)), which it still lists."""
     there = ~is_out[lists.candidate]
     there[0] = True
-    while True:  # as often as there are tokens, at most
+    while True:  # at most as often as there are tokens
         goes_on = there[lists.source] & there[lists.target]
         reached = np.zeros(len(there), bool)
         reached[0], reached[lists.target[goes_on]] = True, True
@@ -252,24 +252,24 @@ def _candidate_scores(lists: lattice.Lattice, pair_weights: np.ndarray) -> np.nd
     terms = pair_weights[lists.pairs] * (lists.values if len(lists.values) else 1.0)
     ranges = [lists.entries, lists.links] if len(lists.links) else [lists.entries]
     for number, bounds in enumerate(ranges):
-        if number:  # from columns to the candidates that sum them up
+        if number:  # from columns to the candidates that sum over them
             terms = terms[lists.column]
         terms = np.bincount(np.repeat(np.arange(len(bounds) - 1), np.diff(bounds)), terms, len(bounds) - 1)
     return terms
 
 
 class LatticeModel(TokenModel):
-    """A high-order CRF whose labellings are ways through lattices.
+    """A high-order CRF whose labellings are paths through lattices.
 
     Parameters
     ----------
     layout : WeightLayout
-        Its features go with single labels alone.
+        Its features are paired only with single labels.
     weights : ndarray of shape (n_weights,)
     finder : CandidateFinder or None
-        Says which labels the tokens of a batch may have; None if plans are given.
+        Determines the labels that the tokens of a batch may have; None if plans are given.
     schedule : Schedule or None
-        How many chunks there are.
+        Determines the number of chunks.
     """
 
     plan_class = LatticePlan
@@ -294,12 +294,12 @@ class LatticeModel(TokenModel):
         return ChainModel(self.layout, self.weights)
 
     def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> LatticePlan:
-        """Return the lattice of a batch: of each token, the best labels that a mask allows.
+        """Return the lattice of a batch: for each token, the best labels that a mask allows.
 
-        A sequence that has no labelling among them gets twice as many, and so on until it has one.
+        A sequence without a labelling among them gets twice as many, and so on until it has one.
         """
         if self.finder is None:
-            raise ValueError("this model has no candidates for labels: it needs a plan")
+            raise ValueError("this model has no finder of candidate labels: it needs a plan")
         finder, n_labels, lengths = self.finder, self.layout.patterns.n_labels, batch.lengths
         n_best = np.full(len(batch), finder.n_candidates)
         plan = LatticePlan(self.layout, batch, finder.find(batch, mask), finder.n_states, self.schedule)
@@ -316,7 +316,7 @@ class LatticeModel(TokenModel):
             plan = LatticePlan(self.layout, batch, candidates, n_states, self.schedule)
         return plan
 
-    # --- questions that kernels answer --------------------------------------------------------------------------------
+    # --- answered by kernels ------------------------------------------------------------------------------------------
 
     def expectations(
         self, plan: Any, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
@@ -420,7 +420,7 @@ class LatticeModel(TokenModel):
     def _decode(
         self, plan: LatticePlan, lists: lattice.Lattice, numbers: lattice.Weights, n_jobs: int | None
     ) -> np.ndarray:
-        """Return the best labellings under the given numbers; those of the plan unless others take their place."""
+        """Return the best labellings under the given scores; by default, the scores of the plan."""
         best, codes = np.zeros(plan.n_sequences), np.empty(plan.n_tokens, np.int32)
         self._run(plan, n_jobs, lambda *of: lattice.decode(lists, numbers, *of, best, codes))
         self._check(plan, best)
@@ -458,7 +458,7 @@ class LatticeModel(TokenModel):
         return scores
 
     def _run(self, plan: LatticePlan, n_jobs: int | None, work: Callable[[Any, Any], Any]) -> tuple | None:
-        """Return the sums of the results of ``work``, called with each chunk and the memory of a thread."""
+        """Return the sums of the results of ``work``, which is called with each chunk and the memory of a thread."""
 
         def with_memory(chunk: tuple[int, int]) -> tuple:
             with plan.workspace() as workspace:
@@ -467,13 +467,13 @@ class LatticeModel(TokenModel):
         return add_up(in_order(with_memory, plan, n_jobs))
 
     def _check(self, plan: LatticePlan, scores: np.ndarray) -> None:
-        """Raise unless the log Z or best scores of all sequences are what they may be."""
+        """Raise an error unless the log Z or best scores of all sequences are valid."""
         bad = ~np.isfinite(scores)
         if plan.may_be_impossible:
             bad &= scores != -np.inf
         refuse_impossible(np.flatnonzero(bad), scores[bad])
 
-    # --- questions that the model of all labels answers, given the candidates -----------------------------------------
+    # --- answered by the model of all labels, given the candidates ----------------------------------------------------
 
     def hessian_vector_product(
         self, plan: Any, direction: np.ndarray, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
@@ -514,9 +514,9 @@ class LatticeModel(TokenModel):
         return plan.mask
 
     def _check_states(self, plan: LatticePlan) -> None:
-        """Raise a ValueError if a lattice leaves out more than labels: no mask says so."""
+        """Raise a ValueError if a lattice drops more than labels, which no mask can express."""
         if plan.is_limited:
             raise ValueError(
-                "this question needs all states that the candidates lead to, but pruning has left some out: train with "
+                "this method needs all states that the candidates lead to, but pruning has dropped some: train with "
                 "a larger n_states, as in pruning=Pruning(n_candidates, n_states=...)"
             )

@@ -1,9 +1,9 @@
-"""Margins of labelled data: what other labellings score, with a cost for each of their wrong tokens.
+"""Margins of labelled data: scores of other labellings, with a cost for each of their wrong tokens.
 
-The *argmax* of a sequence is a labelling of highest score, its cost added: if that is not the true one, the true one
-does not beat it by its cost. Costs are sums over tokens, so decoding with costs in its scores finds it. For whole
-batches that goes as all inference does. Training goes from sequence to sequence, and a step then moves the weights of
-one sequence's features alone: a :class:`MaxOracle` holds a model whose weights move in place.
+The *argmax* of a sequence is a labelling with the highest sum of score and cost: if it is not the true labelling, the
+true one does not outscore it by its cost. Costs are sums over tokens, so decoding with costs in its scores finds it.
+For whole batches, this works like all inference. Training proceeds from sequence to sequence, and a step moves only the
+weights of one sequence's features: a :class:`MaxOracle` contains a model whose weights move in place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Argmax", "ChainMargins", "ChainMaxOracle", "Margins", "MaxOracle", "
 
 
 class Argmax(NamedTuple):
-    """The argmax of one sequence, both times the sequence's weight.   n weights that tell it from the truth."""
+    """The argmax of one sequence; cost and difference are times its weight.   n weights that differ from the truth."""
 
     cost: float
     indices: np.ndarray  # (n,) int32   no two equal, in no order
@@ -41,14 +41,14 @@ _NOTHING = Argmax(0.0, np.empty(0, np.int32), np.empty(0))
 
 
 class Margins(metaclass=ABCMeta):
-    """The true labellings of a batch, and what a wrong token costs.
+    """The true labellings of a batch, and the cost of a wrong token.
 
     Parameters
     ----------
     model_class : type
-        That of the models.
+        Class of the models.
     plan : ChainPlan or SegmentPlan
-        That of the batch.
+        The plan of the batch.
     truth : ndarray or Segments
         The true labelling.
     cost : float
@@ -65,7 +65,7 @@ class Margins(metaclass=ABCMeta):
 
     @abstractmethod
     def _read(self, truth: Any) -> None:
-        """Take the true labelling."""
+        """Read the true labelling."""
 
     @abstractmethod
     def _add_costs(self, decoding: DecodePass, tile: Tile) -> None:
@@ -73,24 +73,24 @@ class Margins(metaclass=ABCMeta):
 
     @abstractmethod
     def compare(self, decoding: DecodePass, sequence: int, difference: loss_augmented.Difference) -> tuple[int, int]:
-        """Return the number of wrong tokens that a pass found last, and the length of the list of differences.
+        """Return the number of wrong tokens in the last result of a pass, and the length of the list of differences.
 
-        ``difference`` is the memory that the kernels work with, and the list.
+        ``difference`` is the working memory of the kernels, and the list.
         """
 
     def oracle(self, sequence_weight: np.ndarray, w: np.ndarray) -> MaxOracle:
-        """Return what finds argmaxes for weights that start at ``w`` and move."""
+        """Return an oracle of argmaxes for weights that start at ``w`` and move."""
         return MaxOracle(self, sequence_weight, w)
 
     def decode_pass(self, workspace: Workspace, model: LaneModel, best: np.ndarray | None = None) -> DecodePass:
-        """Return what decodes tasks of the batch, costs added; for the highest scores alone, if these are asked for."""
+        """Return the pass that decodes tasks of the batch with costs; only for the highest scores if requested."""
         n_tokens = len(self.codes) if best is None else 0
         codes, lengths = np.empty(n_tokens, np.int32), np.zeros(n_tokens, np.int32)
         add_costs = self._add_costs if self.cost else None
         return model.decode_pass_class(workspace, model, self.plan, codes, lengths, best=best, add_costs=add_costs)
 
     def maxima(self, model: LaneModel, n_jobs: int | None = None) -> np.ndarray:
-        """Return the score of each sequence's argmax, its cost added; 0 for empty ones; shape (n_sequences,)."""
+        """Return the sum of score and cost of each sequence's argmax, 0 for empty ones; shape (n_sequences,)."""
         best = np.zeros(self.plan.n_sequences)
         run_all(self.plan, n_jobs, lambda workspace: self.decode_pass(workspace, model, best))
         return best
@@ -110,14 +110,14 @@ class ChainMargins(Margins):
 
     @cached_property
     def label_structure(self) -> loss_augmented.LabelStructure:
-        """Which weights the labels of a token count."""
+        """The weights that the labels of a token count."""
         layout = self.layout
         return loss_augmented.LabelStructure(
             self.plan.token_features, layout.pairs, layout.arc_columns, layout.automaton.arc_suffix, self.weight_of_arc
         )
 
     def labelled_sequences(self, sequence_weight: np.ndarray) -> perceptron.LabelledSequences:
-        """Return the true labelling as kernels take it; ``sequence_weight`` is of type float64, and read-only."""
+        """Return the true labelling for kernels; ``sequence_weight`` is of type float64, and read-only."""
         plan, n_labels = self.plan, self.layout.automaton.n_labels
         allowed = np.empty((0, n_labels), np.bool_) if plan.mask is None else plan.mask.allowed
         weight = freeze(sequence_weight, np.float64)
@@ -140,9 +140,9 @@ class ChainMargins(Margins):
 class SegmentMargins(Margins):
     """Margins of segmented sequences.
 
-    A token is wrong if it lies in a segment of a wrong label, or if a segment starts with it where none should, or the
-    other way round. Where neighbours always have different labels, labels of tokens say where segments start: there
-    the labels alone count.
+    A token is wrong if it is in a segment with a wrong label, or if a segment starts there but should not, or the other
+    way round. If neighbours always have different labels, the labels of tokens determine where segments start: then
+    only the labels count.
     """
 
     plan: SegmentPlan
@@ -161,7 +161,7 @@ class SegmentMargins(Margins):
         return (SegmentMaxOracle if self.plan.scored_parts is None else MaxOracle)(self, sequence_weight, w)
 
     def segmented_sequences(self, sequence_weight: np.ndarray) -> segment_perceptron.SegmentedSequences:
-        """Return the true segmentation as kernels take it; ``sequence_weight`` is of type float64, and read-only."""
+        """Return the true segmentation for kernels; ``sequence_weight`` is of type float64, and read-only."""
         plan, n_labels = self.plan, self.layout.automaton.n_labels
         allowed, borders = (np.empty((0, n_labels)), np.empty(0)) if plan.mask is None else plan.mask
         return segment_perceptron.SegmentedSequences(
@@ -195,15 +195,15 @@ class SegmentMargins(Margins):
 
 
 class MaxOracle:
-    """Finds the argmaxes of a few sequences at a time, for weights that move in place.
+    """Find the argmaxes of a few sequences at a time, for weights that move in place.
 
-    It keeps about five numbers a weight.
+    It keeps about five numbers per weight.
 
     Parameters
     ----------
     margins : Margins
     sequence_weight : ndarray of shape (n_sequences,)
-        By which costs and differences are multiplied.
+        The factors of costs and differences.
     w : ndarray of shape (n_weights,)
         Weights to begin with; they are copied.
 
@@ -218,7 +218,7 @@ class MaxOracle:
         automaton = layout.automaton
         self.w = np.array(w, dtype=np.float64)
         self._margins, self._sequence_weight = margins, sequence_weight
-        # the model looks at arrays that only this object may write
+        # the model refers to arrays that only this object may write
         self._dense, self._arc_scores = layout.dense_table(self.w), np.empty(automaton.n_arcs)
         model = margins.model_class(layout, self.w, self._dense)
         model.weighted_arcs = model.weighted_arcs._replace(arc_score=freeze(self._arc_scores, np.float64))
@@ -226,14 +226,14 @@ class MaxOracle:
         by_length, forbidden, suffix, weight_of_arc = arc_order(layout)
         self._arcs = by_length, suffix, weight_of_arc, forbidden
         self._decoding = margins.decode_pass(Workspace(), model)
-        self._alone: dict = {}  # tasks of the sequences that were asked for alone
+        self._alone: dict = {}  # tasks of the sequences that were requested singly
         size = layout.n_weights
         self._difference = loss_augmented.Difference(
             np.zeros(size), np.zeros(size, dtype=bool), np.empty(size, np.int32), np.empty(size)
         )
 
     def argmax(self, sequences: np.ndarray) -> list[Argmax]:
-        """Return what tells each sequence's argmax from the truth; many at a time take less time each.
+        """Return the difference of each sequence's argmax from the truth; many at a time take less time each.
 
         ``sequences`` is an array of numbers, no two of them equal.
         """
@@ -270,13 +270,13 @@ class MaxOracle:
 
 
 class WholeMaxOracle(MaxOracle, metaclass=ABCMeta):
-    """The same, with epochs of the perceptron that are compiled as a whole."""
+    """A :class:`MaxOracle` with epochs of the perceptron that are compiled as a whole."""
 
     def correct(self, sequences: np.ndarray, delayed: np.ndarray, n_steps: int) -> int:
-        """Take the perceptron's step for each sequence in turn, and return how many differ from their argmax.
+        """Take the perceptron's step for each sequence in turn, and return the number that differ from their argmax.
 
-        It does what ``argmax`` and ``move`` do: the difference of each sequence is added to the weights, and that times
-        the number of steps before it to ``delayed``.
+        It has the effect of ``argmax`` and ``move``: the difference of each sequence is added to the weights, and the
+        difference times the number of steps before it to ``delayed``.
 
         Parameters
         ----------
@@ -308,19 +308,19 @@ class WholeMaxOracle(MaxOracle, metaclass=ABCMeta):
         return perceptron.ArcOrder(by_length, forbidden)
 
     def _parts(self, sequences: np.ndarray) -> list[np.ndarray]:
-        """Cut sequences into runs that a call of a kernel goes through."""
+        """Cut sequences into runs, one for each kernel call."""
         tokens = np.cumsum(self._margins.plan.lengths[sequences])
         cuts = np.flatnonzero(np.diff(tokens // TOKENS_PER_CALL)) + 1
         return np.split(freeze(sequences, np.int64), cuts)
 
 
 class ChainMaxOracle(WholeMaxOracle):
-    """The same for sequences with one label per token: what goes through them is compiled as a whole."""
+    """A compiled oracle for sequences with one label per token."""
 
     _margins: ChainMargins
 
     def argmaxes(self, sequences: np.ndarray) -> perceptron.Differences:
-        """Return what :meth:`argmax` does in flat arrays."""
+        """Return the results of :meth:`argmax` in flat arrays."""
         self._decode(sequences)
         margins, n = self._margins, len(sequences)
         sequences, data = freeze(sequences, np.int64), margins.labelled_sequences(self._sequence_weight)
@@ -353,7 +353,7 @@ class ChainMaxOracle(WholeMaxOracle):
 
 
 class SegmentMaxOracle(WholeMaxOracle):
-    """The same for segmented sequences."""
+    """A compiled oracle for segmented sequences."""
 
     _margins: SegmentMargins
     _decoding: SegmentDecodePass

@@ -1,8 +1,8 @@
-"""Gradients of a few sequences of a batch, in time that goes by the sequences and not by the number of weights.
+"""Gradients of a few sequences of a batch, in time that does not depend on the number of weights.
 
-A step of stochastic training reads and moves the weights that its sequences touch: all pairs of the attributes they
-have, the weights of lengths, and the biases. Tables with one number for each weight exist once per batch; a step finds
-them as they were before, and leaves them so.
+A step of stochastic training reads and moves the weights that its sequences touch: all pairs of their attributes, the
+weights of lengths, and the biases. Tables with one number for each weight exist once per batch; a step restores them to
+their state before it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _POOL = 32  # minibatches whose sequences are sorted by length before they are c
 
 
 class _Entries(NamedTuple):
-    """What the labels of each sequence count: numbers of pairs, or of arcs."""
+    """Counts of the labels of each sequence: of pairs, or of arcs."""
 
     starts: np.ndarray  # (n_sequences + 1,) int64
     numbers: np.ndarray  # (nnz,)
-    values: np.ndarray  # (nnz,) float64, or empty where all are 1
+    values: np.ndarray  # (nnz,) float64, or empty if all are 1
 
 
 class Hidden(NamedTuple):
     """The sequences whose labelling has holes."""
 
     is_hidden: np.ndarray  # (n_sequences,) bool
-    plan: Any  # of the whole batch, masked by what is known
+    plan: Any  # of the whole batch, masked by the known labels
 
 
 def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
@@ -63,14 +63,14 @@ class Minibatches(metaclass=ABCMeta):
     Parameters
     ----------
     model_class : type
-        That of the models.
+        Class of the models.
     plan : ChainPlan or SegmentPlan
-        That of the whole batch.
+        The plan of the whole batch.
     batch : SequenceBatch
     truth : ndarray or Segments
-        Its labelling.
+        The true labelling of the batch.
     sequence_weight : ndarray of shape (n_sequences,)
-        How much each sequence counts.
+        Weight of each sequence.
     hidden : Hidden or None
         The sequences whose labelling has holes; none by default.
     """
@@ -110,7 +110,7 @@ class Minibatches(metaclass=ABCMeta):
         return touched[:count].copy()
 
     def _entries(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Return the entries of the feature rows, and where those of each sequence start."""
+        """Return the entries of the feature rows, and where the entries of each sequence start."""
         return [self._entries_of_tokens]
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
@@ -126,7 +126,7 @@ class Minibatches(metaclass=ABCMeta):
             All weights; only those that the sequences touch are read.
         sequences : ndarray of int
         touched : ndarray of int
-            What :meth:`weights` returns for them.
+            The result of :meth:`weights` for them.
 
         Returns
         -------
@@ -152,7 +152,7 @@ class Minibatches(metaclass=ABCMeta):
         return value - score, derivatives
 
     def _subtract_hidden(self, model: LaneModel, sequences: np.ndarray, arcs: np.ndarray) -> float:
-        """Subtract the expected counts of sequences given what is known of them, and return the sum of their log Z."""
+        """Subtract the expected counts of sequences given their known labels, and return the sum of their log Z."""
         if not len(sequences):
             return 0.0
         counts = model.add_expectations(self._agreeing, sequences, self._less, self._gradient, self._log_z)
@@ -165,14 +165,14 @@ class Minibatches(metaclass=ABCMeta):
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
     def descend(self, batches: list[np.ndarray], course: Any) -> int:
-        """Take the steps of SGD for the first minibatches, as far as kernels do them; return how many.
+        """Take the steps of SGD for the first minibatches, as far as kernels support them; return their number.
 
         Parameters
         ----------
         batches : list of ndarray of int
             The sequences of each minibatch, by length.
         course : Any
-            The weights in the course of an epoch, as :class:`SGD` has them; in and out.
+            The weights during an epoch, as :class:`SGD` keeps them; in and out.
         """
         layout, number = self.layout, course.group_of_weight
         groups = np.zeros(layout.n_weights, np.int64) if number is None else number
@@ -197,7 +197,8 @@ class Minibatches(metaclass=ABCMeta):
     def _can_descend(self) -> bool:
         """Return whether kernels can take steps at all.
 
-        They know no parts of labels: with these, labels are so many that Python around single steps is little.
+        They do not support parts of labels: with these, there are so many labels that Python's overhead per step is
+        small.
         """
         return not self.layout.parts.n_parts
 
@@ -207,10 +208,10 @@ class Minibatches(metaclass=ABCMeta):
 
     @abstractmethod
     def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
-        """Return a function that takes the steps of a list of minibatches, and returns how many it has taken."""
+        """Return a function that takes the steps of a list of minibatches, and returns the number taken."""
 
     def _calls(self, batches: list[np.ndarray]) -> Iterable[tuple[int, int]]:
-        """Return runs of minibatches that a call of a kernel goes through, up to one whose tables are large."""
+        """Return runs of minibatches for one kernel call each, up to one whose tables are large."""
         lengths, schedule = self._plan.lengths, self._plan.schedule
         n_rows = np.array([lengths[sequences[:: -descent.LANES]].sum() for sequences in batches])
         most = min(schedule.cut_size, schedule.lone_size)
@@ -221,7 +222,7 @@ class Minibatches(metaclass=ABCMeta):
         return zip(cuts[:-1], cuts[1:], strict=True) if stop else []
 
     def _moving_arcs(self) -> tuple[descent.ArcWeights, WeightedArcs]:
-        """Return scores of arcs that move, how they come of weights, and the weighted arcs that look at them."""
+        """Return moving scores of arcs, how they depend on weights, and the weighted arcs that refer to them."""
         layout, n_arcs = self.layout, self.layout.automaton.n_arcs
         arcs = descent.ArcWeights(np.empty(n_arcs), np.empty(n_arcs), *arc_order(layout))
         looking = {"arc_score": freeze(arcs.scores, np.float64), "arc_weight": freeze(arcs.weights, np.float64)}
@@ -229,14 +230,14 @@ class Minibatches(metaclass=ABCMeta):
         return arcs, at_rest._replace(log_shift=0.0, **looking)
 
     def _tiled(self, batches: list[np.ndarray]) -> descent.TiledBatches:
-        """Return minibatches as kernels take them."""
+        """Return minibatches in the form that kernels use."""
         sequences, starts = np.concatenate(batches), offsets_of([len(batch) for batch in batches])
         block_starts, in_lanes, tiles = self._plan.tiles_of(sequences, starts)
         weight = np.where(in_lanes >= 0, self.sequence_weight[in_lanes], 0.0)
         return descent.TiledBatches(sequences, starts, block_starts, tiles, weight)
 
     def _allowed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the labels that are possible, (0, L) where all are, and where segments may begin."""
+        """Return the possible labels, of shape (0, L) if all are possible, and where segments may begin."""
         mask = self._plan.mask
         allowed, begins = (np.empty((0, self.layout.automaton.n_labels)), np.empty(0)) if mask is None else mask
         return freeze(allowed, np.bool_), freeze(begins, np.int8)
@@ -284,7 +285,7 @@ class ChainMinibatches(Minibatches):
 
     def _arcs_of(self, truth: np.ndarray) -> _Entries:
         offsets = self._plan.offsets
-        codes = np.maximum(truth, 0)  # sequences with holes are not asked for
+        codes = np.maximum(truth, 0)  # sequences with holes are not used
         return _Entries(offsets, label_arcs(self.layout.automaton, offsets, codes), np.empty(0))
 
     def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
@@ -373,15 +374,15 @@ def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Seg
 
 
 def shuffled_minibatches(lengths: np.ndarray, batch_size: int, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Cut sequences into minibatches: each sequence is in one, and those of about one length are together.
+    """Cut sequences into minibatches: each sequence is in one, grouped by similar length.
 
-    Kernels work on sequences side by side, so that of equal length they take least time.
+    Kernels process sequences side by side, which is fastest for equal lengths.
 
     Parameters
     ----------
     lengths : ndarray of shape (n_sequences,)
     batch_size : int
-        Most sequences of a minibatch; the sizes differ by at most 1.
+        Maximum number of sequences of a minibatch; the sizes differ by at most 1.
     rng : numpy.random.RandomState
 
     Returns

@@ -1,7 +1,7 @@
-"""Questions to a model about a whole batch: partition functions, marginals, expected counts, best labellings.
+"""Inference for whole batches: partition functions, marginals, expected counts, best labellings.
 
-:class:`Model` declares them, once for all families. :class:`LaneModel` answers most of them for chains and
-segmentations, to which ``chain`` and ``segment`` supply plans and passes; ``lattice`` has answers of its own.
+:class:`Model` declares the methods, once for all families. :class:`LaneModel` implements most of them for chains and
+segmentations, for which ``chain`` and ``segment`` supply plans and passes; ``lattice`` has its own implementations.
 """
 
 from __future__ import annotations
@@ -37,49 +37,49 @@ from .schedule import Plan, Schedule, Tile, Workspace
 
 __all__ = ["Expectations", "LaneModel", "Model", "TokenModel"]
 
-_LOW_ENTROPY = 1e-4  # of log Z: below, a difference of numbers of that size has less than ten right digits
-_LONE_SIZE = 1 << 26  # sequences so long that a block of them would take more than 512 MiB run alone
+_LOW_ENTROPY = 1e-4  # of log Z: below it, a difference of numbers of that size has less than ten correct digits
+_LONE_SIZE = 1 << 26  # sequences run alone if a block of them would take more than 512 MiB
 
 
 class Expectations(NamedTuple):
-    """What one forward and backward pass over a batch gives.   n sequences."""
+    """Results of one forward and backward pass over a batch.   n sequences."""
 
     log_z: np.ndarray  # (n,)   log partition functions
     counts: np.ndarray  # (n_weights,)   expected counts of all weights' features, weighted by sequence
 
 
 class Model(metaclass=ABCMeta):
-    """A model with numbers in it.
+    """A model with given weights.
 
-    Its questions raise a ValueError if the model forbids every labelling of a sequence. With a mask, they are asked
-    given that the labelling is among those that it lets through.
+    Its methods raise a ValueError if the model forbids every labelling of a sequence. With a mask, results are
+    conditional on the labelling being allowed by it.
 
     Parameters
     ----------
     layout : WeightLayout or SegmentLayout
         Which weights there are.
     weights : ndarray of shape (n_weights,)
-        Their values; -inf for the bias of a forbidden pattern.
+        The weights; -inf for the bias of a forbidden pattern.
     dense_table : ndarray or None
-        That of the layout, with the weights; or an empty one for plans without a dense table.
+        The dense table of the layout with these weights; or an empty one for plans without a dense table.
     schedule : Schedule or None
-        Where batches are cut.
+        How batches are cut.
     """
 
     plan_class: ClassVar[Any]
     has_lengths: ClassVar[bool]  # whether labellings are made of segments
-    unanswered: ClassVar[Mapping[str, str]] = {}  # questions that the family does not answer, and why
+    unanswered: ClassVar[Mapping[str, str]] = {}  # methods that the family does not support, and why
 
     def __init__(
         self, layout: Any, weights: np.ndarray, dense_table: np.ndarray | None = None, schedule: Schedule | None = None
     ) -> None:
         self.layout, self.schedule = layout, schedule
         self.weights = freeze(weights, np.float64)
-        if self.weights.shape != (layout.n_weights,):  # kernels do not look
+        if self.weights.shape != (layout.n_weights,):  # kernels do not check
             raise ValueError(
                 f"there are {layout.n_weights} weights, but the given ones have shape {self.weights.shape}"
             )
-        self.pair_weights = self.weights[: layout.first_bias]  # and those of the tokens of segments
+        self.pair_weights = self.weights[: layout.first_bias]  # and the weights of the tokens of segments
         self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
         self.weighted_arcs = weighted_arcs(layout, self.weights)
         arcs = self.weighted_arcs
@@ -95,7 +95,7 @@ class Model(metaclass=ABCMeta):
 
     @abstractmethod
     def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:
-        """Return how a batch is cut, for questions to this model and others of its layout."""
+        """Return the plan of a batch, for this model and others of its layout."""
 
     @abstractmethod
     def expectations(
@@ -109,24 +109,24 @@ class Model(metaclass=ABCMeta):
     ) -> np.ndarray:
         """Return the product of the Hessian of sum c_n log Z_n and a direction of the weights; shape (n_weights,).
 
-        It is the derivative of the expected counts along the direction: kernels on dual numbers give it in one forward
-        and backward pass.
+        It is the derivative of the expected counts along the direction, which kernels on dual numbers compute in one
+        forward and backward pass.
         """
 
     @abstractmethod
     def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
         """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
 
-        It is the covariance of the label's indicator with all counts: the derivative of the expected counts when the
-        score of the label moves at that one position; for segments, the scores of all segments of the label that
-        contain the token. ``token`` is its number in the batch.
+        It is the covariance of the label's indicator with all counts: the derivative of the expected counts with
+        respect to the score of the label at that position; for segments, to the scores of all segments of the label
+        that contain the token. ``token`` is its number in the batch.
         """
 
     @abstractmethod
     def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Plan | None = None) -> np.ndarray:
         """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
 
-        With a masked plan, the sum goes over the possible labellings alone.
+        With a masked plan, the sum is over the possible labellings only.
         """
 
     @abstractmethod
@@ -135,7 +135,7 @@ class Model(metaclass=ABCMeta):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log Z of each sequence and its derivative along a direction of the weights.
 
-        The derivative is the expected score under the direction as weights. One forward pass gives both.
+        The derivative is the expected score with the direction as weights. One forward pass computes both.
         """
 
     @abstractmethod
@@ -163,7 +163,7 @@ class Model(metaclass=ABCMeta):
     ) -> tuple[Segments, np.ndarray]:
         """Return all segments of at least a probability, and the probabilities; shape (M,).
 
-        They are sorted by sequence, start, stop and label. ``tags`` say what segments the labels of tokens describe.
+        They are sorted by sequence, start, stop and label. ``tags`` define the segments that token labels encode.
         """
 
     @abstractmethod
@@ -200,7 +200,7 @@ class Model(metaclass=ABCMeta):
         n_jobs: int | None = None,
         mask: Mask | None = None,
     ) -> Any:
-        """Return the possible labelling that gains most, a sum over tokens.
+        """Return the possible labelling with the highest sum of gains over tokens.
 
         Parameters
         ----------
@@ -208,8 +208,8 @@ class Model(metaclass=ABCMeta):
         gains : ndarray of shape (N, C)
             By token and class.
         roles : ndarray of shape (L, 4), int32, or None
-            Classes of the first, the inner, the last and the only token of a segment; -1 for none. None where labels
-            are those of tokens, which are the classes.
+            Classes of the first, the inner, the last and the only token of a segment; -1 for no class. None if the
+            classes are labels of tokens.
         n_jobs : int or None
         mask : Mask or None
         """
@@ -223,7 +223,7 @@ class Model(metaclass=ABCMeta):
         n_jobs: int | None = None,
         mask: Mask | None = None,
     ) -> Segments:
-        """Return the possible segmentation that gains most, a sum over segments.
+        """Return the possible segmentation with the highest sum of gains over segments.
 
         Parameters
         ----------
@@ -231,9 +231,9 @@ class Model(metaclass=ABCMeta):
         listed : Segments
             They may overlap.
         gains : ndarray of shape (M,)
-            What each of them gains.
+            Gains of the listed segments.
         rest : ndarray of shape (L,)
-            What all others gain, by label.
+            Gains of all other segments, by label.
         n_jobs : int or None
         mask : Mask or None
         """
@@ -249,7 +249,7 @@ class Model(metaclass=ABCMeta):
     def draw(
         self, batch: SequenceBatch, n_drawn: int, seed: int, n_jobs: int | None = None, mask: Mask | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw labellings; return their codes and, of segments, lengths: as in :class:`BestLabellings`, transposed."""
+        """Draw labellings; return codes and, for segments, lengths: as in :class:`BestLabellings`, transposed."""
 
     @abstractmethod
     def entropy(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
@@ -261,8 +261,8 @@ class Model(metaclass=ABCMeta):
     def log_score(self, batch: SequenceBatch, labelling: Any, plan: Any = None) -> np.ndarray:
         """Return the log potential of a labelling of each sequence; shape (n_sequences,).
 
-        It is -inf where forbidden, and where the code of a label is -1; in models over lattices also where it is none
-        of those of the plan, which is by default that of the batch.
+        It is -inf if the labelling is forbidden, or contains the code -1; in models over lattices also if it is not one
+        of the labellings of the plan, which by default is the plan of the batch.
         """
         scores, n_scores = self._log_scores(batch, labelling)
         return np.bincount(np.repeat(np.arange(len(batch)), n_scores), weights=scores, minlength=len(batch))
@@ -273,19 +273,19 @@ class Model(metaclass=ABCMeta):
 
     @abstractmethod
     def labelling(self, batch: SequenceBatch, codes: np.ndarray, lengths: np.ndarray) -> Any:
-        """Return a labelling, given what :class:`DecodePass` writes."""
+        """Return a labelling, given the output of :class:`DecodePass`."""
 
     def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:
-        """Return the numbers of the sequences of which a mask rules out all labellings that the model has."""
+        """Return the numbers of the sequences for which a mask rules out all labellings of the model."""
         plan = self.plan(batch).masked(mask, may_be_impossible=True)
         return np.flatnonzero(self.log_partition(batch, plan=plan) == -np.inf)
 
     def narrowed(self, batch: SequenceBatch, mask: Mask | None = None) -> Mask | None:
-        """Return the mask of all labellings that a mask lets through and the model has: fewer only in lattices."""
+        """Return the mask of all labellings that a mask allows and the model has: fewer only in lattices."""
         return mask
 
     def _unanswered(self, question: str) -> TypeError:
-        """Return the error that says why the family does not answer a question."""
+        """Return the error that explains why the family does not support a method."""
         return TypeError(f"{type(self).__name__} has no {question}: {self.unanswered[question]}")
 
     @abstractmethod
@@ -314,7 +314,7 @@ class TokenModel(Model):
 
 
 class LaneModel(Model):
-    """A model whose passes go over blocks of sequences of about the same length, one in each lane."""
+    """A model whose passes process blocks of sequences of about the same length, one in each lane."""
 
     plan_class: ClassVar[type[Plan]]
     pass_class: ClassVar[type[MarginalPass]]
@@ -325,7 +325,7 @@ class LaneModel(Model):
         return plan if mask is None else plan.masked(mask)
 
     def _whole_plan(self, batch: SequenceBatch, mask: Mask | None) -> Plan:
-        """Return a plan that cuts no sequence into tiles, for walks through whole sequences."""
+        """Return a plan that does not cut sequences into tiles, for passes that need whole sequences."""
         schedule = self.plan_class.default_schedule if self.schedule is None else self.schedule
         schedule = replace(schedule, cut_size=math.inf, lone_size=min(schedule.lone_size, _LONE_SIZE))
         plan = self.plan_class(self.layout, batch, schedule)
@@ -343,18 +343,19 @@ class LaneModel(Model):
     ) -> tuple:
         """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
 
-        The model and the plan have no dense table, so that the work goes by the sequences and not by the weights.
+        The model and the plan have no dense table, so the work depends on the sequences and not on the number of
+        weights.
 
         Parameters
         ----------
         plan : Plan
-            That of a whole batch.
+            The plan of a whole batch.
         sequences : ndarray of int
             Numbers of some sequences of the batch.
         sequence_weight : ndarray of shape (n_sequences,)
             Weights of all sequences.
         gradient : ndarray of shape (first_bias,)
-            In and out. The features of lengths are left out: the counts of lengths make theirs.
+            In and out. Features of lengths are left out: their counts follow from the counts of lengths.
         log_z : ndarray of shape (n_sequences,)
             Out, for the given sequences.
 
@@ -393,7 +394,7 @@ class LaneModel(Model):
         return type(self)(self.layout, np.zeros(self.layout.n_weights))
 
     def counts(self, plan: Plan, sums: tuple | None) -> np.ndarray:
-        """Return the counts of all weights' features, given those of pairs, dense features, arcs and lengths."""
+        """Return the counts of all weights' features, given counts of pairs, dense features, arcs and lengths."""
         if sums is None:  # there is no data
             return np.zeros(self.layout.n_weights)
         pairs, dense, arcs, lengths = sums
@@ -423,7 +424,7 @@ class LaneModel(Model):
         *,
         add_costs: Callable[[Any, Tile], None] | None = None,
     ) -> Any:
-        """Do as :class:`Model` says; ``add_costs`` is as in :class:`DecodePass`."""
+        """Return the best labelling as in :class:`Model`; ``add_costs`` is as in :class:`DecodePass`."""
         plan = self.plan(batch, mask)
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
 
@@ -459,7 +460,7 @@ class LaneModel(Model):
         finite = np.where(np.isfinite(self.weights), self.weights, 0.0)
         log_z, slope = self.log_partition_and_slope(self.plan(batch, mask), finite, n_jobs)
         entropy = log_z - slope
-        # where rounding errors of the terms would show in the difference, again, from the choices at all borders
+        # if rounding errors of the terms dominate the difference, compute it again from the choices at all borders
         low = np.flatnonzero(entropy < _LOW_ENTROPY * np.maximum(1.0, np.abs(log_z)))
         if len(low):
             part, again = batch[low], np.zeros(len(low))
@@ -471,10 +472,10 @@ class LaneModel(Model):
 
     @abstractmethod
     def _label_moves(self, plan: Any, position: int, label: int) -> np.ndarray:
-        """Return the table of :class:`Moves` where the score of a label moves at one position of one sequence."""
+        """Return the table of :class:`Moves` in which the score of a label moves at one position of one sequence."""
 
     def _with_layout(self, layout: WeightLayout) -> Any:
-        """Return the model under a layout of more columns, where weights keep their places."""
+        """Return the model under a layout with more columns, in which weights keep their places."""
         return type(self)(layout, self.weights, schedule=self.schedule)
 
     def column_marginals(

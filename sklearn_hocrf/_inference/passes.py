@@ -1,7 +1,7 @@
-"""Passes over the tasks of one chunk: what those of chains and of segmentations have in common.
+"""Passes over the tasks of one chunk: the common part of chains and segmentations.
 
-A forward pass gives log Z; where somebody receives marginals, a backward pass follows. Both run scaled, on blocks of
-sequences side by side; sequences where scaling fails go through passes in log space, one by one.
+A forward pass computes log Z; if there is a receiver of marginals, a backward pass follows. Both run scaled, on blocks
+of sequences side by side; sequences for which scaling fails are processed in log space, one by one.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = [
     "run_all",
 ]
 
-SMALL_STEP = 2.0**-66  # of derivatives: kernels in log space take complex steps, whose squares must vanish beside 1
+SMALL_STEP = 2.0**-66  # of derivatives: kernels in log space take complex steps, whose squares must vanish next to 1
 
 
 class Moves(NamedTuple):
-    """A direction in which scores move by position, and not as weights do.   N tokens."""
+    """A direction in which scores move by position, not through weights.   N tokens."""
 
     place: np.ndarray  # (N,) int64   row of each token in the table
-    table: np.ndarray  # (n_places, C)   derivatives of the scores of columns; for segments, of cells
+    table: np.ndarray  # (n_places, C)   derivatives of the scores of columns or, for segments, of cells
 
 
 def run_all(plan: Plan, n_jobs: int | None, make_pass: Callable[[Workspace], Any]) -> tuple | None:
@@ -48,14 +48,14 @@ def run_all(plan: Plan, n_jobs: int | None, make_pass: Callable[[Workspace], Any
     ----------
     plan : Plan
     n_jobs : int or None
-        Threads, in joblib's sense.
+        Number of threads, as in joblib.
     make_pass : callable
         Returns the pass of a chunk, given the workspace of a thread.
 
     Returns
     -------
     sums : tuple of ndarray or None
-        What the passes sum up, added; None where there are no data.
+        The total sums of the passes; None without data.
     """
 
     def work(chunk: list[Task]) -> tuple:
@@ -69,7 +69,7 @@ def run_all(plan: Plan, n_jobs: int | None, make_pass: Callable[[Workspace], Any
 
 
 def refuse_impossible(sequences: Sequence | np.ndarray, scores: Sequence | np.ndarray) -> None:
-    """Raise unless each sequence has a finite score: its log Z, or that of its best labelling."""
+    """Raise an error unless each sequence has a finite score: its log Z, or the score of its best labelling."""
     bad = np.flatnonzero(~np.isfinite(scores))
     if not len(bad):
         return
@@ -90,12 +90,12 @@ class BasePass(metaclass=ABCMeta):
     workspace : Workspace
         Memory for the tables of one tile.
     model : Model
-        Whose scores they hold.
+        The model whose scores they contain.
     plan : Plan
-        That of the batch.
+        The plan of the batch.
     direction : Model or None
-        Direction of derivatives: its weights, times ``SMALL_STEP``; who reads derivatives divides by it. Tables have a
-        column for each lane; with a direction they hold dual numbers, and have another column for each lane's
+        Direction of derivatives: its weights, times ``SMALL_STEP``, by which readers of derivatives divide. Tables have
+        a column for each lane; with a direction they contain dual numbers, and have another column for each lane's
         derivatives.
     """
 
@@ -104,7 +104,7 @@ class BasePass(metaclass=ABCMeta):
         self.n_parts = 1 if direction is None else 2
         self.weighted_arcs = self.log_weighted_arcs = model.weighted_arcs
         self.pair_weights, self.dense_weights = (model.pair_weights, model.pair_weights), model.dense_table
-        self.index: Any = None  # how the scores of segments are laid out
+        self.index: Any = None  # layout of the scores of segments
         self._state_arcs: Any = None
         if direction is not None:
             self.weighted_arcs = weighted_arcs(self.layout, model.weights, direction.weights)
@@ -118,7 +118,7 @@ class BasePass(metaclass=ABCMeta):
         self._product_weights = self._weights_of_product()
 
     def _weights_of_product(self) -> np.ndarray | None:
-        """Return the weights of dense features as a table of two parts: themselves, and their derivatives if any."""
+        """Return the weights of dense features as a table of two parts: the weights, and their derivatives if any."""
         product: DenseProduct | None = self.plan.dense
         if product is None:
             return None
@@ -127,17 +127,17 @@ class BasePass(metaclass=ABCMeta):
 
     @abstractmethod
     def run(self, task: Task) -> None:
-        """Do the work of a task."""
+        """Process a task."""
 
     def sums(self) -> tuple:
-        """Return what has been summed up over all tasks."""
+        """Return the sums over all tasks."""
         return ()
 
     def read_weights(self) -> None:  # noqa: B027
-        """Read again what a pass has computed of the model's weights when it was made: they have moved in place."""
+        """Recompute what the pass derived from the model's weights, after these have moved in place."""
 
     def _lane_kind(self, tile: Tile) -> int | tuple[int | None] | None:
-        """Return what tells a kernel whether to work on vectors or single numbers, and on dual ones or not."""
+        """Return the argument that selects a kernel's version: vectors or single numbers, dual numbers or not."""
         lane_kind = lane_kind_of(tile)
         return lane_kind if self.n_parts == 1 else (lane_kind,)
 
@@ -145,11 +145,11 @@ class BasePass(metaclass=ABCMeta):
         return lanes_of(tile) * self.n_parts
 
     def _table(self, name: str, tile: Tile, row_size: int, n_extra_rows: int = 0) -> np.ndarray:
-        """Return a table of so many numbers for each row of a tile and each lane."""
+        """Return a table with a given number of values for each row of a tile and each lane."""
         return self.workspace(name, (int(tile.rows[-1]) + n_extra_rows) * row_size, self._columns(tile))
 
     def scores(self, tile: Tile) -> np.ndarray:
-        """Return the table of the scores of columns; after a backward pass it holds their marginals."""
+        """Return the table of the scores of columns; after a backward pass it contains their marginals."""
         return self._table("scores", tile, self.layout.pairs.n_columns)
 
     def _varying(self, tile: Tile) -> np.ndarray:
@@ -163,26 +163,26 @@ class BasePass(metaclass=ABCMeta):
         return scores
 
     def _add_parts(self, scores: np.ndarray) -> None:
-        """Add the scores of parts to those of the labels that have them, where this goes by token."""
+        """Add the scores of parts to the scores of labels with these parts, if parts are scored by token."""
         if self.plan.part_columns is not None:
             label_parts.add_to_labels(self.plan.part_columns, self.layout.pairs.n_columns, scores)
 
     def _add_product(self, tile: Tile, scores: np.ndarray) -> None:
-        """Add the scores of dense features to those of columns, and their derivatives if there is room for them."""
+        """Add the scores of dense features to the scores of columns, and their derivatives if there is room."""
         product = self.plan.dense
         if product is not None:
             factors = product.values, self._product_weights, product.columns
             dense_columns.add_scores(*factors, tile.rows, tile.first_token, tile.length, scores)
 
     def _forbid_labels(self, tile: Tile, scores: np.ndarray) -> None:
-        """Give labels that the plan's mask rules out the score -inf."""
+        """Set the scores of labels that the plan's mask rules out to -inf."""
         if self.plan.mask is not None:
             masks.forbid_labels(tile, self.layout.pairs.n_columns, self.plan.mask.allowed, scores)
 
     def _choice_tables(
         self, width: int, scores: np.ndarray, varying_log: np.ndarray, beta: np.ndarray
     ) -> choices.ChoiceTables:
-        """Return what kernels read the choices at each border from."""
+        """Return the tables from which kernels read the choices at each border."""
         if self._state_arcs is None:
             n_states, n_labels = self.layout.automaton.n_states, self.layout.automaton.n_labels
             self._state_arcs = np.empty((n_states, n_labels), np.int32), np.zeros(n_states, np.bool_)
@@ -196,7 +196,7 @@ class BasePass(metaclass=ABCMeta):
 
 
 class MarginalPass(BasePass):
-    """Forward passes that store log Z, followed by backward passes if somebody receives the marginals.
+    """Forward passes that store log Z, followed by backward passes if there is a receiver of marginals.
 
     Parameters
     ----------
@@ -205,16 +205,16 @@ class MarginalPass(BasePass):
     log_z : ndarray of shape (n_sequences,)
         Out.
     sequence_weight : ndarray of shape (n_sequences,) or None
-        By which sequences count; 1 by default. Sequences of weight 0 give no marginals.
+        Weights of the sequences; 1 by default. Sequences of weight 0 give no marginals.
     receiver : Receiver or None
-        What is done with the marginals of each tile.
+        Receives the marginals of each tile.
     moves : Moves or None
-        A direction of scores, in place of one of weights; ``direction`` is then a model of zeros.
+        A direction of scores, instead of weights; ``direction`` is then a model of zeros.
     slope : ndarray of shape (n_sequences,) or None
         Out: the derivatives of log Z along the direction.
     """
 
-    is_log = False  # whether tables hold logarithms: those of a sequence that scaled passes could not represent
+    is_log = False  # whether tables contain logarithms, for a sequence that scaled passes could not represent
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ class MarginalPass(BasePass):
     ) -> None:
         super().__init__(workspace, model, plan, direction)
         self.log_z, self.sequence_weight, self.moves = log_z, sequence_weight, moves
-        self.receiver: Any = receiver  # None is asked nothing: there are no backward passes then
+        self.receiver: Any = receiver  # None is never used: there are then no backward passes
         self.slope = slope
         self._sums: dict[tuple[str, int], np.ndarray] = {}
         self._product_counts: np.ndarray | None = None
@@ -242,26 +242,26 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
-        """Run the scaled backward pass of a task, and hand over the marginals of each tile."""
+        """Run the scaled backward pass of a task, and pass on the marginals of each tile."""
 
     @abstractmethod
     def _forward_log(self, sequence: int) -> tuple:
-        """Store log Z of one sequence, by way of log space, and return what the backward pass needs."""
+        """Store log Z of one sequence, computed in log space, and return the input of the backward pass."""
 
     @abstractmethod
     def _backward_log(self, sequence: int) -> None:
-        """Run both passes over one sequence in log space, and hand over the marginals of each tile."""
+        """Run both passes over one sequence in log space, and pass on the marginals of each tile."""
 
     @abstractmethod
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
-        """Return the marginals of the score columns of a tile that is handed over; shape (R * C, columns)."""
+        """Return the marginals of the score columns of the current tile; shape (R * C, columns)."""
 
     @abstractmethod
     def continuations(self, tile: Tile) -> choices.ChoiceTables:
-        """Return the log scores of a tile that is handed over, all of its sequences, and of all continuations."""
+        """Return the log scores of the current tile, of all its sequences, and of all continuations."""
 
     def _log_beta(self, tile: Tile) -> np.ndarray:
-        """Return log beta after each row, up to a constant; a backward pass has left it in place of alpha."""
+        """Return log beta after each row, up to a constant; the backward pass has written it over alpha."""
         beta = self._table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
         if not self.is_log:
             with np.errstate(divide="ignore"):
@@ -272,11 +272,11 @@ class MarginalPass(BasePass):
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
         """Add the expected counts of the features of a tile, of pairs and of the dense table.
 
-        Those of dense features are kept until :meth:`add_product_counts`.
+        Counts of dense features are kept until :meth:`add_product_counts`.
         """
 
     def _count_product(self, tile: Tile, marginals: np.ndarray, weight: np.ndarray) -> None:
-        """Sum up the expected counts of the dense features of a tile."""
+        """Sum the expected counts of the dense features of a tile."""
         product = self.plan.dense
         if product is None:
             return
@@ -295,7 +295,7 @@ class MarginalPass(BasePass):
         return self._total("arcs", self.layout.automaton.n_arcs)
 
     def length_counts(self) -> np.ndarray:
-        """Return the expected counts of the lengths of segments, where they have features."""
+        """Return the expected counts of the lengths of segments that have features."""
         return np.zeros(0)
 
     def run(self, task: Task) -> None:
@@ -312,7 +312,7 @@ class MarginalPass(BasePass):
         return () if self.receiver is None else self.receiver.sums(self)
 
     def forward(self, task: Task) -> tuple[np.ndarray, list]:
-        """Run the scaled forward passes of a task and store log Z; return the lanes that went well, and checkpoints."""
+        """Run the scaled forward passes of a task and store log Z; return the successful lanes, and checkpoints."""
         filled = task.sequences >= 0
         log_z = self._with_derivatives(np.zeros(filled.shape))
         suspect = self._with_derivatives(np.full(filled.shape, 0.0 if self.model.scales else 1.0))
@@ -338,11 +338,11 @@ class MarginalPass(BasePass):
         return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
 
     def _in_log_space(self, table: np.ndarray) -> np.ndarray:
-        """Return a table of one lane as kernels in log space take it: there, dual numbers are complex ones."""
+        """Return a table of one lane for kernels in log space, which represent dual numbers as complex numbers."""
         return table if self.n_parts == 1 else table.view(np.complex128)
 
     def _with_derivatives(self, table: np.ndarray) -> np.ndarray:
-        """Return a table with derivatives of 0, if there are any."""
+        """Return a table whose derivatives, if any, are 0."""
         return table if self.n_parts == 1 else np.concatenate([table, np.zeros_like(table)], axis=1)
 
     def _sum(self, name: str, size: int, columns: int) -> np.ndarray:
@@ -352,12 +352,12 @@ class MarginalPass(BasePass):
         return self._sums[name, columns]
 
     def _arcs(self, columns: int) -> np.ndarray:
-        """Return the sums of arc marginals, for kernels of so many columns to add to."""
+        """Return the sums of arc marginals, to which kernels with a given number of columns add."""
         columns = self.n_parts * (1 if columns == self.n_parts else chain.FOLDED)
         return self._sum("arcs", self.layout.automaton.n_arcs, columns)
 
     def _total(self, name: str, size: int) -> np.ndarray:
-        """Return a sum over all lanes; of dual numbers, the derivatives."""
+        """Return a sum over all lanes; for dual numbers, of the derivatives."""
         total = np.zeros(size)
         for (sum_name, columns), table in sorted(self._sums.items()):
             if sum_name == name:
@@ -366,28 +366,28 @@ class MarginalPass(BasePass):
 
 
 class Receiver(metaclass=ABCMeta):
-    """What is done with the marginals of the tiles of one chunk."""
+    """Receiver of the marginals of the tiles of one chunk."""
 
     @abstractmethod
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
-        """Take what a backward pass has left in its tables; lanes of weight 0 hold nothing.
+        """Process the tables of a backward pass; lanes of weight 0 are empty.
 
-        With a direction, the columns after the first W hold derivatives.
+        With a direction, the columns after the first W contain derivatives.
         """
 
     def sums(self, backward: MarginalPass) -> tuple:
-        """Return what has been summed up over all tiles."""
+        """Return the sums over all tiles."""
         return ()
 
 
 class ExpectedCounts(Receiver):
-    """Sums up expected counts; of dual numbers, their derivatives.
+    """Sum expected counts; for dual numbers, their derivatives.
 
     Parameters
     ----------
     model : Model
     gradient : ndarray of shape (first_bias,) or None
-        To which the counts of pairs are added; zeros by default.
+        The array to which the counts of pairs are added; zeros by default.
     """
 
     def __init__(self, model: Any, gradient: np.ndarray | None = None) -> None:
@@ -404,7 +404,7 @@ class ExpectedCounts(Receiver):
 
 
 class ColumnMarginals(Receiver):
-    """Writes the marginals of the first score columns to a table of one row per token."""
+    """Write the marginals of the first score columns to a table of one row per token."""
 
     def __init__(self, table: np.ndarray) -> None:
         self.table = table
@@ -422,7 +422,7 @@ class DecodePass(BasePass):
     workspace, model, plan
         As in :class:`BasePass`.
     codes, lengths : ndarray of shape (N,), int32
-        Out: label codes of the tokens; for segments, lengths of those that start with each token, 0 for none.
+        Out: label codes of the tokens; for segments, lengths of the segments that start with each token, else 0.
     best : ndarray of shape (n_sequences,) or None
         Out: the highest scores.
     add_costs : callable or None

@@ -1,13 +1,13 @@
-"""How the work on a batch is cut, dealt out to threads, and added up.
+"""How the work on a batch is cut, distributed to threads, and summed.
 
-    chunk   what one thread works through; its sums are added to those of other chunks, in a fixed order
-    task    what goes through scores, kernels and adjoint in one go: blocks of sequences whose tables fit the cache
-    tile    consecutive positions of the blocks of a task: all of them, or a part where sequences are very long
-    block   sequences of about one length that are worked on side by side
+    chunk   the work of one thread; its sums are added to the sums of other chunks, in a fixed order
+    task    blocks of sequences whose tables fit the cache; scores, kernels and adjoint process it in one go
+    tile    consecutive positions of the blocks of a task: all of them, or a part if sequences are very long
+    block   sequences of about one length that are processed side by side
     lane    one sequence of a block: a column of its tables
 
-The number of chunks depends on the data alone, so that every ``n_jobs`` gives the same bits. Threads live in this
-module and nowhere else.
+The number of chunks depends only on the data, so that every ``n_jobs`` gives the same bits. Only this module uses
+threads.
 """
 
 from __future__ import annotations
@@ -58,36 +58,37 @@ __all__ = [
 T = TypeVar("T")
 
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
-TOKENS_PER_CALL = 1 << 14  # of kernels that go through whole epochs: Python answers an interrupt (Ctrl-C) between calls
+TOKENS_PER_CALL = 1 << 14  # of kernels that run whole epochs: Python handles an interrupt (Ctrl-C) between calls
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Sizes that decide how a batch is cut; sizes of tables are counts of floating point numbers.
+    """Sizes that determine how a batch is cut; sizes of tables are counts of floating point numbers.
 
     Parameters
     ----------
     tile_sizes : tuple of int
-        The smallest and the largest aim for the tables of a tile. 1 to 2 MiB of doubles stay in the cache.
+        The smallest and the largest target size of the tables of a tile. 1 to 2 MiB of doubles stay in the cache.
     tasks_wanted : int
-        Tiles grow to the largest aim as long as so many are left for several threads.
+        Tiles grow to the largest target size as long as this number of tasks remains for several threads.
     tile_rows : int
-        Least rows of a tile, whatever their size: a call of a kernel from Python costs as much as some rows.
+        Minimum number of rows of a tile, regardless of their size: a kernel call from Python costs as much as some
+        rows.
     cut_size : float
-        Blocks whose tables are larger (32 MiB of doubles) are cut by position; inf where kernels take whole sequences.
+        Blocks whose tables are larger (32 MiB of doubles) are cut by position; inf if kernels need whole sequences.
     lone_size : float
-        Sequences so long that a block of them would be larger run alone, one lane a block (512 MiB of doubles).
+        Sequences run alone, one lane per block, if a block of them would be larger (512 MiB of doubles).
     lone_length, lone_table : int
-        A sequence of so many positions, or of tables of such a size, runs alone if it is much longer than those after
-        it. For shorter ones a few empty lanes cost less than kernels for another kind of lanes.
+        A sequence with this number of positions, or tables of this size, runs alone if it is much longer than the
+        following ones. For shorter sequences, a few empty lanes cost less than kernels for another kind of lanes.
     long_call : float
-        The tables of the longest sequence from which on a call of a kernel is too long to wait for after Ctrl-C.
+        Size of the tables of the longest sequence above which a kernel call is too long to wait for after Ctrl-C.
     least_chunks, most_chunks : int
-        Each chunk costs a gradient of its own, so there are only as many as the work on the data is worth.
+        Each chunk costs its own gradient, so their number is limited by the work on the data.
     work_per_weight : int
-        Operations on the data for each weight that are worth another chunk.
+        Operations on the data per weight that justify another chunk.
     poll_interval : float
-        Seconds between two looks at whether other threads are done.
+        Seconds between two checks whether other threads are done.
     """
 
     tile_sizes: tuple[int, int] = (1 << 17, 1 << 18)
@@ -104,13 +105,15 @@ class Schedule:
     poll_interval: float = 0.1
 
 
-# Positions that are worked on together: blocks of sequences that run side by side.   B blocks, W lanes, R rows.
-# Row ``rows[b] + j`` holds position j of all lanes of block b.
+# Positions that are processed together: blocks of sequences side by side.   B blocks, W lanes, R rows.
+# Row ``rows[b] + j`` contains position j of all lanes of block b.
+#
 #     rows (B + 1,) int64
 #     first_token (B, W) int64   token of the lane's first position
 #     length (B, W) int64        positions of the lane in this tile
 #     last (B, W) int64          position that ends the lane's sequence, or -1 if it does not end here
-# Kernels that make tiles have the class, so that others are compiled for one kind alone.
+#
+# The class comes from the kernels that create tiles, so that other kernels are compiled for only one class.
 Tile = chain.LocalTile
 
 
@@ -126,17 +129,17 @@ class Task(NamedTuple):
 
 
 def lanes_of(tile: Tile) -> int:
-    """Return the number of sequences side by side."""
+    """Return the number of sequences per block."""
     return tile.length.shape[1]
 
 
 def lane_kind_of(tile: Tile) -> int | None:
-    """Return what tells a kernel whether to work on vectors or on single numbers."""
+    """Return the argument that selects a kernel's version for vectors or for single numbers."""
     return chain.LANES if lanes_of(tile) > 1 else None
 
 
 class Workspace:
-    """Arrays for one tile at a time, cut out of memory that is reused."""
+    """Arrays for one tile at a time, in memory that is reused."""
 
     def __init__(self) -> None:
         self._memory: dict[str, np.ndarray] = {}
@@ -152,7 +155,7 @@ class Workspace:
 
 
 class SharedWork:
-    """What threads share while they work through chunks, and keep between evaluations.
+    """State that threads share while they process chunks, and keep between evaluations.
 
     Parameters
     ----------
@@ -161,11 +164,11 @@ class SharedWork:
     Attributes
     ----------
     chunks : list
-        What each thread takes in one go.
+        The units of work of threads.
     calls_are_long : bool
-        Whether a call of a kernel may take longer than users want to wait after Ctrl-C.
+        Whether a kernel call may take longer than users want to wait after Ctrl-C.
     halt : Event
-        Set when nobody waits for the evaluation any more; each evaluation has its own.
+        Set when the evaluation has been abandoned; each evaluation has its own.
     """
 
     chunks: list
@@ -193,9 +196,9 @@ class SharedWork:
 
 
 class Plan(SharedWork):
-    """How a batch is cut into tasks, which are dealt out to chunks; and what threads keep between evaluations.
+    """How a batch is cut into tasks, which are distributed to chunks; and state kept between evaluations.
 
-    A subclass reads the features of its family of models, and says what the work on them is.
+    A subclass reads the features of its family of models, and estimates the work on them.
 
     Parameters
     ----------
@@ -204,22 +207,23 @@ class Plan(SharedWork):
     batch : SequenceBatch
         The sequences.
     schedule : Schedule or None
-        Where to cut; by default, where it has been found best for the family.
+        How to cut; by default, the best schedule found for the family.
 
     Attributes
     ----------
     token_features : TokenFeatures
-        Where kernels find the weights of the tokens' sparse features.
+        Places of the weights of the tokens' sparse features, for kernels.
     dense : DenseProduct or None
-        The tokens' dense features, and where their weights are.
+        The tokens' dense features, and the places of their weights.
     row_size : int
-        About how many floating point numbers the tables hold for one position of one lane.
+        Approximate number of floating point numbers in the tables for one position of one lane.
     part_columns : PartLinks or None
-        The parts of labels by score column, whose scores are added to those of labels at each token; None for none.
+        The parts of labels by score column, whose scores are added to the scores of labels at each token; None: no
+        parts.
     mask : Mask or None
-        What labellings are possible; None stands for all.
+        The possible labellings; None means all.
     may_be_impossible : bool
-        Whether sequences without any possible labelling have a log Z of -inf, and are not an error.
+        Whether sequences without any possible labelling have a log Z of -inf instead of raising an error.
     """
 
     default_schedule: ClassVar[Schedule] = Schedule()
@@ -238,7 +242,7 @@ class Plan(SharedWork):
         self.n_varying = layout.n_varying
 
     def _deal_out(self, work_per_token: int) -> None:
-        """Make the chunks; the work on the data is about so many operations a token."""
+        """Make the chunks, given the approximate number of operations per token."""
         schedule, work = self.schedule, len(self.batch.indices) + self.n_tokens * work_per_token
         work += 0 if self.dense is None else self.dense.values.size
         worth = work // (schedule.work_per_weight * max(self.layout.n_weights, 1))
@@ -263,7 +267,7 @@ class Plan(SharedWork):
         return self._tasks(1, 0, np.array([sequence]))[0]
 
     def _tasks(self, lanes: int, tile_size: int, sequences: np.ndarray) -> list[Task]:
-        """Cut sequences into tasks, in the order of reading; those without tokens are in none."""
+        """Cut sequences into tasks, in reading order; sequences without tokens are left out."""
         lengths, tasks = self.lengths, []
         windows = reading_order(lengths, sequences[lengths[sequences] > 0])
         waiting: list[np.ndarray] = []
@@ -312,7 +316,7 @@ class Plan(SharedWork):
         return Task(sequences, [Tile(*freeze_all((np.array([0, length]), *tables), np.int64))])
 
     def _task(self, sequences: np.ndarray, rows_per_tile: int | None = None) -> Task:
-        """Return the task of blocks of sequences, cut into tiles of at most so many rows a block."""
+        """Return the task of blocks of sequences, cut into tiles with a maximum number of rows per block."""
         first = np.where(sequences >= 0, self.offsets[sequences], 0)
         length = np.where(sequences >= 0, self.offsets[sequences + 1] - self.offsets[sequences], 0)
         n_rows = length.max(axis=1)
@@ -328,7 +332,7 @@ class Plan(SharedWork):
         return Task(sequences, tiles)
 
     def tiles_of(self, sequences: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, Tile]:
-        """Return a tile of each of some minibatches, ranges of sequences that come by length in each.   m minibatches.
+        """Return a tile for each minibatch, a range of sequences sorted by length.   m minibatches.
 
         All together have B blocks.
 
@@ -355,20 +359,20 @@ class Plan(SharedWork):
         return block_starts, in_lanes, tiles
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
-        """Add to the counts of pairs what the counts of segments' lengths make; chains have none."""
+        """Add the contributions of segment lengths to the counts of pairs; chains have none."""
 
     def empirical_counts(self, labelling: Any, sequence_weight: np.ndarray) -> np.ndarray:
-        """Return how often each weight's feature occurs in a labelling of the batch, weighted; shape (n_weights,)."""
+        """Return the weighted count of each weight's feature in a labelling of the batch; shape (n_weights,)."""
         return self.layout.empirical_counts(self.batch, labelling, sequence_weight, self.token_features)
 
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> Self:
-        """Return the plan of the same batch where a mask says which labellings are possible."""
+        """Return the plan of the same batch with the labellings restricted by a mask."""
         plan = copy.copy(self)
         plan.mask, plan.may_be_impossible = mask and mask.frozen(), may_be_impossible
         return plan
 
     def without_dense_table(self) -> Self:
-        """Return the plan with features that find all weights among the pairs: its models need no dense table."""
+        """Return the plan in which all features find their weights among the pairs: its models need no dense table."""
         plan = copy.copy(self)
         plan.token_features = self.layout.rows(self.batch, dense=False)
         return plan
@@ -386,11 +390,11 @@ def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
 
 
 def threads_for(n_jobs: int | None = None) -> int:
-    """Return the number of threads that ``n_jobs`` stands for.
+    """Return the number of threads for ``n_jobs``.
 
-    Backends of joblib that send jobs elsewhere, such as Dask's, say how many jobs a whole cluster does at once. That is
-    nothing for one process of it: there, and for the one that sends, None stands for 1, and -1 for this machine's
-    processors.
+    Backends of joblib that send jobs elsewhere, such as Dask's, report the number of parallel jobs of a whole cluster,
+    which does not apply to a single process: in workers and in the sending process, None means 1, and -1 all processors
+    of this machine.
     """
     if n_jobs == 1 or isinstance(get_active_backend()[0], _BACKENDS_OF_THIS_MACHINE):
         return effective_n_jobs(n_jobs)
@@ -399,18 +403,18 @@ def threads_for(n_jobs: int | None = None) -> int:
 
 
 def in_order(work: Callable[[Any], T], plan: SharedWork, n_jobs: int | None = None) -> Iterable[T]:
-    """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, the caller's among them.
+    """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, including the caller's.
 
-    joblib says how many threads; its own pool looks for results every 10 ms only, longer than many a gradient takes.
-    Where calls of kernels take long, the caller's thread does no work: Python answers an interrupt (Ctrl-C) only there,
-    and between calls.
+    joblib determines the number of threads; its own pool checks for results only every 10 ms, longer than many
+    gradients take. If kernel calls take long, the caller's thread does no work: Python handles an interrupt (Ctrl-C)
+    only there, and between calls.
     """
     chunks = plan.chunks
     n_threads = len(chunks) if len(chunks) < 2 and n_jobs != 0 else min(threads_for(n_jobs), len(chunks))
     if n_threads <= 1 and not (chunks and plan.calls_are_long):
         return map(work, chunks)
     results: list[Any] = [None] * len(chunks)
-    numbers = iter(range(len(chunks)))  # shared: each thread takes the next
+    numbers = iter(range(len(chunks)))  # shared: each thread takes the next number
 
     def work_through() -> None:
         for number in numbers:
@@ -428,7 +432,7 @@ def in_order(work: Callable[[Any], T], plan: SharedWork, n_jobs: int | None = No
         while wait(helpers, timeout=interval).not_done:  # some systems do not interrupt a wait without end
             pass
     except BaseException as error:
-        halt.set()  # the helpers end where they next need memory
+        halt.set()  # the helpers end when they next need memory
         if isinstance(error, Exception):
             wait(helpers)
         raise
@@ -438,7 +442,7 @@ def in_order(work: Callable[[Any], T], plan: SharedWork, n_jobs: int | None = No
 
 
 def add_up(terms: Iterable[tuple]) -> tuple | None:
-    """Return the sums of the arrays in tuples, position by position; None where there are no tuples."""
+    """Return the sums of the arrays in tuples, position by position; None without tuples."""
     totals = None
     for term in terms:
         if totals is None:

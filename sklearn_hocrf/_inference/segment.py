@@ -1,7 +1,7 @@
 """High-order semi-Markov CRFs: the passes over their tables.
 
-The tables hold one number for each token and state, span arc, score column, or cell: a cell is a scored pattern and a
-length, and its number is the score, and then the probability, of the candidate segment that ends with the token.
+The tables contain one number for each token and state, span arc, score column, or cell: a cell is a scored pattern and
+a length, and its number is the score, and later the probability, of the candidate segment that ends with the token.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["SegmentDecodePass", "SegmentModel", "SegmentPass", "SegmentPlan"]
 
 
 class SegmentPlan(Plan):
-    """How a batch is cut, for semi-Markov CRFs of one layout; and its segments' features, as kernels read them."""
+    """Plan of a batch, for semi-Markov CRFs of one layout, with the features of its segments for kernels."""
 
     layout: SegmentLayout
 
@@ -69,7 +69,7 @@ class SegmentPlan(Plan):
         self._deal_out(4 * self.row_size)
 
     def structure(self) -> loss_augmented.SegmentStructure:
-        """Return which weights a segment counts, as kernels of training take it."""
+        """Return the weights that a segment counts, for kernels of training."""
         layout, matrix = self.layout, self.layout.length_matrix(self.segment_index)
         arcs = layout.arc_structure
         return loss_augmented.SegmentStructure(
@@ -101,7 +101,7 @@ class SegmentPlan(Plan):
 
 
 class _SegmentBasePass(BasePass):
-    """The tables of a tile, and how they are filled with scores; for both kinds of passes."""
+    """The tables of a tile, and how scores are written to them; for both kinds of passes."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -109,7 +109,7 @@ class _SegmentBasePass(BasePass):
         self.read_weights()
 
     def read_weights(self) -> None:
-        # scores of lengths and their derivatives, as ``segment_scores.assemble`` takes them
+        # scores of lengths and their derivatives, for ``segment_scores.assemble``
         weights, derivatives = self.pair_weights
         weights = weights[self.plan.length_weights]
         derivatives = np.zeros(len(weights)) if self.n_parts == 1 else derivatives[self.plan.length_weights]
@@ -118,7 +118,7 @@ class _SegmentBasePass(BasePass):
         self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
 
     def cells(self, tile: Tile) -> np.ndarray:
-        """Return the table of candidate segments: of their scores, then of their probabilities."""
+        """Return the table of candidate segments: first scores, then probabilities."""
         return self._table("cells", tile, self.plan.n_cells)
 
     def _score(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
@@ -146,7 +146,7 @@ class _SegmentBasePass(BasePass):
         return reach, self._table("span_reach", tile, self.plan.n_spans)
 
     def _scratch(self, tile: Tile) -> segment.SegmentScratch:
-        """Return what the kernels work with at one position."""
+        """Return the arguments of the kernels for one position."""
         network, automaton = self.layout.network, self.layout.automaton
         n_longest = int(self.index.longest.max())
         sizes = (
@@ -236,7 +236,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         n_states, n_blocks, columns = self.layout.automaton.n_states, len(tile.length), self._columns(tile)
         beta = self._log_beta(tile).reshape(-1, n_states, columns)
         log_total = self._scales(tile)[0]
-        for block in range(n_blocks):  # borders of one sequence are compared, so their scales count
+        for block in range(n_blocks):  # borders of one sequence are compared, so their scales matter
             first, stop = tile.rows[block], tile.rows[block + 1]
             beta[first + block + 1 : stop + block + 1] -= np.cumsum(log_total[first:stop], axis=0)[:, None]
         scores, cells = self._score(tile)
@@ -260,14 +260,14 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
         (tile,) = task.tiles
         cells, varying_log, beta = self._backward_max(tile)
         self.store_best(task, beta)
-        if len(self.codes):  # and not only the scores are asked for
+        if len(self.codes):  # more than the scores is requested
             segment.walk(self.weighted_arcs, self.index, tile, cells, varying_log, beta, self.codes, self.lengths)
 
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
         return self._choice_tables(self.plan.n_cells, *self._backward_max(tile))
 
     def lone_tables(self) -> segment_perceptron.DecodingTables:
-        """Return tables for any sequence alone, as kernels of whole epochs take them."""
+        """Return tables for any single sequence, for kernels of whole epochs."""
         longest, zero = int(self.plan.lengths.max(initial=0)), np.zeros((1, 1), np.int64)
         tile = Tile(np.array([0, longest]), zero, zero + longest, zero + longest - 1)
         scored = self.scores(tile), self.cells(tile), self._varying(tile)
@@ -287,7 +287,7 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
 
 class _LikelySegments(Receiver):
-    """Lists segments of at least a probability, and more than 0."""
+    """List the segments with at least a given probability, and more than 0."""
 
     def __init__(self, threshold: float, likely: list) -> None:
         self.threshold, self.likely = max(float(threshold), np.nextafter(0.0, 1.0)), likely
@@ -302,7 +302,7 @@ class _LikelySegments(Receiver):
 
 
 class _WeighedSegments(Receiver):
-    """Takes the probabilities of given segments, by last token: their lengths, 0 for none, and labels."""
+    """Collect the probabilities of given segments, by last token: their lengths (0: no segment) and labels."""
 
     def __init__(self, segments: np.ndarray, probability: np.ndarray) -> None:
         self.segments, self.probability = segments, probability
@@ -313,7 +313,7 @@ class _WeighedSegments(Receiver):
 
 
 class SegmentModel(LaneModel):
-    """A high-order semi-Markov CRF with numbers in it; its labellings are :class:`Segments`."""
+    """A high-order semi-Markov CRF with given weights; its labellings are :class:`Segments`."""
 
     plan_class, pass_class, decode_pass_class = SegmentPlan, SegmentPass, SegmentDecodePass
     has_lengths = True

@@ -1,14 +1,13 @@
 """The decorator of all kernels: numba's ``njit`` with a disk cache that may fail.
 
-A cache saves time and nothing else. Numba's own raises where no folder is writable, where the disk is full and where a
-file of it is damaged; here the kernel is compiled again instead, and one warning says how to set a folder. Numba's
-reads folders only that can be written; here those are read as well that cannot, such as the ones in an image of a
-container, which somebody else has filled. And whoever watches a terminal or a notebook is told that kernels are being
-compiled, as that takes seconds.
+A cache only saves time. Numba's own cache raises an error if no folder is writable, if the disk is full or if a cache
+file is damaged; here the kernel is compiled again instead, and one warning explains how to set a folder. Numba's cache
+reads only writable folders; here read-only folders are read as well, such as those in a container image. In a terminal
+or a notebook, a message reports that kernels are being compiled, because that takes seconds.
 
-Numba keys the disk cache of a kernel on the time of the kernel's own file: machine code of kernels of other files that
-it calls would stay as it was. Here it goes by the text of all these files, which must be imported by ``from .file
-import name``; so copies of a checkout share a cache, too.
+Numba keys the disk cache of a kernel on the time of the kernel's own file: machine code of called kernels in other
+files would become stale. Here the key is the text of all these files, which must be imported by ``from .file import
+name``; copies of a checkout therefore share a cache.
 """
 
 import functools
@@ -29,11 +28,11 @@ _TAKEN = re.compile(r"^from \.(_?\w+) import", re.MULTILINE)
 
 
 def njit(*, cache, **options):
-    """Return numba's decorator of these options, with the cache of this module."""
+    """Return numba's decorator with these options and the cache of this module."""
 
     def decorate(function):
         kernel = numba.njit(**options)(function)
-        if cache and kernel is not function:  # NUMBA_DISABLE_JIT leaves functions as they are
+        if cache and kernel is not function:  # NUMBA_DISABLE_JIT leaves functions unchanged
             kernel._cache = _open_cache(function)
         return kernel
 
@@ -62,7 +61,7 @@ def _load_from_readable(function, writable, sig, target_context):
 
 @functools.cache
 def _reading_caches():
-    """Return classes of caches, one for each of numba's places, that ask of a folder only that it is there."""
+    """Return classes of caches, one for each of numba's places, that only require a folder to exist."""
     impl, classes = FunctionCache._impl_class, []
     for locator in impl._locator_classes:
         reader = type("Reader", (locator,), {"ensure_cache_path": _check_folder})
@@ -76,7 +75,7 @@ def _check_folder(locator):
 
 
 def _stamp(cache, function):
-    """Let a cache go by the text of the kernel's file and of all files from which it takes kernels, and by no time."""
+    """Key a cache on the text of the kernel's file and of all files from which it imports kernels, not on time."""
     cache._cache_file._source_stamp = _hash_of(Path(function.__code__.co_filename))
     return cache
 
@@ -93,13 +92,13 @@ def _hash_of(path):
 
 @functools.cache  # files are shared, and an edit in a running process has another time
 def _read(path, time_of_change):
-    """Return the hash of a file, and the names of the files beside it that it imports from."""
+    """Return the hash of a file, and the names of the files in its folder from which it imports."""
     content = path.read_bytes()
     return hashlib.sha256(content).hexdigest(), _TAKEN.findall(content.decode())
 
 
 class _NoCache(NullCache):
-    """What stands in for a cache where no folder can be written."""
+    """Replacement for a cache if no folder can be written."""
 
     def __init__(self, function, reason):
         self._function, self._reason = function, reason
@@ -116,7 +115,7 @@ class _NoCache(NullCache):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of one kernel; what cannot be read is compiled again, what cannot be written is left."""
+    """Numba's cache of one kernel; a failed read leads to compilation, a failed write is ignored."""
 
     def __init__(self, function):
         super().__init__(function)
@@ -125,7 +124,7 @@ class _Cache(FunctionCache):
     def load_overload(self, sig, target_context):
         try:
             kernel = super().load_overload(sig, target_context)
-        except Exception:  # whatever reading a damaged pickle raises
+        except Exception:  # reading a damaged pickle may raise anything
             self._forget()
             kernel = None
         if kernel is None:
@@ -146,17 +145,17 @@ class _Cache(FunctionCache):
         """Remove the index of the kernel's files.
 
         Numba writes the index before the data. If only the former succeeds, the index names a file that is not there,
-        or, worse, one that an older version of the kernel has left. On a full disk a new index cannot be written, but
-        the old one can be removed.
+        or, worse, a file left by an older version of the kernel. On a full disk a new index cannot be written, but the
+        old one can be removed.
         """
         with suppress(OSError):
             os.unlink(os.path.join(self.cache_path, f"{self._impl.filename_base}.nbi"))
 
 
 class _Waiting:
-    """Tells whoever watches stderr of the first of several kernels that are compiled: numba's compiler lock is held."""
+    """Report on stderr the first of several kernels that are compiled; numba's compiler lock is held."""
 
-    pause = 5.0  # seconds without compilation after which somebody is told again
+    pause = 5.0  # seconds without compilation after which it is reported again
 
     def __init__(self):
         self.is_told, self._last = True, -math.inf  # somebody else may tell of it
@@ -176,7 +175,7 @@ waiting = _Waiting()
 
 
 def _is_watched(stream):
-    """Tell whether a stream is a terminal, or leads to a notebook."""
+    """Return whether a stream is a terminal, or leads to a notebook."""
     is_terminal = getattr(stream, "isatty", lambda: False)()
     return is_terminal or type(stream).__module__.startswith("ipykernel.")
 
@@ -185,7 +184,7 @@ _warned = False
 
 
 def _warn(reason):
-    """Warn of a cache that cannot be written, once in a process: numba's compiler lock is held."""
+    """Warn of a cache that cannot be written, once per process; numba's compiler lock is held."""
     global _warned
     if not _warned:
         _warned = True

@@ -12,7 +12,7 @@ import numpy as np
 from ._jit import njit
 from ._vectors import add, largest, load, store
 
-TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
+TINY = 1e-200  # not 1e-300: the backward pass divides by such a number and multiplies the result
 SMALLEST_TOTAL = 1e-80
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
 HUGE = 1e300  # added to a score, it leaves a positive number unless the score is -inf
@@ -53,9 +53,9 @@ def largest_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
-    """Find, for each label, the arc that ``state`` uses: its own, or that of the nearest suffix that has one.
+    """Find, for each label, the arc that ``state`` uses: its own, or the arc of the nearest suffix that has one.
 
-    The arrays of the automaton come one by one: a tuple of all would be compiled anew for each kind of tuple.
+    The arrays of the automaton are passed one by one: a tuple would be compiled anew for each kind of tuple.
     """
     arc_of_label[:] = -1
     missing = len(arc_of_label)
@@ -82,7 +82,7 @@ def arc_log(weighted_arcs, varying_log, row, arc):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def largest_of(values):
-    """Return the value of the largest real part."""
+    """Return the value with the largest real part."""
     top = values[0]
     for value in values:
         if value.real > top.real:
@@ -92,7 +92,7 @@ def largest_of(values):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_sum(values):
-    """Return log sum exp(values); -inf if all are."""
+    """Return log sum exp(values); -inf if all values are."""
     top = largest_of(values)
     if top.real == -np.inf:
         return top
@@ -104,7 +104,7 @@ def log_sum(values):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_sum_of(values, terms, start, stop):
-    """Return log sum exp of the values that ``terms[start:stop]`` names."""
+    """Return log sum exp of the values with the indices ``terms[start:stop]``."""
     top = values[terms[start]]
     for term in range(start + 1, stop):
         if values[terms[term]].real > top.real:

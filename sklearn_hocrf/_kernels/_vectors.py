@@ -62,7 +62,7 @@ class _DualModel(models.PrimitiveModel):
 
 
 def _lanes_of(lane_kind):
-    """Return the type of a row: lanes, one number where the lane_kind is None, dual numbers where it is a tuple."""
+    """Return the type of a row: lanes, one number if the lane_kind is None, dual numbers if it is a tuple."""
     if isinstance(lane_kind, types.BaseTuple):
         return _Dual(_lanes_of(lane_kind[0]))
     return types.float64 if lane_kind == types.none else _LANES_TYPE
@@ -87,7 +87,7 @@ def _dual(builder, value, derivative):
 
 
 def _pointers(context, builder, table_type, row_type, kind, args):
-    """Return where the parts of a row of a table begin, as pointers to lanes."""
+    """Return pointers to lanes at the beginning of each part of a row of a table."""
     data = make_array(table_type)(context, builder, args[0]).data
     row = context.cast(builder, args[1], row_type, types.intp)
     part, n_parts = (kind.part, 2) if isinstance(kind, _Dual) else (kind, 1)
@@ -177,7 +177,7 @@ def _filled(builder, kind, number, derivative):
 
 @intrinsic
 def fill(typing_context, number, lane_kind):
-    """Return lanes that all hold the constant ``number``."""
+    """Return lanes that all contain the constant ``number``."""
     kind = _lanes_of(lane_kind)
 
     def generate(context, builder, signature, args):
@@ -188,7 +188,7 @@ def fill(typing_context, number, lane_kind):
 
 @intrinsic
 def fill_dual(typing_context, number, derivative, lane_kind):
-    """Return lanes that all hold ``number``; its ``derivative`` matters for dual numbers only."""
+    """Return lanes that all contain ``number``; its ``derivative`` is used only for dual numbers."""
     kind = _lanes_of(lane_kind)
 
     def generate(context, builder, signature, args):
@@ -309,7 +309,7 @@ def exp(typing_context, lanes):
 
 
 def _pointer_to_step(context, builder, signature, args):
-    """Return where a vector begins in an array; the first two arguments are the array and a place in it."""
+    """Return a pointer to a vector in an array; the first two arguments are the array and a place in it."""
     data = make_array(signature.args[0])(context, builder, args[0]).data
     place = context.cast(builder, args[1], signature.args[1], types.intp)
     return builder.bitcast(builder.gep(data, [place]), _STEP_TYPE.vector.as_pointer())
@@ -338,7 +338,7 @@ def store_step(typing_context, numbers, place, step):
 
 @intrinsic
 def add_scaled(typing_context, total, scale, step):
-    """Return ``total + scale * step``, of one number ``scale``."""
+    """Return ``total + scale * step``, where ``scale`` is one number."""
 
     def generate(context, builder, signature, args):
         return _fused(builder, _splat(builder, args[1], _STEP_TYPE.vector), args[2], args[0])

@@ -1,4 +1,4 @@
-"""Level 0 of a cascade: the best labels of each token by features and biases alone, and the training of such weights.
+"""Level 0 of a cascade: the best labels of each token by features and biases only, and the training of the weights.
 
 The scores of parts count for the labels that have them; ``links`` are their ``PartLinks``.
 
@@ -16,9 +16,9 @@ from ._vectors import LANES, add, exp, fill, largest, load, multiply, store
 from .label_parts import add_to_labels_of_token, sum_over_labels_of_token
 from .token_scores import score_tokens
 
-BLOCK = 8  # tokens that are scored at a time
-NEGLIGIBLE = 1e-9  # probability that moves no weights of parts
-LOW = -1e300  # of what is no label
+BLOCK = 8  # tokens scored at a time
+NEGLIGIBLE = 1e-9  # probability below which weights of parts do not move
+LOW = -1e300  # score of padding
 
 
 class Level(NamedTuple):
@@ -29,7 +29,7 @@ class Level(NamedTuple):
 
 
 class TrainedLevel(NamedTuple):
-    """Weights, as they are read to score tokens."""
+    """Weights, in the form used to score tokens."""
 
     pairs: np.ndarray  # (K,)
     dense: np.ndarray  # (H, D)
@@ -46,7 +46,7 @@ class LabelledTokens(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _take_best(scores, bias, allowed, n_best, best_score, best_label):
-    """Write the n best labels in descending order, of equal ones the lowest first, and return how many there are."""
+    """Write the n best labels in descending order, ties by lowest label, and return their number."""
     n_found = 0
     for label in range(len(bias)):
         score = scores[label] + bias[label]

@@ -10,11 +10,11 @@ vector addition. With ``w`` the arc weights, ``x`` the exponentiated scores of l
     backward    b(j) = w R^T (x(j) beta(j + 1)) / total of alpha(j)        beta(j) = S^T b(j)            (11)
     marginals   P(arc a is used at j) = m_a(j) b_a(j)                                                    (12)
 
-with beta(T) = 1 / total of alpha(T). A state that is out of the running may yet be the only survivor of a later
-position, so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *suspect* and is done
-again by the log-space twin (``chain_log``). Labels of score -inf are impossible: they get the weight 0, and the states
-that they would lead to are not reachable. Beta needs no such check: alpha . beta = 1 at every position, so what
-underflows in beta had a negligible posterior probability.
+with beta(T) = 1 / total of alpha(T). A state with negligible mass may still be the only survivor at a later position,
+so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *suspect* and processed again by the
+log-space twin (``chain_log``). Labels with score -inf are impossible: they get the weight 0, and the states that they
+would lead to are not reachable. Beta needs no such check: alpha . beta = 1 at every position, so values that underflow
+in beta had a negligible posterior probability.
 
 Decoding (15) runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The
 automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the
@@ -77,7 +77,7 @@ class ChainTables(NamedTuple):
 
 
 class LocalTile(NamedTuple):
-    """A tile that kernels make, as ``_inference.schedule`` makes the others."""
+    """A tile created by kernels, as other tiles are by ``_inference.schedule``."""
 
     rows: np.ndarray
     first_token: np.ndarray
@@ -86,7 +86,7 @@ class LocalTile(NamedTuple):
 
 
 class ChainScratch(NamedTuple):
-    """Memory that kernels overwrite: it is dear to allocate for each call, the more so in threads.
+    """Memory that kernels overwrite: allocating it for each call is expensive, especially in threads.
 
     I and J nodes of the sum network and of its transpose. The last two may overlap.
     """

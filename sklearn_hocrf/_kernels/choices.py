@@ -1,9 +1,9 @@
-"""What may come next, and what is made of it: the best labellings, random labellings, entropies.
+"""The choices of the next label, and their uses: the best labellings, random labellings, entropies.
 
-At each border of a labelling stands a state of the automaton, and the next label, for segments the next label and
-length, is one of a few *choices*. The score of a choice is that of the label or segment plus ``beta``, the score of all
-that may follow: of the best continuation, or of all together. Choices come the labels in order, then lengths. With
-``index=None`` labels are those of tokens.
+At each border of a labelling, the automaton is in a state, and the next label (for segments, the next label and length)
+is one of a few *choices*. The score of a choice is the score of the label or segment plus ``beta``, the score of what
+may follow: of the best continuation, or of all continuations together. Choices are sorted by label, then by length.
+With ``index=None``, labels are labels of tokens.
 
     best labellings   by regret (37): each labelling leaves another one for a choice that is not its best
     samples           a walk that takes each choice with its probability (38)
@@ -30,12 +30,12 @@ class ChoiceTables(NamedTuple):
     scores: np.ndarray  # (R * C, W)   of labels; for segments (R * E, W), of the segments that end with each row
     varying: np.ndarray  # (R * Q, W)   of the varying arcs
     beta: np.ndarray  # ((R + B) * P, W)   of what may follow each border
-    arcs: np.ndarray  # (P, L) int32   arcs that states use: of those that have been met
+    arcs: np.ndarray  # (P, L) int32   arcs that states use: of states that have been met
     met: np.ndarray  # (P,) bool
 
 
 class Place(NamedTuple):
-    """Where a sequence is in a tile."""
+    """The place of a sequence in a tile."""
 
     block: int
     lane: int
@@ -53,19 +53,19 @@ class Choices(NamedTuple):
 
 
 class BestChoices(NamedTuple):
-    """What is known of the choices at the borders of a sequence.   T tokens."""
+    """Known choices at the borders of a sequence.   T tokens."""
 
-    label: np.ndarray  # (T, P) int32   of the best choice, -1 where it is not known
+    label: np.ndarray  # (T, P) int32   of the best choice, -1 if it is not known
     length: np.ndarray  # (T, P) int32
     gap: np.ndarray  # (T, P)   between the scores of the best choice and the second best
 
 
 class Deviations(NamedTuple):
-    """Labellings to follow: each leaves another one at some place for a choice that is not its best.   M of them."""
+    """Labellings to follow: each deviates from another one by a choice that is not its best.   M of them."""
 
     regret: np.ndarray  # (M,)
-    parent: np.ndarray  # (M,) int32   number of the labelling that it leaves
-    position: np.ndarray  # (M,) int64   where
+    parent: np.ndarray  # (M,) int32   number of the labelling from which it deviates
+    position: np.ndarray  # (M,) int64   of the deviation
     label: np.ndarray  # (M,) int32
     length: np.ndarray  # (M,) int32
 
@@ -74,7 +74,7 @@ class Search(NamedTuple):
     """A labelling that is being followed.   n wanted, T tokens."""
 
     found: int  # its number
-    n_pending: int  # deviations that wait; it is the one behind them
+    n_pending: int  # waiting deviations; this one is stored behind them
     codes: np.ndarray  # (n, T) int32
     lengths: np.ndarray  # (n, T) int32
     choices: Choices
@@ -99,7 +99,7 @@ def _most_choices(weighted_arcs, index):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def place_of(tile, block, lane):
-    """Return where the sequence of a lane is."""
+    """Return the place of the sequence of a lane."""
     return Place(block, lane, tile.rows[block], tile.length[block, lane])
 
 
@@ -120,7 +120,7 @@ def meet(weighted_arcs, tables, state):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_choices(weighted_arcs, index, tables, place, position, state, choices):
-    """Write the possible choices at a border, and return how many there are."""
+    """Write the possible choices at a border, and return their number."""
     if index is None:
         return _list_labels(weighted_arcs, tables, place, position, state, choices)
     return _list_segments(weighted_arcs, index, tables, place, position, state, choices)
@@ -161,7 +161,7 @@ def _list_segments(weighted_arcs, index, tables, place, position, state, choices
             first = (row + d - 1) * tables.width + d - 1
             score = border + tables.scores[first + index.first_cell[label], lane]
             number = index.arc_span[arc]
-            while number >= 0:  # the patterns that end with the arc, and have scores of their own for the segment
+            while number >= 0:  # the patterns that end with the arc and have their own scores for the segment
                 scored = index.span_scored[number]
                 if scored >= 0:
                     score += tables.scores[first + index.first_cell[scored], lane]
@@ -218,8 +218,7 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
 def _follow(weighted_arcs, index, tables, place, search):
     """Write the labelling of the deviation behind the pending ones, and add the deviations from it.
 
-    Only as many are kept as labellings are still wanted: each is one, and its regret is final. Return how many there
-    are.
+    Only as many are kept as labellings are still wanted: each is one, and its regret is final. Return their number.
     """
     codes, lengths, choices, known, pending = search.codes, search.lengths, search.choices, search.known, search.pending
     found, n_pending, wanted = search.found, search.n_pending, len(codes) - search.found - 1
@@ -238,7 +237,7 @@ def _follow(weighted_arcs, index, tables, place, search):
     limit = _limit(pending, n_pending, wanted)
     while position < place.length:
         if known.label[position, state] < 0 or regret + known.gap[position, state] < limit:
-            if index is None:  # listed here: a call would count references to all arrays of the tuples
+            if index is None:  # inlined: a call would count references to all arrays of the tuples
                 n_choices = _list_labels(weighted_arcs, tables, place, position, state, choices)
             else:
                 n_choices = _list_segments(weighted_arcs, index, tables, place, position, state, choices)
@@ -275,7 +274,7 @@ def _write_segment(codes, lengths, number, position, label, length):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _limit(pending, n_pending, wanted):
-    """Return the regret from which on a deviation is not wanted."""
+    """Return the regret from which a deviation is not wanted."""
     if n_pending < wanted:
         return np.inf
     return pending.regret[_worst(pending, n_pending)] if wanted > 0 else -np.inf
@@ -292,7 +291,7 @@ def _worst(pending, n_pending):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _push(pending, n_pending, wanted, regret, parent, position, label, length):
-    """Add a deviation, in the place of the worst one if there are as many as wanted."""
+    """Add a deviation; replace the worst one if there are already as many as wanted."""
     slot = n_pending if n_pending < wanted else _worst(pending, n_pending)
     pending.regret[slot], pending.parent[slot], pending.position[slot] = regret, parent, position
     pending.label[slot], pending.length[slot] = label, length
@@ -300,7 +299,7 @@ def _push(pending, n_pending, wanted, regret, parent, position, label, length):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _move_best_to_end(pending, last):
-    """Swap the deviation of least regret, among equals the deepest, then that of the lowest label, with the last."""
+    """Swap the deviation with the least regret (ties: deepest, then lowest label) with the last."""
     best = 0
     for number in range(1, last + 1):
         less = pending.regret[number] - pending.regret[best]
@@ -319,8 +318,8 @@ def _move_best_to_end(pending, last):
 def weigh(choices, n_choices):
     """Turn the scores of choices into weights, exp(score - highest); return what entropy and probabilities need.
 
-    These are the sum of the weights but for one of the highest, which is 1, and the mean of (highest - score) by
-    weight, not yet divided by the sum.
+    These are the sum of the weights except for one of the highest, which is 1, and the weighted sum of (highest -
+    score), not yet divided by the sum of weights.
     """
     top = 0
     for number in range(1, n_choices):
@@ -380,11 +379,11 @@ def draw_labellings(weighted_arcs, index, tile, sequences, tables, uniform, code
 
 
 class Draws(NamedTuple):
-    """The choices in all states that samples are in at one position.   n samples, M states."""
+    """The choices in all states of samples at one position.   n samples, M states."""
 
     state: np.ndarray  # (n,) int64   of each sample
     position: np.ndarray  # (n,) int64
-    row_of_state: np.ndarray  # (P,) int64   -1 for states where no sample is
+    row_of_state: np.ndarray  # (P,) int64   -1 for states without samples
     state_of_row: np.ndarray  # (M,) int64
     count: np.ndarray  # (M,) int64   choices of each row
     sums: np.ndarray  # (M, K)   sums of the first weights
@@ -395,7 +394,7 @@ class Draws(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _empty_draws(n_states, most, n_drawn):
-    """Return memory for the choices of so many samples, of which there are at most so many in a state."""
+    """Return memory for the choices of a number of samples, with a maximum number of choices per state."""
     n_rows = min(n_drawn, n_states)
     return Draws(
         np.empty(n_drawn, np.int64),
@@ -434,7 +433,7 @@ def _add_up(choices, n_choices, drawn, row):
 def _search(sums, row, n_choices, uniform):
     """Return the first choice whose sum exceeds a random part of the total."""
     sought, low, high = uniform * sums[row, n_choices - 1], 0, n_choices - 1
-    if sums[row, 0] > sought:  # mostly
+    if sums[row, 0] > sought:  # the usual case
         high = 0
     while low < high:
         middle = (low + high) // 2

@@ -1,10 +1,10 @@
 """Products of dense token features with weights (3), and their adjoints (14).
 
 A group of 8 consecutive tokens is widened to float64 and multiplied by the weights of 8 score columns at a time: the
-sums of the group, or of its tokens' marginals, stay in vector registers while the loop runs over the features. So this
-is a matrix product in blocks that fit the first caches. It takes as long as that of BLAS in float32, 0.6 of that in
-float64, for which tokens would have to be gathered and scores scattered besides; and its bits depend neither on the
-number of BLAS's threads nor on its make.
+sums of the group, or of its tokens' marginals, stay in vector registers while the loop runs over the features. This is
+a matrix product in blocks that fit the first caches. It takes as long as a BLAS product in float32, or 0.6 of one in
+float64, for which tokens would also have to be gathered and scores scattered; and its bits depend neither on the number
+of BLAS threads nor on the BLAS implementation.
 
 Positions of a block of lanes are given as in a tile: ``rows`` (B + 1,), ``first_token`` (B, W), ``length`` (B, W). Row
 ``rows[b] + j`` holds position j of all lanes of block b.
@@ -17,7 +17,7 @@ import numpy as np
 from ._jit import njit
 from ._vectors import STEP, add_scaled, load_step, store_step
 
-GROUP = 8  # tokens multiplied at a time: as many sums as fit the registers, with what they are made of
+GROUP = 8  # tokens multiplied at a time: as many sums as fit the registers together with their factors
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -32,7 +32,7 @@ def _widen(values, token, n_tokens, wide):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _rows(wide):
-    """Return the rows of a group, each an array of its own: an index into them needs no sum, and no check of its sign.
+    """Return the rows of a group as separate arrays: an index into them needs no addition, and no check of its sign.
 
     With one array for all of them the loops take twice as long.
     """
@@ -124,7 +124,7 @@ def add_scores(values, weights, columns, rows, first_token, length, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_counts(values, columns, rows, first_token, length, marginals, weight, counts):
-    """Add the expected counts of dense features; of dual numbers, their derivatives alone.
+    """Add the expected counts of dense features; for dual numbers, only their derivatives.
 
     values, columns : as in ``add_scores``        marginals : (R * C, W or 2 W)        weight : (B, W)
     counts : (S, d, STEP)   in and out

@@ -1,12 +1,13 @@
-"""Epochs of stochastic gradient descent, compiled as a whole: passes over a few sequences, and the step they make.
+"""Epochs of stochastic gradient descent, compiled as a whole: passes over a few sequences, and their step.
 
 The weights are products of factors, one for each group of weights, and numbers that steps change: a penalty shrinks all
-weights of a group alike, and touches the factor alone. Scores of the numbers are those of the weights over the factor,
-because all pairs are in one group. The step is added to the numbers of the pairs as the marginals of the sequences are
-read (14), less what the labels count, times -step / factor; so no gradient is ever stored. With the mean of all weights
-in view, sums move as well: see ``Descending``.
+weights of a group alike, and changes only the factor. The scores of the numbers are the scores of the weights divided
+by the factor, because all pairs are in one group. The step is added to the numbers of the pairs as the marginals of the
+sequences are read (14), minus the counts of the labels, times -step / factor; so no gradient is ever stored. For the
+mean of all weights, sums move as well: see ``Descending``.
 
-Blocks of sequences run side by side, as in all of inference. What scaled passes cannot represent is left to the caller.
+Blocks of sequences run side by side, as in all inference. Sequences that scaled passes cannot represent are left to the
+caller.
 
 Shapes: N tokens, n sequences, L labels, P states, A arcs, C score columns, K weights, the first n_pairs of pairs and
 the others of patterns, G groups, B blocks of LANES sequences, R rows.
@@ -21,12 +22,12 @@ from .chain import FOLDED, LANES, ChainScratch, ChainTables, LocalTile, backward
 from .masks import forbid_labels
 from .token_scores import move_rows, score_rows
 
-LARGEST_SCORE = 300.0  # of an arc, for which exp needs no shift
+LARGEST_SCORE = 300.0  # largest score of an arc for which exp needs no shift
 SMALLEST_FACTOR = 1e-100
 
 
 class Rule(NamedTuple):
-    """How long steps are: 1 / (1 / first + rate * sequences seen)."""
+    """Step sizes: 1 / (1 / first + rate * sequences seen)."""
 
     first: float
     rate: float
@@ -37,14 +38,14 @@ class Rule(NamedTuple):
 
 
 class Descending(NamedTuple):
-    """Weights in the course of an epoch.
+    """Weights during an epoch.
 
     The weights are factor * w, and the sum of all weights so far, times sequences seen, is area * w + sums.
     """
 
     w: np.ndarray  # (K,)
     sums: np.ndarray  # (K,)
-    dense: np.ndarray  # (H, D)   these three: the pairs of dense features, which w and sums hold otherwise
+    dense: np.ndarray  # (H, D)   these three: the pairs of dense features, which are otherwise in w and sums
     dense_sums: np.ndarray
     dense_cells: np.ndarray  # 1 where there is a weight, else 0
     factor: np.ndarray  # (G,)
@@ -53,24 +54,24 @@ class Descending(NamedTuple):
 
 
 class TiledBatches(NamedTuple):
-    """Minibatches, one after the other, and a tile of each.   m minibatches, B blocks of all of them."""
+    """Consecutive minibatches, and a tile of each.   m minibatches, B blocks in total."""
 
     sequences: np.ndarray  # int64
     starts: np.ndarray  # (m + 1,) int64   range of each minibatch in ``sequences``
     block_starts: np.ndarray  # (m + 1,) int64   range of each minibatch's blocks
     tiles: NamedTuple  # LocalTile of arrays (B, LANES); the rows of minibatch i begin at block_starts[i] + i
-    weight: np.ndarray  # (B, LANES)   by which sequences count
+    weight: np.ndarray  # (B, LANES)   weights of sequences
 
 
 class ArcWeights(NamedTuple):
-    """The scores of arcs, which the weighted arcs look at, and how they come of weights."""
+    """The scores of arcs, to which the weighted arcs refer, and how they depend on weights."""
 
     scores: np.ndarray  # (A,)
     weights: np.ndarray  # (A,)   exponentials of the scores
     by_length: np.ndarray  # (A,) int32   shortest first
     forbidden: np.ndarray  # (A,) bool
     suffix: np.ndarray  # (A,) int32
-    number: np.ndarray  # (A,) int64   of the arc's own weight, -1 for none
+    number: np.ndarray  # (A,) int64   of the arc's own weight, or -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -106,7 +107,7 @@ def tile_of(batches, batch):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def largest_tile(batches):
-    """Return the most rows and blocks of a tile."""
+    """Return the maximum number of rows and of blocks of a tile."""
     n_rows, n_blocks = 0, 0
     for batch in range(len(batches.starts) - 1):
         first, stop = batches.block_starts[batch], batches.block_starts[batch + 1]
@@ -116,7 +117,7 @@ def largest_tile(batches):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def none_suspect(tile, suspect):
-    """Tell whether scaled passes could do all sequences of a tile."""
+    """Return whether scaled passes represented all sequences of a tile."""
     for block in range(len(tile.length)):
         for lane in range(LANES):
             if tile.length[block, lane] > 0 and suspect[block, lane] > 0.0:
@@ -172,7 +173,7 @@ def _pass(weighted_arcs, tile, allowed, weight, tables, scratch, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _subtract_truth(arcs, arc_columns, tile, weight, marginals, counts):
-    """Subtract what the labels count: from the marginals of columns, and from the counts of arcs.
+    """Subtract the counts of the labels from the marginals of columns and from the counts of arcs.
 
     arcs : (N,)   that the labels use        marginals : (R * C, LANES)
     """
@@ -189,7 +190,7 @@ def _subtract_truth(arcs, arc_columns, tile, weight, marginals, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def move_biases(arcs, n_pairs, rule, moving, step, counts):
-    """Move the weights of patterns, which are counted wherever they are a suffix of an arc; ``counts`` (A,)."""
+    """Move the weights of patterns, which count for every arc of which they are a suffix; ``counts`` (A,)."""
     for i in range(len(arcs.by_length) - 1, -1, -1):
         arc = arcs.by_length[i]
         if arcs.suffix[arc] >= 0:
@@ -225,7 +226,7 @@ def descend(batches, data, weighted_arcs, structure, arcs, rule, moving):
     structure : features, pairs and arc_columns        arcs : ``ArcWeights``        rule : ``Rule``
     moving : ``Descending``   in and out
 
-    Returns the number of steps taken: fewer than there are, if scaled passes cannot do one or a factor becomes small.
+    Returns the number of steps taken: not all if scaled passes fail for one or a factor becomes small.
     """
     (features, pairs, arc_columns), n_pairs = structure, len(structure[1].columns)
     all_tables, scratch = _allot(batches, weighted_arcs, pairs.n_columns)

@@ -1,6 +1,6 @@
-"""Parts of labels: their scores go to the labels that have them, and the marginals of these labels back to them.
+"""Parts of labels: their scores are added to the labels that have them, and the marginals of labels to their parts.
 
-Both are linear, so dual numbers need no kernels of their own: their derivatives are further columns of the tables.
+Both are linear, so dual numbers need no separate kernels: their derivatives are further columns of the tables.
 ``links`` are ``PartLinks``: for chains by score columns, for segments by scored patterns. Equations are those of
 CONTRIBUTING.md.
 
@@ -14,7 +14,7 @@ from ._jit import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_to_labels(links, n_columns, scores):
-    """Add the scores of parts to those of the labels that have them: ``scores`` (R * C, W) in and out."""
+    """Add the scores of parts to the scores of the labels that have them: ``scores`` (R * C, W) in and out."""
     n_labels, width = len(links.starts) - 1, scores.shape[1]
     for first in range(0, len(scores), n_columns):  # (41)
         for label in range(n_labels):
@@ -26,7 +26,7 @@ def add_to_labels(links, n_columns, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_over_labels(links, n_columns, marginals):
-    """Write the marginals of parts, the sums of those of labels: ``marginals`` (R * C, W) in and out."""
+    """Write the marginals of parts, sums over their labels: ``marginals`` (R * C, W) in and out."""
     n_labels, width = len(links.starts) - 1, marginals.shape[1]
     for first in range(0, len(marginals), n_columns):  # (41), transposed
         for part in links.members:
@@ -41,7 +41,7 @@ def sum_over_labels(links, n_columns, marginals):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_to_labels_of_token(links, scores):
-    """Do what ``add_to_labels`` does, for one token without lanes: ``scores`` (at least C,) in and out."""
+    """Do the same as ``add_to_labels`` for one token without lanes: ``scores`` (at least C,) in and out."""
     for label in range(len(links.starts) - 1):  # (41)
         total = scores[label]
         for item in range(links.starts[label], links.starts[label + 1]):
@@ -51,7 +51,7 @@ def add_to_labels_of_token(links, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_over_labels_of_token(links, lowest, scores):
-    """Do what ``sum_over_labels`` does, for one token without lanes, but for what is nearer to 0 than ``lowest``."""
+    """Do the same as ``sum_over_labels`` for one token without lanes; skip values closer to 0 than ``lowest``."""
     for part in links.members:
         scores[part] = 0.0
     for label in range(len(links.starts) - 1):  # (41), transposed
@@ -62,7 +62,7 @@ def sum_over_labels_of_token(links, lowest, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_to_segments(index, links, tile, table):
-    """Add the scores of parts to those of the segments of labels that have them: ``table`` (R * E, W) in and out."""
+    """Add the scores of parts to the scores of segments whose labels have them: ``table`` (R * E, W) in and out."""
     n_cells, n_labels, width = index.first_cell[-1], len(links.starts) - 1, table.shape[1]
     for block in range(len(tile.length)):
         for row in range(tile.rows[block], tile.rows[block + 1]):  # (41)
@@ -78,7 +78,7 @@ def add_to_segments(index, links, tile, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_over_segments(index, links, tile, table):
-    """Write the probabilities of parts, the sums of those of labels: ``table`` (R * E, W) in and out."""
+    """Write the probabilities of parts, sums over their labels: ``table`` (R * E, W) in and out."""
     n_cells, n_labels, width = index.first_cell[-1], len(links.starts) - 1, table.shape[1]
     for block in range(len(tile.length)):
         for row in range(tile.rows[block], tile.rows[block + 1]):  # (41), transposed

@@ -1,19 +1,19 @@
-"""Lattices: the few labels that tokens may still have, and the ways of the automaton through them.
+"""Lattices: the few candidate labels of tokens, and the paths of the automaton through them.
 
-Each token has *candidates*, labels in ascending order. A *node* is a state of the automaton that a token may leave it
-in, if all labels so far are candidates; nodes are numbered from 1, token by token, and 0 stands before each sequence. A
-*step* leads from a node of one token to a node of the next by an arc of the automaton; arcs of score -inf by
-themselves, those of forbidden runs, make none. What all passes do is to go through the list of steps, so time and
-memory go by its length and not by the numbers of labels, states and arcs:
+Each token has *candidates*, labels in ascending order. A *node* is a possible state of the automaton after a token, if
+all labels so far are candidates; nodes are numbered from 1, token by token, and 0 is the node before each sequence. A
+*step* leads from a node of one token to a node of the next by an arc of the automaton; arcs of forbidden runs, whose
+own score is -inf, yield no steps. All passes iterate over the list of steps, so time and memory depend on its length
+and not on the numbers of labels, states and arcs:
 
     forward     alpha(v) = x(v) sum over the steps u -> v of w(step) alpha(u)                               (9), (10)
     backward    beta(u)  = sum over the steps u -> v of w(step) x(v) beta(v)                                     (11)
     marginals   P(step u -> v) = alpha(u) w(step) x(v) beta(v)                                                   (12)
 
-Passes are scaled as those of ``chain``, by the total of alpha at each token. Where a node's share falls below 1e-200 of
-it, the sequence is done again in logarithms.
+Passes are scaled as in ``chain``, by the total of alpha at each token. If a node's share falls below 1e-200 of it, the
+sequence is processed again in logarithms.
 
-Where labels have parts, the score of a candidate is a sum of columns, each of which is scored once for a token.
+If labels have parts, the score of a candidate is a sum of columns, each of which is scored once per token.
 
 Equations are those of CONTRIBUTING.md. Shapes: n sequences, N tokens, M candidates, D score columns of tokens, X
 entries, V nodes, E steps, K pairs, A arcs.
@@ -28,7 +28,7 @@ from ._network import LOWEST_LOG, SMALLEST_TOTAL, TINY, log_add
 
 
 class Automaton(NamedTuple):
-    """What building a lattice reads of the automaton.   P states."""
+    """The parts of the automaton that are used to build a lattice.   P states."""
 
     outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs
     labels: np.ndarray  # (A,) int32   of the arcs by state, ascending for each
@@ -39,18 +39,18 @@ class Automaton(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """The features of tokens, as batches have them, and where their pairs are."""
+    """The features of tokens, as in batches, and the places of their pairs."""
 
     indptr: np.ndarray  # (N + 1,) int64
     indices: np.ndarray  # (nnz,) int32
-    values: np.ndarray  # (nnz,) float64, or empty where all are 1
+    values: np.ndarray  # (nnz,) float64, or empty if all are 1
     rank: np.ndarray  # (n_attributes,) int64   of each attribute, -1 for those without pairs
     starts: np.ndarray  # (n_ranks + 1,) int64   of the pairs of each rank
     columns: np.ndarray  # (K,) int32   ascending for each rank
 
 
 class Limits(NamedTuple):
-    """How many nodes a token may have, and which are kept: those that the best labels so far lead to."""
+    """Maximum number of nodes of a token, and which are kept: those that the best labels so far lead to."""
 
     n_states: np.ndarray  # (N,) int64
     score: np.ndarray  # (M,)   of candidates
@@ -58,7 +58,7 @@ class Limits(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Nodes and steps as they are found, with room for more."""
+    """Nodes and steps found so far, with room for more."""
 
     state: np.ndarray  # int32   of each node
     score: np.ndarray  # of the best labels that lead to it
@@ -75,11 +75,11 @@ class Lattice(NamedTuple):
     starts: np.ndarray  # (N + 1,) int64   of tokens among candidates
     labels: np.ndarray  # (M,) int32
     columns: np.ndarray  # (N + 1,) int64   of tokens among score columns: those of their candidates and of their parts
-    links: np.ndarray  # (M + 1,) int64   of candidates among links; empty where candidates and columns are the same
-    column: np.ndarray  # uint32   of each link: one that the candidate sums up (41)
+    links: np.ndarray  # (M + 1,) int64   of candidates among links; empty if candidates and columns are the same
+    column: np.ndarray  # uint32   of each link: one of the columns whose sum is the candidate's score (41)
     entries: np.ndarray  # (D + 1,) int64   of columns among entries
     pairs: np.ndarray  # (X,) uint32   that the column scores
-    values: np.ndarray  # (X,) float64, or empty where all are 1
+    values: np.ndarray  # (X,) float64, or empty if all are 1
     nodes: np.ndarray  # (N + 1,) int64   first node of each token
     candidate: np.ndarray  # (V + 1,) uint32   of each node
     steps: np.ndarray  # (N + 1,) int64   of tokens among steps, which are sorted by source and candidate
@@ -95,21 +95,21 @@ class Weights(NamedTuple):
     arc_score: np.ndarray  # (A,)
     arc_weight: np.ndarray  # (A,)   exp(arc_score - log_shift)
     log_shift: float
-    scales: bool  # whether no arc is so unlikely that only logarithms can hold it
+    scales: bool  # whether no arc is so unlikely that only logarithms can represent it
 
 
 class Tables(NamedTuple):
-    """Memory of a thread: what it writes about its own sequences."""
+    """Memory of a thread, for results of its sequences."""
 
     scores: np.ndarray  # (M,)   of candidates; after a backward pass their marginals
-    columns: np.ndarray  # (D,)   the same of columns; empty where candidates and columns are the same
+    columns: np.ndarray  # (D,)   the same for columns; empty if candidates and columns are the same
     alpha: np.ndarray  # (V + 1,)
     beta: np.ndarray  # (V + 1,)
     inverse: np.ndarray  # (N,)   1 / total of alpha
 
 
 class Sums(NamedTuple):
-    """What is made of marginals; arrays without elements are not wanted."""
+    """Outputs computed from marginals; empty arrays are not computed."""
 
     weight: np.ndarray  # (n,)   of sequences
     pairs: np.ndarray  # (K,)   expected counts, in and out
@@ -122,7 +122,7 @@ class Sums(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _first_at_least(numbers, start, stop, number):
-    """Return the first place in [start, stop), where numbers ascend, whose number is not less; ``stop`` if all are."""
+    """Return the first place in [start, stop), where numbers ascend, with a number that is not less, or ``stop``."""
     while start < stop:
         middle = (start + stop) // 2
         if numbers[middle] < number:
@@ -134,7 +134,7 @@ def _first_at_least(numbers, start, stop, number):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_entries(entries, starts, labels, places, pairs, values):
-    """Write the pairs that each column scores, and their values if there are any; only count them if ``pairs`` is None.
+    """Write the pairs that each column scores, and their values, if any; only count them if ``pairs`` is None.
 
     starts : (N + 1,)        labels : (D,)   numbers of columns, which may be parts, ascending for each token
     places : (D,) int64   where the list of each column begins; moved to where it ends
@@ -170,7 +170,7 @@ def _arc_of(automaton, state, label):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _longer(array):
-    """Return an array of twice the size that begins like a given one."""
+    """Return an array of twice the size that begins with the given one."""
     longer = np.empty(2 * len(array), array.dtype)
     longer[: len(array)] = array
     return longer
@@ -178,9 +178,9 @@ def _longer(array):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _keep_best(found, first, stop, most, kept_node, number):
-    """Keep the nodes [first, stop) of highest score, the first of equal ones, and one that is kept in any case.
+    """Keep the nodes [first, stop) with the highest scores, ties by order, and one that is always kept.
 
-    number : (at least stop - first,) int64   out: new number of each node, -1 for those that go
+    number : (at least stop - first,) int64   out: new number of each node, -1 for dropped nodes
 
     Returns the number of the next node.
     """
@@ -202,7 +202,7 @@ def _keep_best(found, first, stop, most, kept_node, number):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _drop_steps(found, first_node, number, first, stop):
-    """Renumber the targets of the steps [first, stop), leave out those whose target has gone; return the next step."""
+    """Renumber the targets of the steps [first, stop), drop steps whose target was dropped; return the next step."""
     following = first
     for step in range(first, stop):
         target = number[np.int64(found.target[step]) - first_node]
@@ -215,7 +215,7 @@ def _drop_steps(found, first_node, number, first, stop):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _with_room(found, n_nodes, n_steps):
-    """Return lists that have room for so many nodes and steps."""
+    """Return lists with room for given numbers of nodes and steps."""
     state, score, candidate = found.state, found.score, found.candidate
     while len(state) < n_nodes:
         state, score, candidate = _longer(state), _longer(score), _longer(candidate)
@@ -229,7 +229,7 @@ def _with_room(found, n_nodes, n_steps):
 def list_steps(automaton, offsets, starts, labels, limits, nodes, steps):
     """Walk through the candidates from the left.
 
-    Returns candidate of nodes, source, target and arc of steps, and whether a limit has left out a node.
+    Returns candidate of nodes, source, target and arc of steps, and whether a limit has dropped a node.
 
     limits : ``Limits``        nodes, steps : (N + 1,) int64   out
     """
@@ -382,7 +382,7 @@ def _backward(lattice, weights, first, stop, tables, weight, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _count(lattice, first, stop, tables, weight, counts):
-    """Add what the features of some tokens are expected to count (14)."""
+    """Add the expected counts of the features of some tokens (14)."""
     has_values, has_parts = len(lattice.values) > 0, len(lattice.links) > 0
     marginals = tables.columns if has_parts else tables.scores
     if has_parts:
@@ -404,7 +404,7 @@ def _count(lattice, first, stop, tables, weight, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_labels(lattice, chosen, weight, counts):
-    """Add what the features of given labels count: ``chosen`` (N,) candidates, ``weight`` (N,), ``counts`` (K,)."""
+    """Add the counts of features with given labels: ``chosen`` (N,) candidates, ``weight`` (N,), ``counts`` (K,)."""
     for token in range(len(chosen)):
         first, stop = chosen[token], chosen[token] + 1
         if len(lattice.links):
@@ -455,7 +455,7 @@ def _beta(lattice, weights, first, stop, tables, adds):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _backward_log(lattice, weights, first, stop, tables, log_z, weight, sums):
-    """Do what ``_backward`` does, after ``_forward_log``."""
+    """Do the same as ``_backward``, after ``_forward_log``."""
     _beta(lattice, weights, first, stop, tables, True)
     scores, alpha, beta = tables.scores, tables.alpha, tables.beta
     for step in range(lattice.steps[stop] - 1, lattice.steps[first] - 1, -1):
@@ -491,7 +491,7 @@ def partition(lattice, weights, chunk, tables, log_z):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def expect(lattice, weights, chunk, tables, log_z, sums):
-    """Write log Z (n,) of the sequences of a chunk, leave the marginals of candidates in ``tables.scores``, and sum up.
+    """Write log Z (n,) of the sequences of a chunk and the marginals of candidates in ``tables.scores``, and sum.
 
     Sequences whose log Z is not finite have none.
     """
@@ -635,7 +635,7 @@ def patterns_ending(lattice, steps, patterns, lengths, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _insert(scores, n_scores, score):
-    """Return the place that a score takes in a descending list, after its equals; -1 if the list is full of better."""
+    """Return the place of a score in a descending list, after equal scores; -1 if the list is full of better ones."""
     place, stop = 0, n_scores
     while place < stop:
         middle = (place + stop) // 2

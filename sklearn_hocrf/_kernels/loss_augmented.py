@@ -1,8 +1,8 @@
 """Max-margin training: costs of wrong tokens, and the features that two labellings of a sequence do not share.
 
 The criterion is equation (28) of CONTRIBUTING.md. A step of training changes the weights of one sequence's features
-only, and the cost of these kernels grows with that sequence alone: weights are moved in place, and differences of
-feature vectors come as lists of (weight, value), by way of a vector of all weights' totals that is zero between calls.
+only, and the cost of these kernels depends only on that sequence: weights are moved in place, and differences of
+feature vectors are lists of (weight, value), computed with a vector of all weights' totals that is zero between calls.
 
 Shapes: N tokens, R rows and W lanes of a tile, C score columns, L labels, E cells of a row of segment scores,
 A arcs, K weights (first the n pairs, then the patterns' own), T tokens of one sequence.
@@ -18,7 +18,7 @@ FROM_START, FROM_STOP, RANGE = 0, 1, 2  # as in ``_data.segments``
 
 
 class LabelStructure(NamedTuple):
-    """Which weights the labels of a token count, for ``compare_labels``."""
+    """The weights that the labels of a token count, for ``compare_labels``."""
 
     features: NamedTuple  # TokenFeatures
     pairs: NamedTuple  # PairTable
@@ -28,7 +28,7 @@ class LabelStructure(NamedTuple):
 
 
 class SegmentStructure(NamedTuple):
-    """Which weights a segment counts, for ``compare_segments``."""
+    """The weights that a segment counts, for ``compare_segments``."""
 
     features: NamedTuple  # TokenFeatures
     candidates: NamedTuple  # CandidateFeatures
@@ -54,17 +54,17 @@ class SequenceSegments(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The difference of two feature vectors: working memory, and the list that comes out of it."""
+    """The difference of two feature vectors: working memory, and the resulting list."""
 
-    totals: np.ndarray  # (K,) float64   zeros, left as they were
-    noted: np.ndarray  # (K,) bool   False, left as they were
+    totals: np.ndarray  # (K,) float64   zeros, restored after use
+    noted: np.ndarray  # (K,) bool   False, restored after use
     indices: np.ndarray  # (K,) int32   out
     values: np.ndarray  # (K,) float64   out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_token_costs(tile, n_labels, truth, cost, scores):
-    """Add ``cost`` to the scores of all labels but the true ones: ``truth`` (N,) int32, ``scores`` (R * C, W)."""
+    """Add ``cost`` to the scores of all labels except the true ones: ``truth`` (N,) int32, ``scores`` (R * C, W)."""
     n_columns = len(scores) // tile.rows[-1]
     for block in range(len(tile.length)):
         for lane in range(tile.length.shape[1]):
@@ -78,10 +78,10 @@ def add_token_costs(tile, n_labels, truth, cost, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_segment_costs(index, tile, truth, begins, cost, table):
-    """Add ``cost`` to the scores of candidate segments, once for each token that is wrong in them.
+    """Add ``cost`` to the scores of candidate segments, once for each of their wrong tokens.
 
     truth : (N,) int32   label of the segment that each token lies in
-    begins : (N,) bool, or empty   where segments begin; a token is wrong also if one begins there wrongly, or fails to
+    begins : (N,) bool, or empty   where segments begin; a token is also wrong if one wrongly begins, or fails to begin
     table : (R * E, W)   in and out
     """
     n_cells, n_labels, borders = index.first_cell[-1], len(index.first_state) - 1, len(begins) > 0
@@ -103,7 +103,7 @@ def add_segment_costs(index, tile, truth, begins, cost, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def move(indices, steps, cell_row, cell_column, w, dense):
-    """Add ``steps`` to the weights ``indices``, in ``w`` (K,) and in the dense table of those that it has.
+    """Add ``steps`` to the weights ``indices``, in ``w`` (K,) and, for weights that it contains, in the dense table.
 
     indices : (n,) int32, some may be equal        steps : (n,)
     cell_row, cell_column : the dense table's cells of the first weights
@@ -135,7 +135,7 @@ def score_arcs(by_length, arc_suffix, weight_of_arc, forbidden, w, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _note(weight, value, totals, noted, indices, n_noted):
-    """Add a value to the total of a weight and list the weight, unless it is listed; return how many are."""
+    """Add a value to the total of a weight and list the weight, unless it is listed; return the number listed."""
     totals[weight] += value
     if not noted[weight]:
         noted[weight] = True
@@ -238,7 +238,7 @@ def _mark_scored(structure, arc, active):
 def _count_columns(structure, arc, position, d, sign, active, columns):
     """Add to ``columns`` (T, C) how often the score of a segment counts each column of each token."""
     varying_number, index = structure.arc_varying[arc], structure.index
-    while varying_number >= 0:  # features of the first token, conjoined with patterns of two or more labels
+    while varying_number >= 0:  # features of the first token, combined with patterns of two or more labels
         if structure.varying_column[varying_number] >= 0:
             columns[position, structure.varying_column[varying_number]] += sign
         varying_number = structure.varying_suffix[varying_number]

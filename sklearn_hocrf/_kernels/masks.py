@@ -1,4 +1,4 @@
-"""Masks put on scores: what they rule out gets the score -inf.
+"""Masks applied to scores: whatever they rule out gets the score -inf.
 
 Shapes: N tokens, L labels, B blocks, W lanes, R rows, C score columns, E cells of segment scores.
 """
@@ -12,7 +12,7 @@ from ._jit import njit
 def forbid_labels(tile, n_columns, allowed, scores):
     """Rule out labels of tokens.
 
-    allowed : (N, L) bool        scores : (R * C, W or 2 W)   in and out; derivatives of what is ruled out become 0
+    allowed : (N, L) bool        scores : (R * C, W or 2 W)   in and out; derivatives of excluded labels become 0
     """
     n_lanes = tile.length.shape[1]
     for block in range(len(tile.length)):
@@ -28,9 +28,9 @@ def forbid_labels(tile, n_columns, allowed, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_segments(index, tile, allowed, begins, cells):
-    """Rule out segments: those with a token that may not have the label, and those that begin or end at a wrong place.
+    """Rule out segments with a token that may not have the label, or that begin or end at a wrong place.
 
-    allowed : (N, L) bool        begins : (N,) int8   1 where a segment begins, -1 where none may
+    allowed : (N, L) bool        begins : (N,) int8   1 where a segment begins, -1 where none may begin
     cells : (R * E, W or 2 W)   in and out
     """
     n_lanes, n_cells = tile.length.shape[1], index.first_cell[-1]
@@ -48,12 +48,12 @@ def forbid_segments(index, tile, allowed, begins, cells):
                         if not is_open or begins[token] < 0:
                             cells[first + d, lane::n_lanes] = 0.0
                             cells[first + d, lane] = -np.inf
-                        is_open = is_open and begins[token] <= 0  # no segment goes on before a token that begins one
+                        is_open = is_open and begins[token] <= 0  # no segment continues across a token that begins one
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_short(index, tile, shortest, cells):
-    """Rule out segments that are too short, but for those with which a sequence begins or ends.
+    """Rule out segments that are too short, except at the beginning or end of a sequence.
 
     shortest : (L,) int64   lowest lengths, or (0,)        cells : (R * E, W or 2 W)   in and out
     """
@@ -83,7 +83,7 @@ def add_label_gains(tile, n_columns, gains, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_segment_gains(index, tile, gains, roles, cells):
-    """Add to the scores of segments what their tokens gain.
+    """Add the gains of their tokens to the scores of segments.
 
     gains : (N, C)   of classes        cells : (R * E, W)   in and out
     roles : (L, 4) int32   classes of the first, the inner, the last and the only token of a segment; -1 for none
@@ -106,7 +106,7 @@ def add_segment_gains(index, tile, gains, roles, cells):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_listed_gains(index, tile, starts, segments, gains, rest, cells):
-    """Add to the scores of segments the gains of those that are listed, and of all others the rest.
+    """Add gains to the scores of the listed segments, and the rest to the scores of all others.
 
     starts : (N + 1,) int64   listed segments that end with each token        rest : (L,)
     segments : (M, 2) int64   length and label        gains : (M,)        cells : (R * E, W)   in and out

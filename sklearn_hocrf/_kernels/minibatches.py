@@ -1,7 +1,7 @@
-"""The weights of the features of a few sequences, and what their labels count; equation (30) of CONTRIBUTING.md.
+"""The weights of the features of a few sequences, and the counts of their labels; equation (30) of CONTRIBUTING.md.
 
-Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its features. An entry says where the pairs of
-its feature are: ``first .. stop``. No dense table is used.
+Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its features. An entry gives the range of the
+pairs of its feature: ``first .. stop``. No dense table is used.
 
 Shapes: n sequences of the batch, N tokens, K pairs, A arcs, C score columns.
 """
@@ -34,7 +34,7 @@ def subtract_labels(features, pairs, offsets, sequences, sequence_weight, arcs, 
     """Subtract the pairs that occur with the labels of some sequences, and return the sum of their weights.
 
     arcs : (N,)   that the labels use        weights : (K,)        gradient : (K,)   in and out
-    All by ``sequence_weight`` (n,).
+    All are weighted by ``sequence_weight`` (n,).
     """
     active = np.zeros(pairs.n_columns, dtype=np.bool_)
     score = 0.0
@@ -58,10 +58,10 @@ def subtract_labels(features, pairs, offsets, sequences, sequence_weight, arcs, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subtract_entries(starts, numbers, values, sequences, sequence_weight, weights, gradient):
-    """Subtract what some sequences count, and return the sum of the weights.
+    """Subtract the counts of some sequences, and return the sum of the weights.
 
-    starts : (n + 1,)        numbers : (nnz,)   what is counted        values : (nnz,), or empty where all are 1
-    weights, gradient : by number, gradient in and out        all by ``sequence_weight`` (n,)
+    starts : (n + 1,)        numbers : (nnz,)   of the counted weights        values : (nnz,), or empty if all are 1
+    weights, gradient : by number, gradient in and out        all weighted by ``sequence_weight`` (n,)
     """
     score = 0.0
     for sequence in sequences:

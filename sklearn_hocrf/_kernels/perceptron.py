@@ -1,12 +1,13 @@
 """Epochs of the perceptron, compiled as a whole: best labelling, comparison, and move of the weights, by sequence.
 
-Weights change from sequence to sequence, so each is worked on alone, and not beside others in lanes. Where the states
-of the automaton are labels (orders 0 and 1), what follows a label does not depend on the state before it. Decoding then
-goes by STEP states at a time: with x(j, y) the scores of labels, and t(s, y) that of the arc from state s with label y,
+Weights change from sequence to sequence, so each sequence is processed alone, and not next to others in lanes. If the
+states of the automaton are labels (orders 0 and 1), what follows a label does not depend on the state before it.
+Decoding then processes STEP states at a time: with x(j, y) the scores of labels, and t(s, y) the score of the arc from
+state s with label y,
 
     v(j, y) = x(j, y) + beta(j + 1, target of y)        beta(j, s) = max over y of t(s, y) + v(j, y)               (15)
 
-Other automata go through the kernels of ``chain``, one lane wide.
+Other automata use the kernels of ``chain``, one lane wide.
 
 Shapes: N tokens, n sequences of the batch, L labels, P states, A arcs, C score columns, K weights, T tokens of one
 sequence, S the size of a row of scores: C, or the width of the dense table, padded to a multiple of STEP.
@@ -31,26 +32,26 @@ class LabelledSequences(NamedTuple):
     codes: np.ndarray  # (N,) int32
     arcs: np.ndarray  # (N,) int32   that the true labels use
     weight: np.ndarray  # (n,)   by which differences are multiplied
-    allowed: np.ndarray  # (N, L) bool, or (0, L) where all labels are possible
+    allowed: np.ndarray  # (N, L) bool, or (0, L) if all labels are possible
     cost: float  # of a wrong token
 
 
 class Transitions(NamedTuple):
-    """The arcs that states use, where their targets depend on the label alone; otherwise the first table is empty."""
+    """The arcs that states use, if their targets depend only on the label; otherwise the first table is empty."""
 
     arcs: np.ndarray  # (P, L) int32
     targets: np.ndarray  # (L,) int32
 
 
 class ArcOrder(NamedTuple):
-    """How the scores of arcs come of those of shorter ones."""
+    """How the scores of arcs depend on the scores of shorter ones."""
 
     by_length: np.ndarray  # (A,) int32   shortest first
     forbidden: np.ndarray  # (A,) bool
 
 
 class MovingWeights(NamedTuple):
-    """The weights, wherever they are kept, and what moves with them."""
+    """The weights, in all places where they are kept, and values that move with them."""
 
     w: np.ndarray  # (K,)
     dense: np.ndarray  # (H, D)
@@ -61,7 +62,7 @@ class MovingWeights(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """What tells labellings of some sequences from the truth, one after the other; as much as there is room for."""
+    """The differences between labellings of some sequences and the truth, in order, as far as there is room."""
 
     costs: np.ndarray  # of wrong tokens
     starts: np.ndarray  # int64   range of each sequence's entries
@@ -195,7 +196,7 @@ def list_differences(sequences, data, weighted_arcs, structure, codes, differenc
     sequences : numbers of some sequences        data : ``LabelledSequences``        structure : ``LabelStructure``
     codes : (N,) int32   the labellings        difference : ``Difference``   memory        found : ``Differences``   out
 
-    Returns for how many sequences there was room.
+    Returns the number of sequences for which there was room.
     """
     longest, end = 0, 0
     for sequence in sequences:

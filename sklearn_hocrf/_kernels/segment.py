@@ -1,8 +1,8 @@
 """Forward and backward passes of a high-order semi-Markov chain, and Viterbi segmentation.
 
-Which label comes next and how long it lasts are separate steps, (18) and (19). At the border u
-the automaton moves, as in ``chain``; then a segment [u, v) of d = v - u tokens follows. With ``x(u, v, y)`` the
-exponentiated score of a segment, S and R as in ``_structure.sum_network``, y(s) the last label of state s:
+The next label and its length are separate steps, (18) and (19). At the border u the automaton moves, as in ``chain``;
+then a segment [u, v) of d = v - u tokens follows. With ``x(u, v, y)`` the exponentiated score of a segment, S and R as
+in ``_structure.sum_network``, y(s) the last label of state s:
 
     border     m(u) = S alpha(u)                      begin(u) = R (w(u) m(u))                           (18)
     segments   alpha(v, s) = sum over d of begin(v - d, s) x(v - d, v, y(s))                             (19)
@@ -11,19 +11,19 @@ exponentiated score of a segment, S and R as in ``_structure.sum_network``, y(s)
     marginals  P(arc a at u) = m_a(u) w_a(u) reach_a(u)                                                  (22)
                P(u, v, y) = x(u, v, y) sum over s of begin(u, s) beta(v, s)                              (23)
 
-Arcs some of whose suffix patterns of two or more labels have scores of their own for the whole segment (*span arcs*)
-are kept out of ``begin`` and summed apart (20), with their own factor for each length. Equations are those of
+Arcs with suffix patterns of two or more labels that have their own scores for the whole segment (*span arcs*) are kept
+out of ``begin`` and summed separately (20), with their own factor for each length. Equations are those of
 CONTRIBUTING.md, where F is ``begin`` and G is ``reach``.
 
 Each alpha(v) is scaled to a total of 1. A segment spans several borders, so the logarithms of the scales between its
-ends go into its score before exp is taken, and so does the highest score of the row. Lanes in which anything
-structurally reachable falls out of the range of floating point numbers are reported as *suspect* and done again by the
-log-space twin (``segment_log``). Segments of score -inf are impossible: their x is 0, and they reach nothing. A border
-that nothing reaches has the scale 1.
+ends are included in its score before exp is taken, and so is the highest score of the row. Lanes in which anything
+structurally reachable leaves the range of floating point numbers are reported as *suspect* and processed again by the
+log-space twin (``segment_log``). Segments with score -inf are impossible: their x is 0, and they reach nothing. A
+border that nothing reaches has the scale 1.
 
 Shapes: B blocks, W lanes, R rows (tokens of all blocks), C score columns, E cells of segment scores (see
 ``segment_scores``), P states, A arcs, Q varying arcs (arcs whose score varies with the position), H span arcs,
-D longest segment. Row r + b of alpha is the border in front of row r, of block b.
+D longest segment. Row r + b of alpha is the border before row r, of block b.
 """
 
 from typing import NamedTuple
@@ -47,9 +47,9 @@ from ._vectors import (
     where_positive,
 )
 
-LOWEST_SPAN = -180.0  # what LOWEST_LOG is, for the varying part of span arcs
-HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together they lift no score that is cut off at LOWEST_LOG above TINY
-ALIVE, TOTAL, LOW, SHIFT = range(4)  # what is told of the lanes of a row
+LOWEST_SPAN = -180.0  # as LOWEST_LOG, for the varying part of span arcs
+HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together they lift no score cut off at LOWEST_LOG above TINY
+ALIVE, TOTAL, LOW, SHIFT = range(4)  # marks of the lanes of a row
 
 
 class SegmentTables(NamedTuple):
@@ -102,7 +102,7 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
             after = before + n_states
             for lane in range(n_lanes):
                 marks[ALIVE, lane] = 1.0 if position < tile.length[block, lane] else 0.0
-            # the border in front of the token: m = S alpha, w and begin (18)
+            # the border before the token: m = S alpha, w and begin (18)
             _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before)
             margin = _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row)
             low = _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, position)
@@ -138,7 +138,7 @@ def _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row):
-    """Compute w(u) of the varying arcs; return how far they are from where they are cut off, > 0 if all is well."""
+    """Compute w(u) of the varying arcs; return their distance from the cut-off, > 0 if all are in range."""
     scores, varying, varying_log = tables.scores, tables.varying, scratch.varying
     n_varying, n_columns = len(weighted_arcs.varying_arc), len(scores) // tile.rows[-1]
     minus, margin = fill(-1.0, lane_kind), fill(np.inf, lane_kind)
@@ -164,7 +164,7 @@ def _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, position):
-    """Compute begin = R (w m) and span_begin (18); return the smallest product of what is > 0."""
+    """Compute begin = R (w m) and span_begin (18); return the smallest product that is > 0."""
     varying, begin, span_begin = tables.varying, tables.begin, tables.span_begin
     values, last_begin, arc_span = scratch.values, scratch.states, index.arc_span
     n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
@@ -229,7 +229,7 @@ def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, position):
-    """Mark in ``scratch.states`` what a possible segment that ends with the token reaches, as begun just now."""
+    """Mark in ``scratch.states`` the states reached by a possible segment that ends with the token."""
     cells, begin, span_begin, marked = tables.cells, tables.begin, tables.span_begin, scratch.states
     n_states, n_cells, n_spans = index.first_state[-1], index.first_cell[-1], len(index.span_arc)
     longest = min(len(scratch.between) - 1, position + 1)
@@ -255,7 +255,7 @@ def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, posit
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position, after, margin):
-    """Add to alpha what comes by span arcs (20); return ``margin``, or how far they are from where they are cut off."""
+    """Add the contribution of span arcs to alpha (20); return ``margin``, or their distance from the cut-off."""
     cells, span_begin, alpha, sums = tables.cells, tables.span_begin, tables.alpha, scratch.sums
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
     longest = min(n_longest, position + 1)
@@ -284,7 +284,7 @@ def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, positi
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
-    """Add begin x to alpha (19); return its total, and ``low`` or the smallest alpha that is reachable."""
+    """Add begin x to alpha (19); return its total, and ``low`` or the smallest reachable alpha."""
     cells, begin, alpha, last_begin = tables.cells, tables.begin, tables.alpha, scratch.states
     n_states, n_cells = index.first_state[-1], index.first_cell[-1]
     longest, infinite = min(len(scratch.between) - 1, position + 1), fill(np.inf, lane_kind)
@@ -309,11 +309,11 @@ def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _take_scale(tile, tables, marks, row, block, log_shift, log_z, suspect):
-    """Take 1 / total of alpha and its logarithm, which log Z adds up, unless the lane is suspect or has ended."""
+    """Compute 1 / total of alpha and its logarithm, which log Z sums, unless the lane is suspect or has ended."""
     n_lanes, n_columns = tile.length.shape[1], marks.shape[1]
     inverse, log_total = tables.inverse, tables.log_total
     for lane in range(n_lanes):
-        for column in range(lane, n_columns, n_lanes):  # no slice, which would be an object to count references of
+        for column in range(lane, n_columns, n_lanes):  # no slice, which would be a reference-counted object
             inverse[row, column] = 0.0
             log_total[row, column] = 0.0
         if marks[ALIVE, lane] > 0.0:
@@ -337,7 +337,7 @@ def _take_scale(tile, tables, marks, row, block, log_shift, log_z, suspect):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _drop_lane(weighted_arcs, index, tile, tables, block, lane):
-    """Take all mass from a lane."""
+    """Remove all mass from a lane."""
     n_states, n_spans, n_lanes = len(weighted_arcs.fail), len(index.span_arc), tile.length.shape[1]
     first_row, stop_row = tile.rows[block], tile.rows[block + 1]
     tables.alpha[(first_row + block) * n_states : (stop_row + block + 1) * n_states, lane::n_lanes] = 0.0
@@ -348,7 +348,7 @@ def _drop_lane(weighted_arcs, index, tile, tables, block, lane):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
-    """Fill ``scratch.sums`` with what span arcs add to the scores of segments: sums over their suffix patterns."""
+    """Fill ``scratch.sums`` with the contributions of span arcs to scores of segments: sums over suffix patterns."""
     cells, sums = tables.cells, scratch.sums
     n_cells, n_longest = index.first_cell[-1], len(scratch.between) - 1
     longest = min(n_longest, position + 1)
@@ -393,7 +393,7 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
                     adjoints[first_beta:, lane::n_lanes] = 0.0
                     adjoints[first_beta:, lane] = 1.0
             scale = load(inverse, row, lane_kind)
-            for state in range(n_states):  # a state out of reach has no use for its beta, which may be infinite
+            for state in range(n_states):  # the beta of an unreachable state is not used, and may be infinite
                 mass = load(alpha, before + n_states + state, lane_kind)
                 beta = where_positive(mass, load(adjoints, first_beta + state, lane_kind), zero)
                 store(alpha, before + n_states + state, beta)
@@ -403,7 +403,7 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
             _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             _reach_states(lane_kind, index, scratch, tables, row, position)
             _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
-            # the border in front of the token: m = S alpha (18), marginals of arcs (22), beta = S^T b (21)
+            # the border before the token: m = S alpha (18), marginals of arcs (22), beta = S^T b (21)
             _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before)
             _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weight, counts)
             sum_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
@@ -433,7 +433,7 @@ def _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _reach_states(lane_kind, index, scratch, tables, row, position):
-    """Add x beta to reach (21), and turn the labels' cells into probabilities but for span arcs (23)."""
+    """Add x beta to reach (21), and turn the labels' cells into probabilities, without span arcs (23)."""
     cells, begin, reach, ends = tables.cells, tables.begin, tables.reach, scratch.states
     n_states, n_cells = index.first_state[-1], index.first_cell[-1]
     longest = min(len(scratch.between) - 1, position + 1)
@@ -451,7 +451,7 @@ def _reach_states(lane_kind, index, scratch, tables, row, position):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
-    """Add the probabilities of span arcs' segments to the cells of their labels and of their suffix patterns (23)."""
+    """Add the probabilities of span arcs' segments to the cells of their labels and suffix patterns (23)."""
     cells, sums = tables.cells, scratch.sums
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
     longest = min(n_longest, position + 1)
@@ -500,7 +500,7 @@ def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weig
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _count_columns(lane_kind, weighted_arcs, tile, scratch, tables, row):
-    """Write the marginals of score columns: those of the arcs that have the column's pattern as a suffix, summed up."""
+    """Write the marginals of score columns: sums over the arcs that have the column's pattern as a suffix."""
     scores, used_varying = tables.scores, scratch.varying
     n_columns = len(scores) // tile.rows[-1]
     for varying_number in range(len(weighted_arcs.varying_arc) - 1, -1, -1):

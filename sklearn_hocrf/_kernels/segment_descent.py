@@ -1,7 +1,7 @@
 """Epochs of stochastic gradient descent for segments, compiled as a whole.
 
-Steps and weights are those of ``descent``, passes those of ``segment``. The features of tokens, of candidate segments
-and of lengths are moved one after the other, each as its marginals are read (14).
+Steps and weights are as in ``descent``, passes as in ``segment``. The features of tokens, of candidate segments and of
+lengths are moved one after the other, each as its marginals are read (14).
 
 Shapes: N tokens, n sequences, L labels, P states, A arcs, H span arcs, Q varying arcs, C score columns, E cells, K
 weights, B blocks of LANES sequences, R rows.
@@ -21,7 +21,7 @@ from .token_scores import move_rows, score_rows
 
 
 class Truth(NamedTuple):
-    """What the true segmentations count, by sequence."""
+    """Counts of the true segmentations, by sequence."""
 
     weight: np.ndarray  # (n,)
     arc_starts: np.ndarray  # (n + 1,) int64
@@ -32,9 +32,9 @@ class Truth(NamedTuple):
 
 
 class Possible(NamedTuple):
-    """Which segments may be."""
+    """Which segments are possible."""
 
-    allowed: np.ndarray  # (N, L) bool, or (0, L) where all labels are possible
+    allowed: np.ndarray  # (N, L) bool, or (0, L) if all labels are possible
     borders: np.ndarray  # (N,) int8   where segments may begin, if ``allowed`` is not empty
     shortest: np.ndarray  # (L,) int64   lowest lengths of segments, or (0,)
 

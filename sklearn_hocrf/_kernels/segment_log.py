@@ -1,9 +1,9 @@
 """Log-space twins of ``segment``: one sequence at a time, for the lanes that scaling cannot represent.
 
 Same recursions and the same sum network, in the semiring (logaddexp, +) of equation (16) of CONTRIBUTING.md; impossible
-is -inf. Rows of alpha are normalised to a total of 1 here, too: numbers that grew with the length would lose their last
-digits. Shapes as in ``segment``; tables have one lane, arrays of this file have none. Complex tables
-give derivatives, as in ``chain_log``.
+is -inf. Rows of alpha are also normalised to a total of 1: numbers that grow with the length would lose their last
+digits. Shapes as in ``segment``; tables have one lane, arrays of this file have none. Complex tables give derivatives,
+as in ``chain_log``.
 """
 
 from typing import NamedTuple
@@ -142,7 +142,7 @@ def _reach_span_arcs(weighted_arcs, index, tables, row, ends, used):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _reach_states(index, tables, row, ends):
-    """Add to reach (21), and turn the labels' cells into probabilities but for span arcs (23)."""
+    """Add to reach (21), and turn the labels' cells into probabilities, without span arcs (23)."""
     for label in range(len(index.first_state) - 1):
         first, between = row * index.first_cell[-1] + index.first_cell[label] - 1, 0.0
         for d in range(1, min(index.longest[label], row + 1) + 1):
@@ -178,7 +178,7 @@ def _count_span_arcs(weighted_arcs, index, tables, row, used):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _count_columns(weighted_arcs, tables, row, varying_marginals):
-    """Write the marginals of score columns: those of the arcs that have the column's pattern as a suffix, summed up."""
+    """Write the marginals of score columns: sums over the arcs that have the column's pattern as a suffix."""
     n_columns = len(tables.scores) // len(tables.begin)
     for varying_number in range(len(varying_marginals) - 1, -1, -1):
         suffix, column = weighted_arcs.varying_suffix[varying_number], weighted_arcs.varying_column[varying_number]

@@ -1,8 +1,8 @@
 """Epochs of the perceptron for segments, compiled as a whole: best segmentation, comparison, and move of the weights.
 
-It goes as for chains (``perceptron``), with the kernels that decode segments anyway, one lane wide; only the calls from
-Python are gone, of which a step took twenty. These kernels want arrays that nobody writes to: the memory of weights is
-therefore handed over twice, to write and to read.
+It works as for chains (``perceptron``), with the usual kernels that decode segments, one lane wide, but without the
+calls from Python, of which a step took twenty. These kernels require read-only arrays: the memory of weights is
+therefore passed twice, to write and to read.
 
 Shapes: N tokens, n sequences of the batch, P states, A arcs, H span arcs, C score columns, E cells of a row of segment
 scores, Q varying arcs, D longest segment, K weights, T tokens of the longest sequence.
@@ -22,20 +22,20 @@ from .token_scores import score_rows, varying_scores
 
 
 class SegmentedSequences(NamedTuple):
-    """Sequences of a batch, each a tile of its own, and their true segmentations."""
+    """Sequences of a batch, each a separate tile, and their true segmentations."""
 
     tiles: NamedTuple  # LocalTile of rows (n, 2), and of arrays (n, 1)
     codes: np.ndarray  # (N,) int32
-    begins: np.ndarray  # (N,) bool, or empty, as ``add_segment_costs`` takes it
+    begins: np.ndarray  # (N,) bool, or empty, as for ``add_segment_costs``
     truth: NamedTuple  # SequenceSegments of all tokens
     weight: np.ndarray  # (n,)   by which differences are multiplied
-    allowed: np.ndarray  # (N, L) bool, or (0, L) where all labels are possible
+    allowed: np.ndarray  # (N, L) bool, or (0, L) if all labels are possible
     borders: np.ndarray  # (N,) int8   where segments may begin, if ``allowed`` is not empty
     cost: float  # of a wrong token
 
 
 class Found(NamedTuple):
-    """What is found: segmentations, by the tokens of the batch."""
+    """The segmentations found, by the tokens of the batch."""
 
     codes: np.ndarray  # (N,) int32
     lengths: np.ndarray  # (N,) int32
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
 
 class Moving(NamedTuple):
-    """The weights, and what is made of them."""
+    """The weights, and values derived from them."""
 
     w: np.ndarray  # (K,)
     dense: np.ndarray  # (H, D)
@@ -56,7 +56,7 @@ class Moving(NamedTuple):
 
 
 class View(NamedTuple):
-    """The same memory for kernels that want arrays that nobody writes to."""
+    """The same memory for kernels that require read-only arrays."""
 
     w: np.ndarray
     dense: np.ndarray
@@ -65,7 +65,7 @@ class View(NamedTuple):
 
 
 class DecodingTables(NamedTuple):
-    """Memory for one sequence, as kernels of ``segment`` take it."""
+    """Memory for one sequence, for the kernels of ``segment``."""
 
     scratch: NamedTuple  # SegmentScratch
     scores: np.ndarray  # (T * C, 1)

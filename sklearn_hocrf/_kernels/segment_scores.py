@@ -1,9 +1,9 @@
 """Scores of candidate segments from scores of tokens, and the way back.
 
-The row of a token holds the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is for the scored
-pattern k and length d, as long as the segment begins inside the sequence; cells beyond are never touched. Scores of
-tokens are added up from the segment's end towards its start, so nothing is ever subtracted; the adjoint runs the same
-loop backwards and sums up probabilities, which therefore keep their relative precision. Equations are those of
+The row of a token contains the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is for the
+scored pattern k and length d, as long as the segment begins inside the sequence; cells beyond are never touched. Scores
+of tokens are summed from the segment's end towards its start, so nothing is ever subtracted; the adjoint runs the same
+loop backwards and sums probabilities, which therefore keep their relative precision. Equations are those of
 CONTRIBUTING.md.
 
 Shapes: B blocks, W lanes, R rows, C score columns, E cells of a row, K scored patterns.
@@ -37,7 +37,7 @@ def assemble(lane_kind, index, tile, length_scores, scores, table):
                         if d < channel[2] or d > channel[3]:
                             continue
                         token = row - channel[1] if channel[0] == FROM_STOP else row + 1 - d + channel[1]
-                        if token >= stop_row:  # after the end of the sequence; lanes that end earlier hold zeros
+                        if token >= stop_row:  # after the end of the sequence; lanes that end earlier contain zeros
                             continue
                         term = load(scores, token * n_columns + index.member_column[member], lane_kind)
                         if channel[0] == RANGE:
@@ -49,7 +49,7 @@ def assemble(lane_kind, index, tile, length_scores, scores, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def collect(lane_kind, index, tile, weight, table, scores, length_counts):
-    """Sum up, for each token and column, the probabilities of the segments that count it: the adjoint of ``assemble``.
+    """Sum, for each token and column, the probabilities of the segments that count it: the adjoint of ``assemble``.
 
     weight : (B, W)   by which lanes count in ``length_counts``        table : (R * E, W)   probabilities
     scores : (R * C, W)   the columns of scored patterns are overwritten
@@ -116,7 +116,7 @@ def score_candidates(candidates, pairs, weights, direction, index, tile, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_candidates(candidates, pairs, index, tile, table, weight, gradient):
-    """Add the expected counts of features of whole segments; of dual numbers, their derivatives alone.
+    """Add the expected counts of features of whole segments; for dual numbers, only their derivatives.
 
     table : (R * E, W or 2 W)   probabilities        weight : (B, W)        gradient : (n_pairs,)   in and out
     """
@@ -142,7 +142,7 @@ def add_candidates(candidates, pairs, index, tile, table, weight, gradient):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_likely(index, tile, table, weight, threshold):
-    """Return how many segments have at least a probability."""
+    """Return the number of segments with at least a given probability."""
     n_cells, n_labels = index.first_cell[-1], len(index.first_state) - 1
     n_likely = 0
     for block in range(len(tile.length)):

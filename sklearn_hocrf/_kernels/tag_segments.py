@@ -1,9 +1,9 @@
-"""Probabilities of the segments that the labels of tokens, as tags, describe.
+"""Probabilities of the segments that token labels encode as tags.
 
-A tag either goes on with the segment of the tag before it or begins one. P(segment [u, v) of a label) is a sum over
-paths of states, equation (40) of CONTRIBUTING.md: P(state at u) times the probabilities of tags that begin it, go on,
-and do not go on at v. All terms are positive, so small probabilities are as exact as large ones. Probabilities of tags
-given a state come from ``choices``, those of states from a walk over all states.
+A tag either continues the segment of the tag before it or begins one. P(segment [u, v) of a label) is a sum over paths
+of states, equation (40) of CONTRIBUTING.md: P(state at u) times the probabilities of tags that begin it, continue it,
+and do not continue it at v. All terms are positive, so small probabilities are as precise as large ones. Probabilities
+of tags given a state come from ``choices``, probabilities of states from a pass over all states.
 
 Shapes: B blocks, W lanes, P states, L labels, T tokens of a sequence, M states that are met in it.
 """
@@ -17,9 +17,9 @@ from .choices import empty_choices, list_choices, place_of, weigh
 
 
 class Tags(NamedTuple):
-    """What labels say about segments."""
+    """Labels as tags of segments."""
 
-    goes_on: np.ndarray  # (L, L) bool   whether the label of the column goes on with the segment of that of the row
+    goes_on: np.ndarray  # (L, L) bool   whether the column's label continues the segment of the row's label
     segment_label: np.ndarray  # (L,) int32   label of the segment, or -1 outside of all segments
 
 
@@ -30,7 +30,7 @@ class States(NamedTuple):
     label: np.ndarray  # (P,) int32   last label, -1 for none
     row: np.ndarray  # (T, P) int64   row of the state in the other tables; only where its mass is > 0
     probability: np.ndarray  # (M, L)   of the next label
-    target: np.ndarray  # (P, L) int32   the state that it leads to; 0 where it has not been possible
+    target: np.ndarray  # (P, L) int32   the state that it leads to; 0 if it was not possible
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -43,7 +43,7 @@ def _longer(table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _states_of(weighted_arcs, lattice, place, choices):
-    """Return what comes next in all states of a sequence, and their probabilities."""
+    """Return the choices in all states of a sequence, and the probabilities of the states."""
     n_states, n_labels = len(weighted_arcs.fail), weighted_arcs.n_labels
     mass, row = np.zeros((place.length + 1, n_states)), np.empty((place.length, n_states), np.int64)
     probability, target, n_rows = np.empty((4 * place.length, n_labels)), np.zeros((n_states, n_labels), np.int32), 0
@@ -87,7 +87,7 @@ def _begin(tags, states, position, code, flow):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _go_on(tags, states, position, flow, onward):
-    """Move the flow of a segment on by a token; return what ends in front of it, and what goes on."""
+    """Move the flow of a segment on by a token; return the part that ends before it, and the part that continues."""
     ended, left = 0.0, 0.0
     onward[:] = 0.0
     for state in range(len(flow)):
@@ -110,7 +110,7 @@ def _go_on(tags, states, position, flow, onward):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
-    """Return all segments of at least a probability, and more than 0: (M, 4), start, stop, label and probability."""
+    """Return all segments of probability > 0 that reach a threshold: (M, 4), start, stop, label and probability."""
     n_states, n_found = len(weighted_arcs.fail), 0
     choices, flow, onward = empty_choices(weighted_arcs.n_labels), np.empty(n_states), np.empty(n_states)
     found = np.empty((64, 4))

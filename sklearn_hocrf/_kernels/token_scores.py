@@ -1,7 +1,8 @@
 """Products of sparse token features with (feature, column) weights (3), and their adjoints (14).
 
-Pairs are stored by feature: those of feature f are ``starts[f] .. starts[f + 1]``, each with the score column it adds
-to and a weight. The entries of a token's row come in three kinds, one after the other, and each kind has a plain loop:
+Pairs are stored by feature: the pairs of feature f are ``starts[f] .. starts[f + 1]``, each with the score column it
+adds to and a weight. The entries of a token's row come in three kinds, one after the other, and each kind has a plain
+loop:
 
     dense rows     Frequent features know most labels. These, the first H, are kept in a dense table of one padded row
                    of label weights each, which is added as a whole, with sums that stay in registers.
@@ -11,8 +12,8 @@ to and a weight. The entries of a token's row come in three kinds, one after the
     ranges         All others: first pair and end of many pairs. Where their columns are a run, c, c + 1, c + 2 ..., as
                    those of features that are always on, they are added as vectors.
 
-Scores are laid out by column and then by lane, so that those of one token touch a cache line each. Tokens are therefore
-summed up in a small *buffer*, some positions by all lanes, from which rows of lanes are copied.
+Scores are laid out by column and then by lane, so that each score of one token touches another cache line. Tokens are
+therefore summed in a small *buffer*, some positions by all lanes, from which rows of lanes are copied.
 
 For dual numbers (see ``_vectors``) there are two weights for each pair, the other one a derivative; rows of the dense
 table are twice as long, and the buffer holds twice as many rows.
@@ -28,7 +29,7 @@ import numpy as np
 from ._jit import njit
 from ._vectors import STEP, add_scaled, load_step, multiply, store_step
 
-FEW = 4  # pairs: entries of features with more are not cut, for rows take memory for each part
+FEW = 4  # pairs: entries of features with more are not cut, because rows take memory for each part
 BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # most positions, and about how many numbers, of the buffer
 
 
@@ -89,7 +90,7 @@ def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_de
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _buffer_rows(row_size, n_numbers):
-    """Return how many positions the buffer holds."""
+    """Return the number of positions in the buffer."""
     return max(1, min(BUFFER_ROWS, BUFFER_NUMBERS // max(1, row_size * n_numbers)))
 
 
@@ -149,10 +150,10 @@ def score_rows(features, pairs, weights, direction, dense, tile, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_tokens(features, pairs, weights, dense, first, scores):
-    """Write the scores of consecutive tokens, one row each, without lanes: what ``score_rows`` does in a buffer.
+    """Write the scores of consecutive tokens, one row each, without lanes, as ``score_rows`` does in a buffer.
 
     weights : (K,)        dense : (H, D)        first : the first token
-    scores : (n, S)   out, S a multiple of STEP, at least C and at least D; what is beyond the columns has no meaning
+    scores : (n, S)   out, S a multiple of STEP, at least C and at least D; values beyond the columns are meaningless
     """
     row_length, row_size = dense.shape[1], scores.shape[1]
     table, numbers, nothing = dense.reshape(-1), scores.reshape(-1), np.zeros(STEP)
@@ -179,11 +180,11 @@ def score_tokens(features, pairs, weights, dense, first, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
-    """Add the expected counts of the pairs; of dual numbers, their derivatives alone.
+    """Add the expected counts of the pairs; for dual numbers, only their derivatives.
 
     marginals : (R * C, W or 2 W)        weight : (B, W)        gradient : (K,) and dense : (H, D)   in and out
 
-    The padding of ``dense`` receives numbers without a meaning.
+    The padding of ``dense`` receives meaningless numbers.
     """
     n_columns, n_lanes, row_length = pairs.n_columns, tile.length.shape[1], dense.shape[1]
     skipped = marginals.shape[1] - n_lanes
@@ -232,7 +233,7 @@ def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def move_rows(features, pairs, tile, marginals, weight, area, moving):
-    """Add what ``add_expectations`` adds to a gradient to the weights of pairs, and -area times that to their sums.
+    """Add the expected counts of ``add_expectations`` to the weights of pairs, and -area times them to their sums.
 
     marginals : (R * C, W)        weight : (B, W)
     moving : w and sums (K,), of pairs that the dense tables do not have; dense, dense_sums and dense_cells (H, D), the
@@ -275,7 +276,7 @@ def move_rows(features, pairs, tile, marginals, weight, area, moving):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def varying_scores(weighted_arcs, n_columns, scores, varying_log):
-    """Sum up, for the arcs whose score varies with the position, the scores of their suffix patterns.
+    """Sum, for the arcs whose score varies with the position, the scores of their suffix patterns.
 
     scores : (R * C, W)        varying_log : (R * Q, W) out; the varying arcs come shortest arc first
     """
@@ -345,7 +346,7 @@ def label_counts(features, pairs, token_weight, arcs, arc_columns, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _pairs_of(features, pairs, token, entry):
-    """Return the range of an entry's pairs, of whatever kind it is."""
+    """Return the range of an entry's pairs, for any kind of entry."""
     place = np.int64(features.place[entry])
     if entry < features.singles[token]:
         return pairs.starts[place], pairs.starts[place + 1]

@@ -31,7 +31,7 @@ class Objective(Criterion):
     default_solver : str
         Name of the solver that ``solver="auto"`` selects.
     depends_on_scores_only : bool
-        Whether the weights enter through scores alone. Derived classes have to declare it again.
+        Whether the weights enter only through scores. Derived classes must declare it again.
 
     Examples
     --------
@@ -70,11 +70,11 @@ class Objective(Criterion):
         return bound
 
     def starting_objective(self) -> Objective | None:
-        """Return the criterion whose trained weights training starts from, or None to start from 0."""
+        """Return the criterion that trains the starting weights, or None to start from 0."""
         return None
 
     def separates(self, w: np.ndarray) -> bool:
-        """Tell whether the objective is known to fall without end as ``w`` is multiplied by larger numbers.
+        """Return whether the objective is known to decrease without end as ``w`` is multiplied by larger numbers.
 
         If so, there is no optimum without a penalty on these weights. This method of bound objectives returns False
         unless a derived class replaces it.

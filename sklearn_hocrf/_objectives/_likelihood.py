@@ -25,7 +25,7 @@ class Minibatch(NamedTuple):
         return len(self.sequences)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value and the derivatives with respect to the M weights, the only elements of ``w`` (K,) read."""
+        """Return the value and the derivatives for the M weights, the only elements of ``w`` (K,) that are read."""
         value, gradient = self.source.value_gradient(w, self.sequences, self.weights)
         return max(value, 0.0), gradient
 
@@ -51,10 +51,10 @@ class MinibatchEpoch(Iterator):
         return Minibatch(self._source, sequences, self._source.weights(sequences))
 
     def descend(self, course: Any) -> Minibatch | None:
-        """Take the steps of SGD for the next minibatches, and return the first for which it cannot be done here.
+        """Take the steps of SGD for the next minibatches, and return the first one that this function cannot process.
 
-        ``course`` has the weights in the course of an epoch, as :class:`SGD` keeps them. If all steps have been taken,
-        the result is None.
+        ``course`` contains the weights during an epoch, as :class:`SGD` keeps them. If all steps have been taken, the
+        result is None.
         """
         self._n_done += self._source.descend(self._batches[self._n_done :], course)
         return next(self, None)
@@ -68,8 +68,8 @@ class NegativeLogLikelihood(Objective):
     (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the layout: pairs by feature, then
     biases by pattern. Values are in nats, summed over sequences; c_n are the sequences' weights.
 
-    Where labels are not known, score(x_n, y_n) is log Z over the labellings that agree with what is known, and the
-    empirical counts are those expected among them. f is then not convex.
+    If labels are unknown, score(x_n, y_n) is log Z over the labellings that agree with the known labels, and the
+    empirical counts are the expected counts among them. f is then not convex.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class NegativeLogLikelihood(Objective):
         self.is_convex = self._hidden is None
 
     def value(self, w: np.ndarray) -> float:
-        """Return f(w), by a forward pass alone."""
+        """Return f(w), by a forward pass only."""
         problem = self.problem
         model, hidden = problem.model(w), self._hidden
         log_z = model.log_partition(problem.batch, problem.n_jobs, plan=problem.plan)
@@ -113,7 +113,7 @@ class NegativeLogLikelihood(Objective):
         return self._value(expected.log_z, w, score), gradient
 
     def _expected_of_hidden(self, w):
-        """Return what is expected of the sequences with holes, given what is known of them."""
+        """Return the expectations for the sequences with holes, given their known labels."""
         hidden = self._hidden
         return hidden.model(w).expectations(hidden.plan, hidden.sequence_weight, hidden.n_jobs)
 
@@ -127,7 +127,7 @@ class NegativeLogLikelihood(Objective):
         return problem.model(w).hessian_vector_product(problem.plan, v, problem.sequence_weight, problem.n_jobs)
 
     def separates(self, w: np.ndarray) -> bool:
-        """Tell whether ``w`` makes the labels of each sequence more probable than all other labellings together.
+        """Return whether ``w`` makes the labels of each sequence more probable than all other labellings together.
 
         These labels then have the highest score. As ``w`` is multiplied by larger numbers, their probabilities approach
         1, and f approaches 0.
@@ -135,7 +135,7 @@ class NegativeLogLikelihood(Objective):
         return self.problem.separated_by(w)
 
     def part(self, sequences: np.ndarray) -> Self:
-        """Return the objective of some sequences alone; ``sequences`` is an array of indices."""
+        """Return the objective of some sequences only; ``sequences`` is an array of indices."""
         return self.bind(self.problem.part(sequences))
 
     def minibatches(self, batch_size: int, rng: np.random.RandomState) -> MinibatchEpoch:

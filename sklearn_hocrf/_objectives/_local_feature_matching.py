@@ -39,7 +39,7 @@ class LocalFeatureMatching(Objective):
     is_convex = False
 
     def starting_objective(self) -> Objective:
-        """Return the criterion whose trained weights training starts from."""
+        """Return the criterion that trains the starting weights."""
         return NegativeLogLikelihood()
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -47,7 +47,7 @@ class LocalFeatureMatching(Objective):
         return self.problem.matching.value_gradient(w, self.problem.n_jobs)
 
     def separates(self, w: np.ndarray) -> bool:
-        """Tell whether ``w`` makes the labels of each sequence more probable than all other labellings together.
+        """Return whether ``w`` makes the labels of each sequence more probable than all other labellings together.
 
         As ``w`` is multiplied by larger numbers, expectations then approach the counts of the labels, and f approaches
         0.

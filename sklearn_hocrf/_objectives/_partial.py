@@ -16,24 +16,24 @@ _METHODS = ("direct", "em")
 
 
 class PartialLikelihood(NegativeLogLikelihood):
-    """Negative log-likelihood of labels with holes, with a choice of how it is minimised.   K weights.
+    """Negative log-likelihood of labels with holes, with a choice of the minimisation method.   K weights.
 
         f(w) = sum_n c_n [ log Z(x_n; w) - log Z(x_n, labellings that agree with y_n; w) ]
 
-    It is the criterion of :class:`NegativeLogLikelihood`, which is not convex where labels are missing.
+    It is the criterion of :class:`NegativeLogLikelihood`, which is not convex if labels are missing.
 
-    * "direct": the solver works on f itself. Its gradient is the difference of two expectations. As a rule this takes
+    * "direct": the solver minimises f itself. Its gradient is the difference of two expectations. This usually takes
       less time.
-    * "em": expectation maximisation. With the expected counts given what is known fixed, a bound on f is left, which is
-      convex and touches f at the current weights. Each iteration takes a few of the solver on it, which never make f
-      plus the penalty larger. ``n_iter_`` and ``max_iter`` count such rounds.
+    * "em": expectation maximisation. Fixing the expected counts given the known labels yields a bound on f that is
+      convex and touches f at the current weights. Each round runs a few iterations of the solver on it, which never
+      increase f plus the penalty. ``n_iter_`` and ``max_iter`` count such rounds.
 
     Without holes, both are the same as :class:`NegativeLogLikelihood`.
 
     Parameters
     ----------
     method : {"direct", "em"}, default="direct"
-        How f is minimised.
+        The minimisation method.
     inner_iterations : int, default=5
         Iterations of the solver in each round of "em".
 
@@ -68,11 +68,11 @@ class PartialLikelihood(NegativeLogLikelihood):
 
     @property
     def n_inner(self) -> int:
-        """The iterations of the solver on each bound; 0 where it works on the criterion itself."""
+        """The iterations of the solver on each bound; 0 if it minimises the criterion itself."""
         return self.inner_iterations if self.method == "em" and self._hidden is not None else 0
 
     def bound_at(self, w: np.ndarray) -> Any:
-        """Return a convex function that is nowhere less than f, up to a constant, and has its gradient at ``w``."""
+        """Return a convex upper bound on f, up to a constant, with the same gradient at ``w``."""
         bound = copy.copy(self)
         bound._empirical, bound._hidden = self._empirical + self._expected_of_hidden(w).counts, None
         bound.is_convex = True

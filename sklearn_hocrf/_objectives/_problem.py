@@ -21,13 +21,13 @@ from .._inference.schedule import Schedule
 
 __all__ = ["LARGE", "Problem"]
 
-LARGE = 1e6  # size of scores beyond which rounding errors would tell labellings apart
+LARGE = 1e6  # size of scores beyond which rounding errors would distinguish labellings
 
 
 class Problem:
     """Labelled training data under one layout of weights.
 
-    ``fit`` makes it, for objectives. See :mod:`sklearn_hocrf.training`, on objectives of your own.
+    ``fit`` creates it for objectives. See :mod:`sklearn_hocrf.training` on custom objectives.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Problem:
     batch : SequenceBatch
         Training data.
     truth : ndarray or Segments
-        Their labelling: label codes of the tokens, of shape (N,), int32; or a segmentation that the layout allows.
+        The true labelling: label codes of the tokens, of shape (N,), int32; or a segmentation that the layout allows.
     sequence_weight : ndarray of shape (n_sequences,) or None
         Weight of each sequence; None means 1.
     n_jobs : int or None
@@ -46,15 +46,15 @@ class Problem:
     schedule : Schedule or None
         Where the batch is cut into tasks.
     support : Mask or None
-        The labellings that are possible; those of the truth are among them. None stands for all.
+        The possible labellings, which include the truth. None allows all.
     known : Mask or None
-        The labellings that agree with what is known, where the truth has holes: codes of -1, or gaps between segments.
-        None stands for a truth without holes.
+        The labellings that agree with the known labels, if the truth has holes: codes of -1, or gaps between segments.
+        None means a truth without holes.
     candidates : Candidates or None
-        Of the family of lattices: the labels that tokens may have, the true ones among them. The likelihood is that
-        given that all labels are candidates.
+        For the family of lattices: the labels that tokens may have, including the true ones. The likelihood is
+        conditional on all labels being candidates.
     level_zero : LevelZero or None
-        What the candidates come from.
+        The source of the candidates.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Problem:
 
     @cached_property
     def hidden(self) -> Problem | None:
-        """The sequences whose truth has holes, where only what agrees with it is possible; None if there are none."""
+        """The sequences whose truth has holes, restricted to labellings that agree with it; None without holes."""
         if not self.is_hidden.any():
             return None
         part = self.part(np.flatnonzero(self.is_hidden))
@@ -113,7 +113,7 @@ class Problem:
 
     @cached_property
     def _sparse(self) -> Problem:
-        """The problem with dense columns among the sparse rows: what goes from sequence to sequence reads rows."""
+        """The problem with dense columns among the sparse rows, for methods that process sequences one by one."""
         if self.batch.dense is None:
             return self
         return self._with(batch=self.batch.as_sparse())
@@ -130,9 +130,9 @@ class Problem:
         return self.family.minibatches(self.family.model, self.plan, *data, hidden)
 
     def separated_by(self, w: np.ndarray) -> bool:
-        """Tell whether ``w`` gives the labelling of each sequence of positive weight more than half of the probability.
+        """Return whether ``w`` gives the truth of each sequence of positive weight more than half of the probability.
 
-        The result is False if weights of 0 do so, too, because each sequence has only one possible labelling.
+        The result is False if weights of 0 also do so, because each sequence has only one possible labelling.
         """
         longest = max(self.largest_log_z(w), LARGE)
         return self.gives_most_to_truth(w * (LARGE / longest)) and not self.gives_most_to_truth(np.zeros(len(w)))
@@ -142,14 +142,14 @@ class Problem:
         return float(np.abs(self.model(w).log_partition(self.batch, self.n_jobs, plan=self.plan)).max(initial=0.0))
 
     def gives_most_to_truth(self, w: np.ndarray) -> bool:
-        """Tell whether ``w`` itself gives the labelling of each sequence more than half of the probability."""
+        """Return whether ``w`` itself gives the truth of each sequence more than half of the probability."""
         model = self.model(w)
         log_z = model.log_partition(self.batch, self.n_jobs, plan=self.plan)
         log_probability = (self._log_scores(model) - log_z)[self.sequence_weight > 0]
         return bool((log_probability > -np.log(2)).all())
 
     def _log_scores(self, model) -> np.ndarray:
-        """Return the log potentials of what is known of each sequence."""
+        """Return the log potentials of the known labels of each sequence."""
         if self.hidden is None:
             return model.log_score(self.batch, self.truth, self.plan)
         scores, seen = np.empty(self.n_sequences), self.part(np.flatnonzero(~self.is_hidden))
@@ -174,7 +174,7 @@ class Problem:
         return self._with(layout=layout)
 
     def over(self, candidates: Candidates, level_zero: LevelZero | None = None) -> Problem:
-        """Return the problem in which each token has a few candidate labels; features go with single labels alone."""
+        """Return the problem in which each token has a few candidate labels; features pair only with single labels."""
         return self._with(family=LATTICE, candidates=candidates, level_zero=level_zero)
 
     def on(

@@ -14,7 +14,7 @@ __all__ = ["Tied"]
 
 
 class Tied:
-    """A criterion that depends on scores alone, in the variables of ties.   M variables.
+    """A criterion that depends only on scores, in the variables of ties.   M variables.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Minimisers of an objective plus a penalty, independent of CRFs.
 
 A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`. Its class attribute
-``needs`` names the methods of the objective and of the penalty that it calls; :func:`check_needs` makes sure before any
+``needs`` lists the methods of the objective and of the penalty that it calls; :func:`check_needs` checks before any
 work that they exist.
 """
 

@@ -15,7 +15,7 @@ PATIENCE = 2
 
 
 class SearchEnd(Exception):
-    """Ends :func:`minimize_in_box`. No exception that the code of users may raise means the same."""
+    """End :func:`minimize_in_box`. A separate class, which no user code raises."""
 
 
 class _Point(NamedTuple):
@@ -24,7 +24,7 @@ class _Point(NamedTuple):
     gradient: np.ndarray
 
     def promise(self, x):
-        """Return by how much the function is lower at another point, to first order."""
+        """Return the decrease of the function at another point, to first order."""
         return float(self.gradient @ (self.x - x))
 
 
@@ -38,23 +38,24 @@ def minimize_in_box(
 ) -> None:
     """Evaluate a function at ever better points of a box, by scipy's L-BFGS-B.
 
-    The first step of L-BFGS-B is as long as the gradient, whatever units the function has. So the function is scaled:
-    the first step has a length of about 1.
+    The first step of L-BFGS-B is as long as the gradient, which depends on the units of the function. The function is
+    therefore scaled so that the first step has a length of about 1.
 
     Parameters
     ----------
     function : callable
-        Gives value and gradient at a point; shape (n,). It keeps what it is interested in, and ends the search by
-        raising :class:`SearchEnd`.
+        Returns value and gradient at a point; shape (n,). It must record the results it needs, and may end the search
+        by raising :class:`SearchEnd`.
     start : ndarray of shape (n,)
     bounds : tuple of float
         Lowest and highest value of all variables.
     max_evaluations : int
-        Number of evaluations after which no other step is begun.
+        Number of evaluations after which no further step is begun.
     tol : float
-        Stop when ``PATIENCE`` evaluations in a row lower the function by less than this share of it. One alone may be a
-        step that is too long; where values are not exact, more of them look for what is not there. The second one is
-        left out if the gradient at the best point promises less of it: a convex function keeps no more than that.
+        Stop when ``PATIENCE`` evaluations in a row lower the function by less than this fraction of its value. A single
+        one may be a step that is too long; with inexact values, more of them would be in vain. The second one is
+        omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for a convex
+        function.
     """
     if not len(start):
         with suppress(SearchEnd):

@@ -1,4 +1,4 @@
-"""Base classes of solvers, their reports, and the checks of both."""
+"""Base classes of solvers, their reports, and checks of both."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ __all__ = [
 ]
 
 
-STOPPED = "a callback has stopped it"  # message of reports
+STOPPED = "stopped by a callback"  # message of reports
 
 
 class Progress(NamedTuple):
-    """State of training after an iteration, as callbacks get it.
+    """State of training after an iteration, which is passed to callbacks.
 
     Solvers whose iterations may increase the function report on the best weights so far. See
-    :mod:`sklearn_hocrf.training`, on solvers of your own.
+    :mod:`sklearn_hocrf.training` on custom solvers.
     """
 
     n_iter: int
     value: float  # objective plus penalty
-    gradient_norm: float  # Euclidean; of the shortest subgradient where there is no gradient; nan for solvers without
+    gradient_norm: float  # Euclidean; of the shortest subgradient if there is no gradient; nan for solvers without
     gap: float  # upper bound on value - minimum
-    report: Callable[[], SolverReport] | None = None  # what training would return now; to be called in the callback
-    goal: float = np.nan  # where training ends: of the gradient norm, or of the gap for solvers without; nan: elsewhere
+    report: Callable[[], SolverReport] | None = None  # returns the current result of training; call it in the callback
+    goal: float = np.nan  # gradient norm at which training ends, or gap for solvers without; nan: another rule
 
 
 class SolverReport(NamedTuple):
     """Result of a solver.   K weights.
 
-    The method ``solve`` of solvers returns it. See :mod:`sklearn_hocrf.training`, on solvers of your own.
+    The method ``solve`` of solvers returns it. See :mod:`sklearn_hocrf.training` on custom solvers.
     """
 
     w: np.ndarray  # (K,)
@@ -58,12 +58,12 @@ class SolverReport(NamedTuple):
     converged: bool
     message: str
     n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
-    remedy: str = ""  # advice if it has not converged, a sentence without a full stop; empty: more iterations
-    stopped: bool = False  # by a callback, before it has converged
+    remedy: str = ""  # advice if it did not converge, a sentence without a full stop; empty: more iterations
+    stopped: bool = False  # by a callback, before convergence
 
 
 class Solver(Settings):
-    """Base class of the solvers, with the settings that all of them have.
+    """Base class of the solvers, with their common settings.
 
     Parameters
     ----------
@@ -80,10 +80,10 @@ class Solver(Settings):
         For settings that are out of range.
     """
 
-    needs: Mapping[str, tuple[str, ...]] = {}  # methods that it calls, of "objective" and "penalty"
-    instead = ""  # what to use where these are missing
+    needs: Mapping[str, tuple[str, ...]] = {}  # required methods of "objective" and "penalty"
+    instead = ""  # alternative if these are missing
     uses_penalty = True
-    keeps_equal_weights_equal = False  # where objective and penalty treat them alike; derived classes say so again
+    keeps_equal_weights_equal = False  # if objective and penalty treat them alike; derived classes declare it again
     tol: float = np.nan  # of a solver without the setting
     max_iter: float = np.inf
 
@@ -96,7 +96,7 @@ class Solver(Settings):
         self.tol, self.max_iter, self.callback = tol, max_iter, callback
 
     def _is_stopped(self, progress: Progress) -> bool:
-        """Tell the callback about an iteration, and return whether it stops training."""
+        """Report an iteration to the callback, and return whether it stops training."""
         return self.callback is not None and bool(self.callback(progress))
 
 
@@ -138,11 +138,11 @@ def check_needs(solver, objective: Any, penalty: Any):
                 f"{instead}".rstrip()
             )
     if not capability(solver, Solver, "uses_penalty") and not _is_plain(penalty):
-        raise ValueError(f"the solver {name} uses no penalty, but l1_reg or penalty asks for {_name(penalty)}")
+        raise ValueError(f"the solver {name} uses no penalty, but l1_reg or penalty specifies {_name(penalty)}")
 
 
 def check_report(report, solver, n_weights) -> SolverReport:
-    """Return the report of a solver in a uniform form, or raise an error that says what is wrong with it.
+    """Return the report of a solver in a uniform form, or raise an error that explains what is wrong with it.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _name(part):
 
 
 def _is_plain(penalty):
-    """Tell whether a penalty is what estimators use by default: the class of a smooth one, not an instance."""
+    """Return whether a penalty is the default of estimators: the class of a smooth penalty, not an instance."""
     return isinstance(penalty, type) and hasattr(penalty, "value_gradient")
 
 
@@ -210,7 +210,7 @@ def check_finite(value, gradient=()):
     if not np.isfinite(value) or not np.isfinite(norm):
         raise ValueError(
             f"the minimised function is {value:g} and the norm of its gradient {norm:g}, which floating point numbers "
-            "cannot hold: rescale numeric features, sample weights or the penalty"
+            "cannot represent: rescale numeric features, sample weights or the penalty"
         )
 
 
@@ -220,7 +220,7 @@ def gap_above_minimum(objective: Any, penalty: Any, gradient: np.ndarray) -> flo
 
 
 def goal_of_norm(norm: float, reached: float, tol: float) -> float:
-    """Return the norm of the gradient at which training ends, from that where it has ``reached`` a tolerance."""
+    """Return the norm of the gradient at which training ends, from the norm at the ``reached`` tolerance."""
     return norm * tol / reached if reached else norm
 
 
@@ -228,8 +228,8 @@ def reached_tolerance(penalty: Any, w: np.ndarray, value: float, gradient: np.nd
     """Return the ``tol`` at which training ends for a gradient, or shortest subgradient, of an objective and a penalty.
 
     If the objective is convex, the distance from the minimum is at most ``tol**2`` of the value. The norm of the
-    gradient says so only together with the precisions of the penalty: weak ones leave a long way to go where it is
-    small. It has to do where there is no bound.
+    gradient bounds it only together with the precisions of the penalty: with low precisions, the minimum may be far
+    away although the gradient is small. The norm alone is used if there is no bound.
     """
     gap = penalty.gap(gradient)
     if np.isfinite(gap):

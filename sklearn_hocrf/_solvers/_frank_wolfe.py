@@ -12,7 +12,7 @@ from ._common import STOPPED, Progress, RandomSolver, SolverReport, check_finite
 
 __all__ = ["FrankWolfe"]
 
-_TERMS_PER_CALL = 4096  # of a kernel: Python answers an interrupt (Ctrl-C) between calls
+_TERMS_PER_CALL = 4096  # of a kernel: Python handles an interrupt (Ctrl-C) between calls
 _GROWTH = 1.5  # of arrays that become too small
 _NOTHING = frank_wolfe.Found(np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 
@@ -28,8 +28,8 @@ class FrankWolfe(RandomSolver):
     existing atoms only, which reads no data. Atoms of weight 0 are pruned.
 
     The minimised function minus the dual one is the duality gap, which bounds the distance from the minimum. It is
-    computed after each pass. A pass increases the dual function, and may increase the minimised function, too;
-    therefore the solver returns the weights of the pass after which the minimised function was lowest.
+    computed after each pass. A pass increases the dual function, and may also increase the minimised function;
+    therefore the solver returns the weights after the pass with the lowest value of the minimised function.
 
     Training always starts from 0, because the dual variables of given weights are unknown. The time of a step is
     proportional to the number of weights in which the atoms of its term differ from the truth, not to the number of
@@ -70,14 +70,14 @@ class FrankWolfe(RandomSolver):
     __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
 
     needs = {"objective": ("oracle", "value", "cost"), "penalty": ("value_gradient", "precisions")}
-    instead = "l1_reg does not go with objective='hinge': use sigma_reg alone, or objective='likelihood'"
+    instead = "l1_reg cannot be combined with objective='hinge': use only sigma_reg, or objective='likelihood'"
     group = 64  # number of terms whose maxima are computed at a time, but at most a tenth of all terms
     n_steps = 10  # pairwise steps of a term in a row
     n_rounds = 50  # most passes over the atoms after each pass over the data
-    worth = 0.5  # these end when one gains at most this fraction of the gain of the pass over the data
+    worth = 0.5  # they end when one gains at most this fraction of the gain of the pass over the data
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
-        """Minimise ``objective + penalty``; of ``w0`` only the length counts.
+        """Minimise ``objective + penalty``; only the length of ``w0`` is used.
 
         Raises
         ------
@@ -110,13 +110,13 @@ class FrankWolfe(RandomSolver):
             if converged or stopped:
                 message = "converged" if converged else STOPPED
             elif len(history) > self.max_iter:
-                message = "the number of iterations has reached its limit"
+                message = "the maximum number of iterations was reached"
             elif not self._pass(dual, random):
-                message = "no step makes the dual function larger"
+                message = "no step increases the dual function"
         return report(converged, message)._replace(stopped=stopped and not converged)
 
     def _pass(self, dual, random):
-        """Go through all terms once with data, and then without; return whether any weight moved."""
+        """Visit all terms once with data, and then without; return whether any weight moved."""
         group = max(min(self.group, dual.n_terms // 10), 1)
         order = random.permutation(dual.n_terms)
         before, n_moves = dual.value(), dual.n_moves
@@ -135,7 +135,7 @@ class FrankWolfe(RandomSolver):
 
 
 class _Dual:
-    """The dual problem: a convex combination of atoms for each term, and the weights that all of them make.
+    """The dual problem: a convex combination of atoms for each term, and the resulting weights.
 
     The first atom of a term is the truth, without entries and of cost 0.   n terms, K weights.
     """
@@ -168,7 +168,7 @@ class _Dual:
             self._visit(terms[first : first + _TERMS_PER_CALL], _NOTHING)
 
     def prune(self):
-        """Remove the atoms of weight 0, except for the truths, and tell the oracle the weights."""
+        """Remove the atoms of weight 0, except for the truths, and pass the weights to the oracle."""
         atoms, n_atoms = self._atoms, int(self._atoms.size[0])
         kept = atoms.convex[:n_atoms] > 0
         kept[: self.n_terms] = True
@@ -193,7 +193,7 @@ class _Dual:
         return touched
 
     def _reserve(self, n_atoms, n_entries):
-        """Make room for so many more atoms and entries."""
+        """Make room for ``n_atoms`` more atoms and ``n_entries`` more entries."""
         atoms, size = self._atoms, int(self._atoms.size[0])
         grown = {}
         for names, needed in (

@@ -14,15 +14,15 @@ class LBFGS(QuasiNewton):
     """Limited-memory BFGS.
 
     Steps satisfy the strong Wolfe conditions. If the line search takes too long, the lowest of the points that satisfy
-    Armijo's condition of sufficient decrease is accepted. Where two values are so close that their difference consists
-    of rounding errors, the difference is computed from the slopes at both ends. A step that overflows counts as too
+    Armijo's condition of sufficient decrease is accepted. If two values are so close that their difference consists of
+    rounding errors, the difference is computed from the slopes at both ends. A step that overflows is treated as too
     long.
 
     Parameters
     ----------
     tol : float, default=3e-3
-        Stop when the bound on the distance from the minimum is at most ``tol**2`` of the function; where there is none,
-        as without a penalty on all weights, when ``norm(gradient) <= tol * max(1, norm(w))``.
+        Stop when the bound on the distance from the minimum is at most ``tol**2`` of the function; if no bound is
+        available, as without a penalty on all weights, when ``norm(gradient) <= tol * max(1, norm(w))``.
     max_iter : int, default=500
         Maximum number of iterations.
     callback : callable or None, default=None
@@ -68,7 +68,7 @@ class LBFGS(QuasiNewton):
             return None
         step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(point.gradient)
         best, lowest = None, np.inf
-        low, high = (0.0, slope), None  # the step wanted lies between low, which is too short, and high
+        low, high = (0.0, slope), None  # the desired step is between low, which is too short, and high
         too_long, in_a_row = None, 0
         for _ in range(self.most_steps):
             end = point.w - step * direction
@@ -99,14 +99,14 @@ class LBFGS(QuasiNewton):
 def _between(low, high, too_long, in_a_row):
     """Return the next step to try.
 
-    ``low`` and ``high`` are the steps and slopes at the ends; ``high`` is None where there is no end. The last step was
-    ``too_long`` or too short, as were the ``in_a_row`` steps before it. The more of them, the closer the next step is
-    to the other end, because interpolation alone would then move too slowly.
+    ``low`` and ``high`` are the steps and slopes at the ends; ``high`` is None if there is no upper end yet. The last
+    step was ``too_long`` or too short, as were the ``in_a_row`` steps before it. The more of them, the closer the next
+    step is to the other end, because interpolation alone would then move too slowly.
     """
     (short, falling), (long, slope) = low, high or (np.inf, 0.0)
     if long == np.inf:
         return 4 * short
-    share = falling / (falling - slope) if slope > 0 else 0.5  # the slope is 0 there, if it is linear
+    share = falling / (falling - slope) if slope > 0 else 0.5  # where a linear slope is 0
     most = 0.5**in_a_row
     share = min(share, most) if too_long else max(share, 1 - most)
     return short + min(max(share, 0.1), 0.9) * (long - short)

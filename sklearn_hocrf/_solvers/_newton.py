@@ -24,7 +24,7 @@ __all__ = ["NewtonCG"]
 class NewtonCG(Solver):
     """Newton's method with steps from conjugate gradients (scipy's Newton-CG).
 
-    Each iteration solves for the Newton step by products of the Hessian with vectors; the smaller the gradient, the
+    Each iteration solves for the Newton step using products of the Hessian with vectors; the smaller the gradient, the
     more precise the solution. A product takes about as long as two gradients and counts as one pass over the data.
 
     Parameters
@@ -80,7 +80,7 @@ class NewtonCG(Solver):
 
         def after_iteration(intermediate_result):
             nonlocal w, gradient, converged, stopped
-            if np.array_equal(intermediate_result.x, w):  # below a threshold of scipy's
+            if np.array_equal(intermediate_result.x, w):  # the step is below a threshold of scipy
                 return
             w = intermediate_result.x.copy()
             value, gradient = function.value_gradient(w)
@@ -92,7 +92,7 @@ class NewtonCG(Solver):
                 gap, goal = gap_above_minimum(objective, penalty, gradient), goal_of_norm(norm, reached, self.tol)
                 try:
                     stopped = self._is_stopped(Progress(len(history) - 1, value, norm, gap, report, goal))
-                except StopIteration as error:  # which scipy would take for the signal below
+                except StopIteration as error:  # scipy would mistake it for the signal below
                     failures.append(error)
                     raise
             if converged or stopped:
@@ -111,7 +111,7 @@ class NewtonCG(Solver):
                 hessp=change.hessp,
                 method="Newton-CG",
                 callback=after_iteration,
-                # it stops only where it finds no better point: there values round off, and it is called again, with a
+                # it stops only if it finds no better point because values round off; it is then called again, with a
                 # finer measure of differences
                 options={"maxiter": self.max_iter + 1 - len(history), "xtol": 0},
             )
@@ -128,7 +128,7 @@ class _PenalisedObjective:
 
     def __init__(self, objective, penalty):
         self._objective, self._penalty = objective, penalty
-        self._newest = None  # as a rule scipy accepts the newest point before it calls back
+        self._newest = None  # scipy usually accepts the newest point before it calls back
         self.n_passes = 0
 
     def value_gradient(self, w):
@@ -144,16 +144,16 @@ class _PenalisedObjective:
             product = self._objective.hessp(w, v) + self._penalty.hessp(w, v)
         if not np.isfinite(product).all():
             raise ValueError(
-                "floating point numbers cannot hold the second derivatives of the minimised function: rescale numeric "
-                "features, sample weights or the penalty"
+                "floating point numbers cannot represent the second derivatives of the minimised function: rescale "
+                "numeric features, sample weights or the penalty"
             )
         return product
 
 
 class _Change:
-    """By how much a function differs from its value at some point, times a scale.
+    """The difference of a function from its value at some point, times a scale.
 
-    Where the values agree to many digits, the gradients at both ends tell the difference better. Some of scipy's
+    If the values agree to many digits, the gradients at both ends give the difference more precisely. Some of scipy's
     thresholds are absolute, hence the scale.
     """
 

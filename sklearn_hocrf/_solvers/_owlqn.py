@@ -61,7 +61,7 @@ class OWLQN(QuasiNewton):
         strength = penalty.strengths(len(w))
         at_zero = (w == 0) & (strength > 0)
         direction = -curvature.solve(steepest, np.flatnonzero(at_zero & (steepest == 0)))
-        # a weight of 0 may move to one side only, that of the steepest descent; the others are well inside an orthant
+        # a weight of 0 may move only in the direction of the steepest descent; the others are well inside an orthant
         direction[at_zero & (direction * steepest >= 0)] = 0.0
         orthant = np.where(strength > 0, np.where(w != 0, np.sign(w), -np.sign(steepest)), 0.0)
         step = 1.0 if len(curvature) else 1.0 / max(np.linalg.norm(steepest), np.finfo(float).tiny)
@@ -74,7 +74,7 @@ class OWLQN(QuasiNewton):
                 continue
             if new.value <= value + self.c1 * float(steepest @ (end - w)) and new.value < value:
                 return new
-            close = new.value <= value + self.rounding * abs(value)  # too close to tell by values: by gradients, then
+            close = new.value <= value + self.rounding * abs(value)  # too close to compare values: compare gradients
             if close and np.linalg.norm(new.steepest) < 0.9 * np.linalg.norm(steepest):
                 return new
         return None

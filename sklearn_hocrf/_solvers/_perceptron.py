@@ -17,9 +17,9 @@ class AveragedPerceptron(RandomSolver):
     """The averaged perceptron, for sums of maxima of linear functions.
 
     An epoch visits the terms, one per sequence, in random order. If the maximum of a term is not attained by the true
-    labelling, the feature counts of the true labelling are added to the weights, and those of the maximum are
-    subtracted. The result is the mean of the weights over all steps. There is no penalty, and the solver need not
-    approach a minimum. On data that some weights separate, it stops after finitely many mistakes, whatever the order.
+    labelling, the feature counts of the true labelling are added to the weights, and the feature counts of the maximum
+    are subtracted. The result is the mean of the weights over all steps. There is no penalty, and the solver need not
+    approach a minimum. On data that some weights separate, it stops after finitely many mistakes, in any order.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class AveragedPerceptron(RandomSolver):
     needs = {"objective": ("oracle", "value")}
     uses_penalty = False
     group = 64  # sequences that are decoded together to find mistakes of the mean
-    most_pulls = 30  # steps of the mean towards weights that make no mistakes; each doubles the epochs that count
+    most_pulls = 30  # steps of the mean towards weights that make no mistakes; each doubles the number of epochs
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Find weights, starting from ``w0``; the penalty is not used.
@@ -65,7 +65,7 @@ class AveragedPerceptron(RandomSolver):
         """
         oracle, random, n_sequences = objective.oracle(w0), check_random_state(self.random_state), objective.n_sequences
         correct = getattr(oracle, "correct", None) or partial(_correct, oracle)
-        # the mean of all w so far is w - delayed / steps, where what is added in step i is there i - 1 times
+        # the mean of all w so far is w - delayed / steps, where delayed contains the addition of step i times i - 1
         delayed, n_steps, w, separated, n_checked = np.zeros(len(w0)), 0, oracle.w.copy(), False, 0
         history, stopped = [_value(objective, w)], False
 
@@ -77,14 +77,14 @@ class AveragedPerceptron(RandomSolver):
         while not separated and not stopped and len(history) <= self.max_iter:
             n_mistakes = correct(random.permutation(n_sequences), delayed, n_steps)
             n_steps += n_sequences
-            # epochs without mistakes only pull the mean to the weights: many of them cost no more than one
+            # epochs without mistakes only move the mean towards the weights: many of them cost no more than one
             for n_epochs in 2 ** np.arange(1 if n_mistakes else self.most_pulls):
                 w = oracle.w - delayed / max(int(n_epochs) * n_steps, 1)
                 n_good = self._until_mistake(objective.oracle(w), n_sequences)
                 separated, n_checked = n_good == n_sequences, n_checked + n_good
                 if separated:
                     break
-            if not n_mistakes and not separated:  # the weights do it by a tie
+            if not n_mistakes and not separated:  # the weights separate only with ties
                 w, separated = oracle.w.copy(), True
             history.append(_value(objective, w))
             stopped = self._is_stopped(Progress(len(history) - 1, history[-1], np.nan, np.inf, report))
@@ -94,7 +94,7 @@ class AveragedPerceptron(RandomSolver):
         return report(message)
 
     def _until_mistake(self, oracle, n_sequences):
-        """Return how many sequences have no mistakes, up to a group that has one."""
+        """Return the number of sequences without mistakes before the first group with a mistake."""
         for first in range(0, n_sequences, self.group):
             last = min(first + self.group, n_sequences)
             if any(len(mistake.indices) for mistake in oracle.argmax(np.arange(first, last))):

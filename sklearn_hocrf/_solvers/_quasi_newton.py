@@ -14,7 +14,7 @@ from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum,
 
 __all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
 
-_BLOCK = 1 << 14  # weights that are made double at a time
+_BLOCK = 1 << 14  # weights converted to double at a time
 
 
 class Point(NamedTuple):
@@ -23,7 +23,7 @@ class Point(NamedTuple):
     w: np.ndarray  # (K,)
     value: float
     gradient: np.ndarray  # (K,)   of the smooth part
-    steepest: np.ndarray  # (K,)   the gradient, or the shortest subgradient where there is none
+    steepest: np.ndarray  # (K,)   the gradient, or the shortest subgradient
 
 
 class QuasiNewton(Solver, metaclass=ABCMeta):
@@ -40,25 +40,25 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     """
 
     pairs = 10, 100  # fewest and most correction pairs: more of them save iterations,
-    pair_bytes = 1 << 27  # and are kept as long as doubles fit in this memory; where few do, in single precision
+    pair_bytes = 1 << 27  # and are kept as long as doubles fit in this memory; if only few fit, in single precision
     c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
     def memory(self, n_weights: int) -> LBFGSMemory:
-        """Return an empty memory of the curvature of functions of so many weights."""
+        """Return an empty memory of the curvature of functions of ``n_weights`` weights."""
         n_pairs = self.pair_bytes // (16 * max(n_weights, 1))
         dtype = np.float64 if n_pairs >= self.pairs[1] else np.float32
         return LBFGSMemory(int(np.clip(n_pairs, *self.pairs)), n_weights, dtype)
 
     @abstractmethod
     def _function(self, objective, penalty, n_weights) -> Callable:
-        """Return a function that makes a :class:`Point` of weights."""
+        """Return a function from weights to a :class:`Point`."""
 
     @abstractmethod
     def _search(self, attempt, point, curvature, penalty) -> Point | None:
-        """Return a better point, or None; ``attempt`` makes a point of weights, or None where numbers overflow."""
+        """Return a better point, or None; ``attempt`` maps weights to a point, or to None if numbers overflow."""
 
     def _reached(self, penalty, point) -> float:
-        """Return the tolerance for which a point is near enough to the minimum."""
+        """Return the tolerance for which a point is close enough to the minimum."""
         return reached_tolerance(penalty, point.w, point.value, point.steepest)
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray, curvature: LBFGSMemory | None = None) -> SolverReport:
@@ -69,8 +69,8 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         objective, penalty : object
         w0 : ndarray of shape (K,)
         curvature : LBFGSMemory or None
-            What is known of the sum's curvature near ``w0``, as from the training of a similar sum; it goes on
-            learning. None stands for nothing.
+            Known curvature of the sum near ``w0``, for example from training a similar sum; it is updated. None means
+            an empty memory.
 
         Raises
         ------
@@ -119,10 +119,10 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
             if next_point is None and refusal is not None:  # the shortest step is too long
                 raise refusal
             if next_point is None:
-                message = "no step makes the function smaller"
+                message = "no step decreases the function"
                 break
             curvature.add(point, next_point)
-            point, message = next_point, "the number of iterations has reached its limit"
+            point, message = next_point, "the maximum number of iterations was reached"
             history.append(point.value)
         return report(converged, message)._replace(stopped=stopped and not converged)
 
@@ -136,7 +136,7 @@ class LBFGSMemory:
         Pairs of a step and a change that are kept.
     n_weights : int
     dtype : float64 or float32
-        In which they are kept; all sums are in double precision.
+        Type of the kept pairs; all sums are in double precision.
     """
 
     def __init__(self, n_pairs, n_weights, dtype=np.float64) -> None:
@@ -163,7 +163,7 @@ class LBFGSMemory:
         self._rows = [*kept, row] if is_convex else kept
 
     def shift(self, diagonal):
-        """Take in that a diagonal matrix, of shape (n_weights,), is added to the Hessian."""
+        """Account for a diagonal matrix, of shape (n_weights,), that is added to the Hessian."""
         kept = []
         for row in self._rows:
             step, change = self._steps[row], self._changes[row]
@@ -176,7 +176,7 @@ class LBFGSMemory:
     def solve(self, gradient, fixed=()):
         """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the vector.
 
-        Weights in ``fixed``, where the vector is 0, do not move: the Hessian is that of the other weights.
+        Weights in ``fixed``, where the vector is 0, do not move: the Hessian is restricted to the other weights.
         """
         result, factors, fixed = gradient.copy(), {}, np.asarray(fixed, dtype=np.int64)
         products = self._products_without(fixed)
@@ -195,7 +195,7 @@ class LBFGSMemory:
         return result
 
     def _products_without(self, fixed):
-        """Return for each row the product of its step and change, without what some weights add to it."""
+        """Return for each row the product of its step and change, without the contributions of some weights."""
         products = self._products.copy()
         for row in self._rows if len(fixed) else ():
             products[row] -= self._steps[row][fixed].astype(np.float64) @ self._changes[row][fixed]

@@ -2,7 +2,7 @@
 
 The cost of a step depends on the number of weights that its sequences touch, not on the number of all weights. The
 objective is a sum over sequences. A minibatch has ``weights``, the indices of the weights on which its value depends,
-and ``value_gradient(w)``, which returns derivatives with respect to these weights alone. The penalty on the other
+and ``value_gradient(w)``, which returns derivatives with respect to only these weights. The penalty on the other
 weights is applied in closed form when they are next touched.
 """
 
@@ -34,8 +34,8 @@ __all__ = ["SGD", "AdaGrad", "StochasticSolver", "TrainingState"]
 _SAMPLE = 1000  # sequences on which step sizes are tried
 _FIRST_TRIED = 0.1
 _MOST_TRIED = 100
-_FAR = 0.05  # distance from the minimum, over the value, that is worth a warning
-_PROBE = 100  # most iterations to tell it, where the bound does not; of chunking, that is 0.01 to 0.3 at 0.003
+_FAR = 0.05  # distance from the minimum, relative to the value, above which there is a warning
+_PROBE = 100  # most iterations to determine it if the bound does not; for chunking, that is 0.01 to 0.3 at 0.003
 _SMALLEST_SCALE = 1e-100
 _SMALLEST_ROOT = 1e-8  # of a sum of squared gradients
 _REMEDY = "give a smaller step_size, or rescale numeric features, sample weights or the penalty"
@@ -56,14 +56,14 @@ class TrainingState:
     mass: float = 0.0  # SGD: of the weights in ``sums``; AdaGrad: shares of the penalty so far, 1 for a whole one
 
     def check(self, n_weights):
-        """Raise a ValueError unless this is a state for ``n_weights`` weights, with numbers that training can reach."""
+        """Raise a ValueError unless this is a state of ``n_weights`` weights, with values that training can reach."""
         arrays = [np.asarray(getattr(self, name)) for name in _OF_WEIGHTS]
         if not all(array.shape == (n_weights,) and array.dtype == np.float64 for array in arrays):
             shapes = [array.shape for array in arrays]
             raise ValueError(f"the state of the solver has arrays of shape {shapes}, but there are {n_weights} weights")
         numbers = [float(number) for number in (self.step, self.n_seen, self.mass)]
         if not all(np.isfinite(array).all() for array in [*arrays, numbers]) or not self.step > 0 or min(numbers) < 0:
-            raise ValueError(f"the state of the solver has numbers that no training can reach: {numbers}")
+            raise ValueError(f"the state of the solver has values that training cannot reach: {numbers}")
 
     def copy(self) -> TrainingState:
         """Return an independent copy."""
@@ -146,7 +146,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         n_visited += n_train
         message, stopped = "no epoch is allowed", False
 
-        def report():  # without the gradient at the end, which takes a pass
+        def report():  # without the final gradient, which takes a pass
             n_passes, n_epochs = n_visited / objective.n_sequences, len(history) - 1
             return SolverReport(watch.best, n_epochs, np.array(history), np.nan, np.inf, False, STOPPED, n_passes)
 
@@ -158,12 +158,12 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
             n_visited += 2 * n_train + n_held_out
             if held_out is None:
                 watch.sees(w, value)
-            else:  # what is worse than the start for the sequences of training is not worth a look
+            else:  # weights that are worse than the start on the training sequences are not validated
                 watch.sees(w, held_out.value(w) if value <= history[0] else np.inf)
             history.append(watch.lowest if held_out is None else value)
             progress = Progress(len(history) - 1, history[-1], np.nan, np.inf, lambda: chosen(report()))
             stopped = self._is_stopped(progress)
-            message = STOPPED if stopped else "the number of epochs has reached its limit"
+            message = STOPPED if stopped else "the maximum number of epochs was reached"
         value, gradient = _value_subgradient(train, penalty, watch.best)
         n_visited += n_train
         norm, gap = float(np.linalg.norm(gradient)), gap_above_minimum(train, penalty, gradient)
@@ -175,11 +175,11 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         return chosen(result._replace(stopped=stopped and not result.converged))
 
     def _judge(self, report, objective, penalty, n_best) -> SolverReport:
-        """Return the report of training that made no more progress after an epoch, with whether it has converged.
+        """Return the report of training without further progress after an epoch, including whether it converged.
 
         Training may also stop far from the minimum, if steps are too long, or too short for some weights.
         """
-        if n_best > 0 and self.validation_fraction > 0:  # it stops early, wherever the minimum is
+        if n_best > 0 and self.validation_fraction > 0:  # early stopping, regardless of the minimum
             return report
         value = report.history[n_best]
         gain, bound, n_passes = _look_for_more(objective, penalty, report.w, value)
@@ -189,8 +189,8 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         if report.converged:
             return report
         if n_best == 0:
-            return report._replace(message="no epoch made the function smaller", remedy=_REMEDY.capitalize())
-        message = f"the function hardly falls any more, but can fall by {gain / abs(value):.1%} or more"
+            return report._replace(message="no epoch decreased the function", remedy=_REMEDY.capitalize())
+        message = f"the function hardly decreases any more, but can decrease by {gain / abs(value):.1%} or more"
         return report._replace(message=message, remedy=_REMEDY_OF_FLAT)
 
     def _checked_epoch(self, objective, penalty, state, n_sequences, share=1.0):
@@ -209,7 +209,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         except ValueError as error:
             if _REMEDY in str(error):
                 raise
-            # as a rule scores, or weights that make them so
+            # usually scores, or weights that make scores too large
             raise ValueError(f"steps lead beyond the range of floating point numbers ({error}): {_REMEDY}") from error
 
     def partial_solve(
@@ -254,12 +254,12 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         n_passes, message = (n_visited + 3 * n_new) / n_new, "a pass over a part of a stream"
         report = SolverReport(w, 1, np.array(history), np.nan, np.inf, True, message, n_passes)
         if is_first and history[1] > history[0]:
-            message = "the first pass made the function larger"
+            message = "the first pass increased the function"
             report = report._replace(converged=False, message=message, remedy=_REMEDY.capitalize())
         return report, state
 
     def _split(self, objective, rng):
-        """Return the objectives of the training and of the validation sequences, the latter None without them."""
+        """Return the objectives of the training and of the validation sequences (None without validation)."""
         if self.validation_fraction == 0:
             return objective, None
         n_sequences = objective.n_sequences
@@ -289,7 +289,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
             try:
                 self._epoch(sample.minibatches(self.batch_size, tried.rng), penalty, tried, n_sequences, constant=True)
                 return _total(sample, penalty, tried.w, n_sample / n_sequences)
-            except ValueError:  # scores are beyond floating point numbers
+            except ValueError:  # scores exceed the range of floating point numbers
                 return np.inf
 
         with np.errstate(over="ignore", invalid="ignore"):
@@ -298,7 +298,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
 
 
 class SGD(StochasticSolver):
-    """Stochastic gradient descent with steps that fall as 1 / (number of sequences seen), for L2 penalties.
+    """Stochastic gradient descent with steps that decrease as 1 / (number of sequences seen), for L2 penalties.
 
     With N sequences, precision 1 / sigma^2 and lambda = 1 / (N sigma^2), the function is N times the mean over
     sequences of f_n(w) + lambda / 2 norm(w)^2. After m sequences, a step is alpha_m = 1 / (lambda (m_0 + m)) times the
@@ -310,10 +310,10 @@ class SGD(StochasticSolver):
     Parameters
     ----------
     tol : float, default=3e-3
-        Stop after ``n_iter_no_change`` consecutive epochs in which the monitored function did not fall by more than
+        Stop after ``n_iter_no_change`` consecutive epochs in which the monitored function did not decrease by more than
         ``10 * tol**2`` times its lowest value, about 0.01 % by default. This function is the objective plus the
-        penalty, or the objective of the validation sequences. Unless those are what stops it, there is a warning if it
-        may then be more than 5 % above the minimum.
+        penalty, or the objective of the validation sequences. Unless validation stops training, there is a warning if
+        the function may then be more than 5 % above the minimum.
     max_iter : int, default=100
         Maximum number of epochs, which are passes over the training sequences.
     callback : callable or None, default=None
@@ -323,20 +323,19 @@ class SGD(StochasticSolver):
         Determines the order of the sequences, the sample, and the validation sequences. The same int gives the same
         weights.
     batch_size : int, default=8
-        Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches make more steps of
-        the same value.
+        Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
+        the same data.
     step_size : float or None, default=None
         The alpha above. None selects the best one for one pass over a sample.
     average : bool, default=True
         Whether the weights are the mean over all steps, weighted by the number of sequences seen at each step [3]_.
     validation_fraction : float, default=0.0
-        Fraction of the sequences to hold out. The result is the weights of the epoch that is best for them.
+        Fraction of the sequences to hold out. The result is the weights after the epoch that is best on them.
     n_iter_no_change : int, default=5
         Number of epochs without progress, see ``tol``.
     n_sequences : float or None, default=None
-        Only for streams (``partial_fit``): the number N of sequences that share the penalty. None stands for all
-        sequences seen so far, including the current call. Step sizes decrease if it is given, and stay about constant
-        otherwise.
+        Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
+        seen so far, including the current call. Step sizes decrease if it is given, and stay about constant otherwise.
 
     Raises
     ------
@@ -347,14 +346,14 @@ class SGD(StochasticSolver):
     -----
     The history contains the exact objective plus penalty after each epoch, which costs a forward pass. The number of
     passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by the gradient
-    at the end, which bounds the distance from the optimum. Where training stops with a bound of more than 5 %, up to a
-    hundred iterations of L-BFGS look how far it is. They do not change the weights.
+    at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
+    hundred iterations of L-BFGS estimate the distance. They do not change the weights.
 
     A custom objective needs ``n_sequences``, ``value(w)``, ``value_gradient(w)``, ``part(sequences)`` and
     ``minibatches(batch_size, rng)``. ``part`` returns the objective of some sequences. ``minibatches`` yields
     minibatches, which together contain each sequence once. A minibatch has ``n_sequences``; ``weights``, the indices of
-    the weights on which it depends; and ``value_gradient(w)``, with the gradient with respect to these weights alone.
-    Its steps are taken one by one; those of the likelihood are compiled as a whole, if labels have no holes and all
+    the weights on which it depends; and ``value_gradient(w)``, with the gradient with respect to only these weights.
+    Its steps are taken one by one; the steps of the likelihood are compiled as a whole if labels have no holes and all
     weights of features have one penalty.
 
     References
@@ -413,7 +412,7 @@ class SGD(StochasticSolver):
     def _check_penalty(self, penalty, n_weights):
         if not (_Groups(penalty.precisions(n_weights)).precision > 0).any():
             raise ValueError(
-                "the steps of SGD are 1 / (lambda (m_0 + m)), which needs a penalty: some sigma_reg that is not inf. "
+                "the steps of SGD are 1 / (lambda (m_0 + m)), which needs a penalty: a finite value of sigma_reg. "
                 "Without a penalty use solver='adagrad'"
             )
 
@@ -429,7 +428,7 @@ class SGD(StochasticSolver):
         course = _Course(
             state.w, state.sums, ones, 0 * ones, counts, (state.step, rate, decay), groups.number, self.average
         )
-        # objectives of this package take as many steps as they can by themselves
+        # objectives of this package take as many steps as they can themselves
         minibatches, w = iter(minibatches), np.empty_like(state.w)  # of the weights that a minibatch touches
         following = getattr(minibatches, "descend", lambda _: next(minibatches, None))
         while (minibatch := following(course)) is not None:
@@ -441,7 +440,7 @@ class SGD(StochasticSolver):
 
 
 class _Course(NamedTuple):
-    """The weights in the course of an epoch of SGD.   K weights in G groups.
+    """The weights during an epoch of SGD.   K weights in G groups.
 
     The weights are factor * w, and the sum of all weights so far, times sequences seen, is area * w + sums. A step
     moves what its sequences touch, and the factors.
@@ -484,11 +483,11 @@ class _Groups:
             self.precision = np.array(precisions[:1]) if len(precisions) else np.ones(1)
 
     def values(self, of_groups, chosen):
-        """Return the value of each chosen weight's group, or that of all."""
+        """Return the value of each chosen weight's group, or of all weights."""
         return of_groups[0] if self.number is None else of_groups[self.number[chosen]]
 
     def settle(self, course):
-        """Multiply factors into the weights, and add up the sums."""
+        """Multiply the weights by the factors, and update the sums."""
         course.sums[:] += self.values(course.area, slice(None)) * course.w
         course.w[:] *= self.values(course.factor, slice(None))
         course.factor[:], course.area[:] = 1.0, 0.0
@@ -504,7 +503,7 @@ class AdaGrad(StochasticSolver):
 
     where sigma_s is the increase of sqrt(G) / step_size in step s ("follow the regularised leader"). This is one
     proximal step for the sum of all gradients. L1 penalties therefore make weights exactly 0, and a weight stays 0
-    until the sum of its gradients outweighs the penalty. The minimum depends on two sums alone, so weights that are not
+    until the sum of its gradients outweighs the penalty. The minimum depends only on two sums, so weights that are not
     touched need no work.
 
     Parameters
@@ -546,7 +545,7 @@ class AdaGrad(StochasticSolver):
     instead = "Use solver='auto', which suits the objective"
 
     def _first_state(self, w0, step, rng):
-        # the first gradient alone would throw a weight far from where it starts
+        # the first gradient alone would move a weight far from its start
         state = super()._first_state(w0, step, rng)
         state.squares[w0 != 0] = 1.0
         state.sums -= w0 * _stiffness(state.squares, step)
@@ -580,7 +579,7 @@ def _stiffness(squares, step):
 
 
 class _Watch:
-    """The weights of the lowest value so far, and the number of epochs since that value fell."""
+    """The weights with the lowest value so far, and the number of epochs since that value decreased."""
 
     def __init__(self, least_fall, w, value):
         self.least_fall, self.best, self.lowest = least_fall, w, value
@@ -596,7 +595,7 @@ class _Watch:
             self.best, self.lowest, self.n_best = w, value, self.n_seen
 
     def of_best_epoch(self, report: SolverReport) -> SolverReport:
-        """Return the report of validated training up to the epoch that was the best."""
+        """Return the report of validated training up to the best epoch."""
         what = f"of {report.n_iter} epochs, epoch {self.n_best} was best for the validation sequences"
         return report._replace(
             n_iter=self.n_best, history=report.history[: self.n_best + 1], message=f"{report.message}; {what}"
@@ -623,7 +622,9 @@ def _best_by_factors(function) -> tuple[float, int]:
 def _total(objective, penalty, w, share=1.0):
     value = objective.value(w) + share * penalty.value(w)
     if not np.isfinite(value):
-        raise ValueError(f"the minimised function is {value:g}, which floating point numbers cannot hold: {_REMEDY}")
+        raise ValueError(
+            f"the minimised function is {value:g}, which floating point numbers cannot represent: {_REMEDY}"
+        )
     return value
 
 
@@ -639,10 +640,10 @@ def _value_subgradient(objective, penalty, w) -> tuple[float, np.ndarray]:
 
 
 def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
-    """Return what L-BFGS gains from here, a bound on what is left then, and the passes over the data that it took.
+    """Return the gain of L-BFGS from here, a bound on the remaining gain, and the number of passes over the data.
 
-    It ends as soon as one of them tells whether the minimum is far. Where a function has no bound, the curvature that
-    has been met gives an estimate.
+    It ends as soon as one of them determines whether the minimum is far. If a function has no bound, the curvature seen
+    so far gives an estimate.
     """
     most = _FAR * abs(value)
 

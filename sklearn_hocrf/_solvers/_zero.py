@@ -11,19 +11,19 @@ __all__ = ["zero_of_slope"]
 
 
 def zero_of_slope(slope: Callable[[float], float], bounds: tuple[float, float], *, flat: float, tol: float) -> float:
-    """Return where the slope of a concave function is 0, or the bound that is next to it.
+    """Return where the slope of a concave function is 0, or the nearest bound.
 
     The search begins at 1 and doubles or halves the variable until the slope changes its sign.
 
     Parameters
     ----------
     slope : callable
-        The derivative; it falls.
+        The derivative, which must be decreasing.
     bounds : tuple of float
         Lowest and highest value of the variable, below and above 1.
     flat : float
-        Size of slopes that may be rounding errors: a change of sign must be larger. So a function that grows for ever,
-        ever slower, leads to the bound.
+        Size of slopes that may be rounding errors: a change of sign must be larger. A function that increases for ever,
+        more and more slowly, therefore leads to the bound.
     tol : float
         Relative error of the result.
     """

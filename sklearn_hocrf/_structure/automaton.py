@@ -23,7 +23,7 @@ class PatternAutomaton(NamedTuple):
     """Compiled label patterns.   L labels, Z patterns, P states, A arcs.
 
     State 0 is the empty pattern; the others are sorted by last label, length and labels. Arcs are sorted by target and
-    length, so the arcs into a state, and all those that read one label, are neighbours. Arcs that never carry any mass
+    length, so the arcs into a state, and all arcs that read one label, are neighbours. Arcs that never carry any mass
     may come after all others; ``into`` leaves them out.
     """
 
@@ -35,11 +35,11 @@ class PatternAutomaton(NamedTuple):
     arc_label: np.ndarray  # (A,) int32   label it reads
     arc_target: np.ndarray  # (A,) int32   state it enters
     arc_suffix: np.ndarray  # (A,) int32   arc that is its longest proper suffix; -1 for single labels
-    arc_length: np.ndarray  # (A,) int32   labels of the source, plus 1
-    arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 for a mere prefix
+    arc_length: np.ndarray  # (A,) int32   number of labels of the source, plus 1
+    arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 if the arc is only a prefix
     pattern_arc: np.ndarray  # (Z,) int32
-    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state, of those that may carry mass
-    outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs in source_arcs
+    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state that may carry mass
+    outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
     source_arcs: np.ndarray  # (A,) int32   arcs by source
 
     def __repr__(self) -> str:
@@ -66,7 +66,7 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     Parameters
     ----------
     patterns : PatternTable
-        Patterns; all single labels are among them.
+        Patterns, including all single labels.
     n_labels : int
         Number of labels L.
 
@@ -123,7 +123,7 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
 def automaton_with_arcs(
     patterns: PatternTable, runs: Sequence[tuple[int, ...]], n_labels: int
 ) -> tuple[PatternAutomaton, np.ndarray]:
-    """Compile patterns, with an arc for each of some runs of two or more label codes.
+    """Compile patterns, with an arc for each of the given runs of two or more label codes.
 
     Returns the automaton, and which arcs end with one of the runs.
     """
@@ -144,7 +144,7 @@ def automaton_with_arcs(
 
 
 def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternAutomaton:
-    """Return the automaton with some arcs after all others, and out of ``into``."""
+    """Return the automaton with some arcs moved after all others, and left out of ``into``."""
     order = np.argsort(is_last, kind="stable")
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order))

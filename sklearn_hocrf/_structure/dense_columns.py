@@ -1,8 +1,8 @@
-"""Dense columns of a batch under a layout: one matrix product in place of sparse rows.
+"""Dense columns of a batch under a layout: one matrix product instead of sparse rows.
 
-The pairs of dense features make a table of weights, features by score columns. Scores of tokens are the product of
-their values and this table; expected counts are its adjoint. What labels count, and score, are the same products where
-an *occurrence* says which score column counts at which token: those of a labelling, one for each column and token.
+The weights of dense features form a table, features by score columns. Scores of tokens are the product of their values
+and this table; expected counts are the adjoint. Counts and scores of a labelling are the same products, restricted to
+*occurrences*, each of which specifies a score column and a token at which it counts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .._kernels._vectors import STEP
 
 __all__ = ["DenseProduct", "Occurrences", "dense_product", "sum_values"]
 
-_CHUNK = 1 << 18  # numbers of a table that are worked on at a time: 2 MiB
+_CHUNK = 1 << 18  # numbers of a table that are processed at a time: 2 MiB
 
 
 class Occurrences(NamedTuple):
     """Where score columns count.   E occurrences."""
 
     owner: np.ndarray  # (E,) int   the token, or the segment, that has the column
-    token: np.ndarray  # (E,) int   whose values count
+    token: np.ndarray  # (E,) int   the token whose values count
     column: np.ndarray  # (E,) int   number of the score column among those with dense features
 
 
@@ -36,15 +36,15 @@ class DenseProduct(NamedTuple):
     values: np.ndarray  # (N, d) float32 or float64
     columns: np.ndarray  # (D,) int32   the score columns that have pairs of dense features
     pairs: np.ndarray  # (P,) int64   numbers of these pairs
-    cells: np.ndarray  # (P,) int64   place of each in the table of shape (S, d, STEP), flat
+    cells: np.ndarray  # (P,) int64   flat index of each in the table of shape (S, d, STEP)
 
     @property
     def table_shape(self) -> tuple[int, int, int]:
-        """Shape of the table of weights: score columns lie STEP by STEP, as kernels multiply them."""
+        """Shape of the table of weights: score columns in groups of STEP, as kernels multiply them."""
         return -(-len(self.columns) // STEP), self.values.shape[1], STEP
 
     def table(self, pair_weights: np.ndarray) -> np.ndarray:
-        """Return the table of weights; two pairs may share a cell, where two features count one attribute alike."""
+        """Return the table of weights; two pairs share a cell if two features count one attribute in the same way."""
         shape = self.table_shape
         weights = np.bincount(self.cells, weights=pair_weights[self.pairs], minlength=int(np.prod(shape)))
         return freeze(weights.reshape(shape), np.float64)
@@ -54,7 +54,7 @@ class DenseProduct(NamedTuple):
         gradient[self.pairs] += table.reshape(-1)[self.cells]
 
     def label_counts(self, occurrences: Occurrences, weight: np.ndarray, gradient: np.ndarray) -> None:
-        """Add what occurrences count, each by the weight of its owner, to a gradient of all pairs, in place."""
+        """Add the counts of occurrences, each times the weight of its owner, to a gradient of all pairs, in place."""
         self.add_counts(sum_values(self.values, occurrences, weight, len(self.columns)), gradient)
 
     def label_scores(self, occurrences: Occurrences, pair_weights: np.ndarray, n_owners: int) -> np.ndarray:
@@ -69,7 +69,7 @@ class DenseProduct(NamedTuple):
 
 
 def dense_product(dense: DenseColumns | None, attribute: np.ndarray, column: np.ndarray) -> DenseProduct | None:
-    """Return the product of dense columns with the weights of pairs, or None where there is nothing to multiply.
+    """Return the product of dense columns with the weights of pairs, or None if there is nothing to multiply.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def dense_product(dense: DenseColumns | None, attribute: np.ndarray, column: np.
 def sum_values(
     values: np.ndarray, occurrences: Occurrences, weight: np.ndarray, n_columns: int, *, as_counts: bool = False
 ) -> np.ndarray:
-    """Return the sums of values over occurrences, by score column, each by the weight of its owner.
+    """Return the sums of values over occurrences, by score column, each times the weight of its owner.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def sum_values(
     Returns
     -------
     table : ndarray of shape (S, d, STEP)
-        Columns lie STEP by STEP.
+        Columns are in groups of STEP.
     """
     table = np.zeros((-(-n_columns // STEP), values.shape[1], STEP))
     columns, ones = freeze(np.arange(n_columns), np.int32), np.ones((1, 1))
@@ -122,7 +122,7 @@ def sum_values(
 
 
 def _chunks(occurrences: Occurrences, n_tokens: int, width: int) -> Iterator[tuple[range, Occurrences]]:
-    """Yield ranges of tokens and the occurrences at each; tables of the range have so many numbers a token."""
+    """Yield ranges of tokens and the occurrences at each; a table has ``width`` numbers per token."""
     size = max(_CHUNK // max(width, 1), 1)
     order = np.argsort(occurrences.token, kind="stable")
     by_token = Occurrences(*(numbers[order] for numbers in occurrences))
@@ -138,5 +138,5 @@ def _place(occurrences: Occurrences, tokens: range, n_columns: int) -> np.ndarra
 
 
 def _in_one_lane(tokens: range) -> tuple[np.ndarray, ...]:
-    """Return consecutive tokens as kernels take the positions of a tile: rows, first tokens and lengths."""
+    """Return consecutive tokens in the form of a tile's positions: rows, first tokens and lengths."""
     return tuple(freeze(numbers, np.int64) for numbers in ([0, len(tokens)], [[tokens.start]], [[len(tokens)]]))

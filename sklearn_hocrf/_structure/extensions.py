@@ -1,4 +1,4 @@
-"""Patterns of labelled sequences that extend others by one label to the left."""
+"""Patterns of labelled sequences that extend other patterns by one label to the left."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Extensions", "LabelledSequences", "left_extensions"]
 
 
 class LabelledSequences(NamedTuple):
-    """Labels in which patterns are counted.   N labels, S sequences."""
+    """Labels whose patterns are counted.   N labels, S sequences."""
 
     codes: np.ndarray  # (N,) int32
     offsets: np.ndarray  # (S + 1,) int64   range of each sequence
-    sequence_weight: np.ndarray  # (S,)   how much each counts for ``min_count``; 0 leaves it out
-    objective_weight: np.ndarray  # (S,)   how much each counts in training
+    sequence_weight: np.ndarray  # (S,)   weight for ``min_count``; 0 leaves the sequence out
+    objective_weight: np.ndarray  # (S,)   weight in training
     min_count: float  # patterns that occur less often are left out; see ``is_frequent``
 
 
@@ -40,7 +40,7 @@ def left_extensions(
     compiled : CompiledPatterns
         Z patterns.
     extended : ndarray of shape (Z,), bool
-        Those to extend; it is read for the patterns of ``order`` labels.
+        Patterns to extend; only entries for patterns of ``order`` labels are read.
     order : int
         Order of the extensions, at least 1.
     data : LabelledSequences

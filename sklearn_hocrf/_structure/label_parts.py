@@ -1,8 +1,8 @@
-"""Parts that labels share: weights with features that count for every label that has the part.
+"""Parts of labels: weights with features that count for every label with the part.
 
-A part is a row of weights beside those of label patterns. Its score columns come like those of a label; their scores
-are then added to the columns of the labels that have it, and its marginals are the sums of theirs. So inference itself
-knows nothing of parts.
+A part is a row of weights, like a label pattern. Its score columns are computed like the columns of a label; their
+scores are then added to the columns of the labels that have the part, and its marginals are the sums of the labels'
+marginals. Thus inference itself does not deal with parts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LabelParts(NamedTuple):
 
     @classmethod
     def none(cls, n_labels: int) -> Self:
-        """Return what says that labels have no parts."""
+        """Return the object for labels without parts."""
         return cls(freeze(np.zeros(n_labels + 1), np.int64), freeze(np.empty(0), np.int32), 0)
 
     def checked(self, n_labels: int) -> LabelParts:
@@ -36,15 +36,15 @@ class LabelParts(NamedTuple):
         parts = freeze_indices(self.parts, self.n_parts, "parts of labels")
         starts = freeze_indices(self.starts, len(parts) + 1, "ranges of the parts of labels", np.int64)
         if len(starts) != n_labels + 1 or (starts[0], starts[-1]) != (0, len(parts)) or (np.diff(starts) < 0).any():
-            raise ValueError(f"{len(starts) - 1} ranges of parts do not go with {n_labels} labels")
+            raise ValueError(f"{len(starts) - 1} ranges of parts do not match {n_labels} labels")
         return LabelParts(starts, parts, int(self.n_parts))
 
     def equal(self, other: LabelParts) -> bool:
-        """Tell whether labels have the same parts."""
+        """Return whether labels have the same parts."""
         return self.n_parts == other.n_parts and all(map(np.array_equal, self[:2], other[:2]))
 
     def matrix(self) -> sparse.csr_array:
-        """Return the 0/1 matrix of shape (L, S) that says which label has which part."""
+        """Return the 0/1 matrix of shape (L, S) of labels and their parts."""
         shape = len(self.starts) - 1, self.n_parts
         return sparse.csr_array((np.ones(len(self.parts)), self.parts, self.starts), shape=shape)
 
@@ -54,12 +54,12 @@ class LabelParts(NamedTuple):
 
 
 def given_parts(parts: LabelParts | None, patterns: PatternTable) -> LabelParts:
-    """Return the parts of the labels of patterns; None stands for none."""
+    """Return the parts of the labels of patterns; None means no parts."""
     return LabelParts.none(patterns.n_labels) if parts is None else parts
 
 
 class PartLinks(NamedTuple):
-    """The parts of labels by the numbers that they have in some table, for kernels.   L labels, M parts in it."""
+    """The parts of labels by their numbers in a table, for kernels.   L labels, M parts in the table."""
 
     starts: np.ndarray  # (L + 1,) int64
     numbers: np.ndarray  # int32   of the parts of each label
@@ -67,7 +67,7 @@ class PartLinks(NamedTuple):
 
 
 def link_parts(parts: LabelParts, numbers: np.ndarray) -> PartLinks:
-    """Return the links of labels to parts, given the number of each part; -1 for those that the table lacks."""
+    """Return the links of labels to parts, given the number of each part; -1 for parts that the table lacks."""
     numbers = np.asarray(numbers)
     of_label = numbers[parts.parts]
     starts = offsets_of(of_label >= 0)[parts.starts]
@@ -76,13 +76,13 @@ def link_parts(parts: LabelParts, numbers: np.ndarray) -> PartLinks:
 
 
 class Endings(NamedTuple):
-    """Which rows of weights count at units, which are tokens or segments.   M units."""
+    """The rows of weights that count at units, which are tokens or segments.   M units."""
 
     starts: np.ndarray  # (M + 1,) int64   range of each unit's rows
     rows: np.ndarray  # patterns, and parts beyond them
 
     def of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of some units, one after the other, and for each its index in ``units``."""
+        """Return the concatenated rows of some units, and for each row the index of its unit in ``units``."""
         first, stop = self.starts[units], self.starts[np.asarray(units) + 1]
         return np.repeat(np.arange(len(first)), stop - first), self.rows[joined_ranges(first, stop)]
 
@@ -94,7 +94,7 @@ class Endings(NamedTuple):
 def endings(compiled: CompiledPatterns, parts: LabelParts, arcs: np.ndarray, order: int) -> Endings:
     """Return the rows of an order that count at units which use given arcs.
 
-    Those are the pattern of that order, if there is one, and at order 0 the parts of the label.
+    These are the pattern of that order, if there is one, and at order 0 the parts of the label.
     """
     pattern = suffix_patterns(compiled.automaton, arcs, order)
     found = pattern >= 0

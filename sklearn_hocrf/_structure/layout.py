@@ -1,13 +1,13 @@
-"""From weights to scores: where each weight sits, and which tables the kernels need.
+"""From weights to scores: the place of each weight, and the tables that the kernels need.
 
-A weight belongs to a label pattern alone (its bias) or to a pair of an observation feature and a pattern. A feature
-counts a token *attribute* at the positions of a *channel*; in a chain there is one channel, the token itself, and
-attribute and feature are the same. Combinations of channel and pattern that have pairs are *score columns*: for each
-token a row of scores, column by column, is one sparse product. The first L columns are the single labels in channel 0,
-the emission scores; the others move the arcs whose labels end in the column's pattern.
+A weight belongs to a label pattern (its bias) or to a pair of an observation feature and a pattern. A feature counts a
+token *attribute* at the positions of a *channel*; in a chain there is one channel, the token itself, and attribute and
+feature are the same. Combinations of channel and pattern that have pairs are *score columns*: for each token a row of
+scores, column by column, is one sparse product. The first L columns are the single labels in channel 0, the emission
+scores; the others move the arcs whose labels end in the column's pattern.
 
 A part of labels is a row of weights like a pattern, numbered beyond the patterns. It has weights with features only;
-the scores of its columns are added to those of its labels.
+the scores of its columns are added to the scores of its labels.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ __all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "wei
 
 
 class WeightLayout:
-    """Which patterns and (feature, pattern) pairs have a weight, and where.
+    """The patterns and (feature, pattern) pairs that have a weight, and the places of the weights.
 
-    The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. The weights of the tokens
-    are those that a segment counts once for each of its tokens, whatever their features are.
+    The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. A segment counts the weights
+    of tokens once for each of its tokens, whatever their features are.
 
-    All that kernels index with is made here, from parameters that are checked. A copy, or what comes from a file, is
-    made in the same way (``__reduce__``), so it can point nowhere else.
+    All indices used by kernels are made here, from checked parameters. Copies and objects from files are made in the
+    same way (``__reduce__``), so their indices are in range, too.
 
     Parameters
     ----------
@@ -72,36 +72,36 @@ class WeightLayout:
     pair_feature, pair_pattern : ndarray of int
         The pairs; part s has the number Z + s.
     bias_pattern : ndarray of int
-        Patterns that have a weight of their own, ascending.
+        Patterns with a bias, ascending.
     extra_columns : sequence of int
         Score columns that have no pairs: ``channel * (Z + S) + pattern``.
     forbidden : iterable of tuples of int
         Runs of two or more label codes that have probability 0.
     parts : LabelParts or None
-        The S parts of labels; None stands for none.
+        The S parts of labels; None means no parts.
     token_labels : ndarray of int
         Labels whose segments have a weight for each token, ascending; none in a chain.
     channels : tuple of Channel
-        The channels that features go by. A token of a chain is its own first token: BEGIN is the only channel.
+        The channels of the features. In a chain, each token is a segment: BEGIN is the only channel.
     compiled : CompiledPatterns or None
-        These patterns, where they are compiled already.
+        The compiled patterns, if available.
 
     Raises
     ------
     ValueError
-        If the parameters do not fit together.
+        If the parameters are inconsistent.
 
     Attributes
     ----------
     compiled : CompiledPatterns
     arc_structure : ArcStructure
-        What kernels read of the automaton.
+        The arrays of the automaton for kernels.
     arc_columns : ArcColumns
     part_links : PartLinks
         The parts of labels by score column in channel BEGIN.
     pairs : PairTable
     dense_cells : tuple of ndarray
-        Row and column, in the dense table, of the first weights: those that it holds.
+        Row and column, in the dense table, of the first weights, which it contains.
     column_pattern, column_channel : ndarray of shape (C,), int32
         Pattern, or part, and channel of each score column; the first L are the single labels in channel 0.
     n_features, n_weights : int
@@ -110,9 +110,9 @@ class WeightLayout:
     n_rows : int
         Z + S.
     row_of_weight : ndarray of shape (n_weights,), int32
-        Pattern, or part, that each weight belongs to.
+        The pattern, or part, of each weight.
     order_of_weight : ndarray of shape (n_weights,), int32
-        Its order; 0 for parts.
+        Order of the pattern; 0 for parts.
     """
 
     def __init__(
@@ -140,12 +140,12 @@ class WeightLayout:
         self.n_features = len(self.features.attribute)
         pair_feature = freeze_indices(pair_feature, self.n_features, "features of pairs")
         pair_pattern = freeze_indices(pair_pattern, self.n_rows, "patterns of pairs")
-        self.bias_pattern = freeze_indices(bias_pattern, n_patterns, "patterns that have a weight of their own")
+        self.bias_pattern = freeze_indices(bias_pattern, n_patterns, "patterns with a bias")
         self.token_labels = freeze_indices(token_labels, n_labels, "labels whose tokens have a weight")
         self.extra_columns = freeze_indices(extra_columns, len(channels) * self.n_rows, "score columns", np.int64)
         ascend = all((np.diff(rows) > 0).all() for rows in (self.token_labels, self.bias_pattern))
         if len(pair_feature) != len(pair_pattern) or not ascend:
-            raise ValueError("pairs need a feature and a pattern each, and patterns with a weight must ascend")
+            raise ValueError("pairs need a feature and a pattern each, and patterns with a bias must be sorted")
         pair_column = self._set_columns(pair_feature, pair_pattern)
         self._set_pairs(pair_feature, pair_column)
         self._set_orders()
@@ -156,7 +156,7 @@ class WeightLayout:
         self.patterns, self.automaton, self.network = compiled.patterns, compiled.automaton, compiled.network
 
     def _set_columns(self, pair_feature: np.ndarray, pair_pattern: np.ndarray) -> np.ndarray:
-        """Number the score columns, and return that of each pair."""
+        """Number the score columns, and return the column of each pair."""
         pair_key = self.features.channel[pair_feature].astype(np.int64) * self.n_rows + pair_pattern
         labels = np.arange(self.automaton.n_labels)
         column_key = np.unique(np.concatenate([labels, pair_key, self.extra_columns]))
@@ -186,7 +186,7 @@ class WeightLayout:
         self.first_bias = self.n_weights - len(self.bias_pattern)
 
     def _set_arcs(self) -> None:
-        """Find the columns that move the scores of arcs: those of patterns at the first token, position by position."""
+        """Find the columns that move the scores of arcs by position: columns of patterns at the first token."""
         n_patterns, column_of_arc = len(self.patterns.lengths), np.full(self.automaton.n_arcs, -1)
         columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
         column_of_row = np.full(self.n_rows, -1)
@@ -211,7 +211,7 @@ class WeightLayout:
         return len(self.arc_structure.varying_arc)
 
     def arguments(self) -> dict:
-        """Return what the constructor takes, by name and in its order."""
+        """Return the arguments of the constructor, by name and in order."""
         return {
             "patterns": self.patterns,
             "features": self.features._replace(sort_key=self.rank_of_attribute),
@@ -225,20 +225,20 @@ class WeightLayout:
         }
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a layout with other arguments; patterns that stay the same are not compiled again."""
+        """Return a layout with other arguments; unchanged patterns are not compiled again."""
         compiled = self.compiled if changes.keys().isdisjoint(("patterns", "forbidden")) else None
         return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
 
     def of_order_zero(self) -> Self:
-        """Return the layout of the same pairs, all with single labels and parts, and of all single labels."""
+        """Return the layout of the pairs with single labels and parts, which must be all, and of all single labels."""
         singles = given_patterns((), self.automaton.n_labels)
         return self.with_biases(singles, np.arange(self.automaton.n_labels), forbidden=())
 
     def with_biases(self, patterns: PatternTable, bias_pattern: np.ndarray, forbidden: Runs | None = None) -> Self:
-        """Return a layout of other patterns with weights of their own, and of the same pairs, all with single labels.
+        """Return a layout with biases of other patterns, and with the same pairs, all of which are with single labels.
 
-        The tables of pairs are shared, and their weights keep their places. ``forbidden`` takes the place of what is
-        forbidden unless it is None.
+        The tables of pairs are shared, and their weights keep their places. ``forbidden`` replaces the forbidden runs
+        unless it is None.
         """
         if self.row_orders[self.column_pattern].any():
             raise ValueError("there are features of patterns of two or more labels")
@@ -251,9 +251,7 @@ class WeightLayout:
             freeze(np.where(rows < self.automaton.n_labels, rows, rows + layout.n_rows - self.n_rows), np.int32)
             for rows in (self.pair_pattern, self.column_pattern)
         )
-        layout.bias_pattern = freeze_indices(
-            bias_pattern, len(patterns.lengths), "patterns that have a weight of their own"
-        )
+        layout.bias_pattern = freeze_indices(bias_pattern, len(patterns.lengths), "patterns with a bias")
         layout._set_orders()
         layout._set_arcs()
         return layout
@@ -265,7 +263,7 @@ class WeightLayout:
         return type(self), tuple(self.arguments().values())
 
     def __setstate__(self, state: Any) -> NoReturn:
-        raise ValueError(f"a {type(self).__name__} has no state but the arguments of its constructor")
+        raise ValueError(f"a {type(self).__name__} has no state except the arguments of its constructor")
 
     def dense_table(self, weights: np.ndarray | None = None) -> np.ndarray:
         """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
@@ -281,13 +279,13 @@ class WeightLayout:
         gradient[: len(self.dense_cells[0])] += table[self.dense_cells]
 
     def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
-        """Return the patterns' own weights, 0 for those that have none; shape (Z,)."""
+        """Return the biases of the patterns, 0 for patterns without one; shape (Z,)."""
         coef = np.zeros(len(self.patterns.lengths))
         coef[self.bias_pattern] = weights[self.first_bias :]
         return coef
 
     def token_coef(self, weights: np.ndarray) -> np.ndarray:
-        """Return the weight of each token of a segment, 0 for labels that have none; shape (L,)."""
+        """Return the weight of each token of a segment, 0 for labels without one; shape (L,)."""
         coef = np.zeros(self.automaton.n_labels)
         coef[self.token_labels] = weights[self.n_pairs : self.first_bias]
         return coef
@@ -313,7 +311,7 @@ class WeightLayout:
         part_coef: sparse.csr_array | None = None,
         token_coef: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the weight vector of given coefficients, without pairs and patterns that have no weight."""
+        """Return the weight vector of given coefficients, ignoring pairs and patterns that have no weight."""
         rows = sparse.csr_array(coef)
         if self.parts.n_parts and part_coef is not None:
             rows = sparse.csr_array(sparse.vstack([rows, part_coef]))
@@ -350,7 +348,7 @@ class WeightLayout:
         n_dense: int,
         empty: Callable[[int, Any], np.ndarray],
     ) -> tuple[np.ndarray, ...]:
-        """Return where the three kinds of entries of each token begin; the first array also has the end of all."""
+        """Return where the three kinds of entries of each token begin; the first array ends with the total number."""
         indptr, *others = entries
         cuts = [empty(batch.n_tokens + (kind == 0), np.int64) for kind in range(3)]
         cuts[0][:1] = 0
@@ -373,7 +371,7 @@ class WeightLayout:
     def occurrences(
         self, product: DenseProduct, arcs: np.ndarray, places: dict[int, tuple[np.ndarray, np.ndarray]]
     ) -> Occurrences:
-        """Return where the score columns of a product count in a labelling.
+        """Return the occurrences of the score columns of a product in a labelling.
 
         Parameters
         ----------
@@ -381,7 +379,7 @@ class WeightLayout:
         arcs : ndarray of shape (M,)
             Arc that each token, or segment, uses.
         places : dict
-            By number of a channel: tokens or segments, and the tokens whose values count for each.
+            By channel number: tokens or segments, and the tokens whose values count for each.
         """
         found = [np.empty((3, 0), dtype=np.int64)]
         orders = self.row_orders[self.column_pattern[product.columns]]
@@ -397,7 +395,7 @@ class WeightLayout:
         return Occurrences(*np.concatenate(found, axis=1))
 
     def with_columns(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> tuple[Self, np.ndarray]:
-        """Return a layout with more score columns, without weights, and the number of the column of each.
+        """Return a layout with more score columns, which have no weights, and the numbers of these columns.
 
         ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
         their places. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and one
@@ -420,9 +418,9 @@ class WeightLayout:
         return wider, np.searchsorted(column_key, keys)
 
     def pruned(self, weights: np.ndarray) -> tuple[Self, np.ndarray]:
-        """Return a layout without the weights that are 0, and the other weights, in its order.
+        """Return a layout without the weights that are 0, and the other weights in the order of the new layout.
 
-        Patterns of two or more labels that have no weight left are dropped.
+        Patterns of two or more labels without any remaining weight are dropped.
         """
         pairs, biases = np.flatnonzero(weights[: self.n_pairs]), np.flatnonzero(weights[self.first_bias :])
         pair_pattern, bias_pattern = self.pair_pattern[pairs], self.bias_pattern[biases]
@@ -445,10 +443,10 @@ class WeightLayout:
         return layout, layout.weights(self.pattern_coef(weights)[kept], *coef)
 
     def joined(self, other: WeightLayout) -> tuple[Self, np.ndarray | None]:
-        """Return a layout that has the pairs of another one, too, and where the weights of this one are in it.
+        """Return a layout that also has the pairs of another one, and the places of this layout's weights in it.
 
-        The other one has the same patterns, and the same features or these and more. Without anything new this layout
-        is returned, and None.
+        The other one has the same patterns, and at least the same features. If it has nothing new, this layout is
+        returned, and None.
         """
         n_rows = self.n_rows
 
@@ -461,7 +459,7 @@ class WeightLayout:
             return self, None
         sort_key = np.array(other.features.sort_key, dtype=np.int64) + len(self.pairs.starts)
         ranked = self.attribute_of_rank
-        sort_key[ranked] = np.arange(len(ranked))  # before all that is new
+        sort_key[ranked] = np.arange(len(ranked))  # before all new ones
         every = np.concatenate([old, new])
         features = other.features._replace(sort_key=sort_key)
         layout = self.with_pairs(every // n_rows, every % n_rows, features)
@@ -473,7 +471,7 @@ class WeightLayout:
     def with_pairs(
         self, pair_feature: np.ndarray, pair_pattern: np.ndarray, features: FeatureMap | None = None
     ) -> Self:
-        """Return a layout of the same patterns with other pairs, and perhaps other features.
+        """Return a layout of the same patterns with other pairs, and possibly other features.
 
         Pairs of the same features keep their relative order.
         """
@@ -492,7 +490,7 @@ class WeightLayout:
     ) -> np.ndarray:
         """Return how often each weight's feature occurs in labelled data, weighted; shape (n_weights,).
 
-        ``token_rows`` are the rows of the batch, where they have been made already.
+        ``token_rows`` are the rows of the batch, if available.
         """
         arcs = label_arcs(self.automaton, batch.offsets, codes)
         weight = np.repeat(sequence_weight, batch.lengths)
@@ -506,7 +504,7 @@ class WeightLayout:
         return np.concatenate([counts, self.sum_over_suffixes(used)])
 
     def label_scores(self, batch: SequenceBatch, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return what the features score at each token of labelled data; shape (N,)."""
+        """Return the scores of the features at each token of labelled data; shape (N,)."""
         arcs, scores = label_arcs(self.automaton, batch.offsets, codes), np.empty(batch.n_tokens)
         token_scores.label_scores(self.rows(batch), self.pairs, weights, arcs, self.arc_columns, scores)
         product = self.dense_product(batch)
@@ -522,16 +520,16 @@ def every_token(batch: SequenceBatch) -> tuple[np.ndarray, np.ndarray]:
 
 
 class FeatureCounts(NamedTuple):
-    """What training data say of the features, from which a layout is built.   F features, R patterns and parts."""
+    """Counts of features in training data, from which a layout is built.   F features, R patterns and parts."""
 
-    features: FeatureMap  # attributes that these data meet earlier have lower keys
-    never: int  # the key of attributes that they do not meet
-    channels: tuple[Channel, ...]  # those that features go by
+    features: FeatureMap  # attributes that occur earlier in these data have lower keys
+    never: int  # the key of attributes that do not occur
+    channels: tuple[Channel, ...]  # the channels of the features
     length_blocks: tuple[tuple[int, LengthBlock], ...]  # of segments: first feature and block of lengths
     pairs: sparse.csr_array  # (R, F)   weighted counts; see count_pairs
 
     def merged(self, other: FeatureCounts) -> FeatureCounts:
-        """Return what these data and other ones after them say together."""
+        """Return the counts of these data followed by other data."""
         key, later = self.features.sort_key, other.features.sort_key
         key = np.where(key < self.never, key, self.never + later)
         features = self.features._replace(sort_key=key)
@@ -539,16 +537,16 @@ class FeatureCounts(NamedTuple):
 
 
 class LayoutFrame(NamedTuple):
-    """What a layout has beside features."""
+    """The parts of a layout other than features."""
 
     patterns: PatternTable
     forbidden: tuple  # of tuples of int: runs of label codes
     parts: LabelParts
-    compiled: CompiledPatterns | None = None  # the patterns, where they are compiled already
+    compiled: CompiledPatterns | None = None  # the compiled patterns, if available
 
     @classmethod
     def of(cls, patterns: PatternTable, forbidden: Runs = (), parts: LabelParts | None = None) -> LayoutFrame:
-        """Return the frame of patterns; no parts stand for labels without any."""
+        """Return the frame of patterns; None means labels without parts."""
         return cls(patterns, tuple(forbidden), given_parts(parts, patterns))
 
     @classmethod
@@ -558,9 +556,9 @@ class LayoutFrame(NamedTuple):
 
 
 class LayoutBuilder:
-    """Decides which weights a model has: counts features in training data, and builds the layout of the counts.
+    """Decide which weights a model has: count features in training data, and build the layout from the counts.
 
-    Data may be counted in parts, whose counts are merged.
+    Data may be counted in chunks, whose counts are merged.
 
     Parameters
     ----------
@@ -568,7 +566,7 @@ class LayoutBuilder:
     rule : PairRule
         Which pairs of a feature and a pattern have weights.
     fit_intercept : bool
-        Whether the single labels have weights of their own.
+        Whether the single labels have biases.
     """
 
     def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
@@ -592,11 +590,11 @@ class LayoutBuilder:
         return FeatureCounts(FeatureMap.of_tokens(first_seen(batch)), len(batch.indices), (BEGIN,), (), pairs)
 
     def build(self, counts: FeatureCounts) -> WeightLayout:
-        """Return the layout that the counts of all training data call for."""
+        """Return the layout for the counts of all training data."""
         return WeightLayout(*self._arguments(counts), **self._options())
 
     def _arguments(self, counts: FeatureCounts) -> tuple[Any, ...]:
-        """Return patterns, features, pairs and biases, as layouts take them."""
+        """Return patterns, features, pairs and biases as arguments of a layout."""
         pairs = choose_pairs(self.rule, self.compiled, self.parts, counts.pairs)
         has_weight = (self.patterns.lengths > 1) | (self.fit_intercept in (True, "segment"))
         return self.patterns, counts.features, *pairs, np.flatnonzero(has_weight)
@@ -606,5 +604,5 @@ class LayoutBuilder:
 
 
 def weights_of(batch: SequenceBatch, sequence_weight: np.ndarray | None) -> np.ndarray:
-    """Return the weight of each sequence; None stands for ones."""
+    """Return the weight of each sequence; None means ones."""
     return np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Which (feature, pattern) pairs have a weight, and in which order they lie in memory."""
+"""The (feature, pattern) pairs that have a weight, and their order in memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class FeatureMap(NamedTuple):
-    """What features are made of.   F features."""
+    """Attribute and channel of each feature.   F features."""
 
     attribute: np.ndarray  # (F,) int32
     channel: np.ndarray  # (F,) int32
@@ -58,27 +58,27 @@ class FeatureMap(NamedTuple):
 class PairTable(NamedTuple):
     """The (attribute, column) pairs that have a weight, by attribute.   F ranked attributes, K pairs, C columns.
 
-    Attributes are numbered by rank: first those of the dense table, then the others in the order in which training
-    meets them, so that rare ones, which are most of them, are read in the order in which they lie in memory.
+    Attributes are numbered by rank: first the attributes of the dense table, then the others in the order of their
+    first occurrence in training, so that rare ones, which are the majority, are read in memory order.
     """
 
     starts: np.ndarray  # (F + 1,) int64   range of each attribute's pairs
-    columns: np.ndarray  # (K,) int32   ascending within an attribute; features that count it alike have the same ones
+    columns: np.ndarray  # (K,) int32   ascending within an attribute; the same for features that count it alike
     begins_run: np.ndarray  # (K,) bool   at each attribute's first pair: whether its columns are c, c + 1, c + 2 ...
-    n_dense: int  # attributes whose weights are kept in the dense table, one row each
+    n_dense: int  # number of attributes whose weights are in the dense table, one row each
     n_columns: int
     n_labels: int
 
 
 class PairRule(NamedTuple):
-    """Which pairs get a weight."""
+    """The rule that decides which pairs get a weight."""
 
-    feature_orders: tuple | list = (0,)  # exact orders of the patterns of features: one tuple for all, or one each
-    min_pair_count: float = 1  # pairs that occur less often, weighted, get none; see ``is_frequent``
+    feature_orders: tuple | list = (0,)  # orders of the patterns of features: one tuple for all, or one for each
+    min_pair_count: float = 1  # pairs with a lower weighted count get none; see ``is_frequent``
     all_pairs: bool = False  # whether all pairs get a weight, even those that do not occur
 
     def by_order(self, n_features: int) -> list[tuple[int, np.ndarray | None]]:
-        """Return pairs (order, features conjoined with it); None stands for all features."""
+        """Return pairs (order, features conjoined with it); None means all features."""
         if isinstance(self.feature_orders, tuple):
             return [(order, None) for order in sorted(set(self.feature_orders))]
         orders = sorted({order for given in self.feature_orders for order in given})
@@ -101,8 +101,8 @@ class DenseFeatures(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return how often pairs occur: counts, rows and features.
 
-        ``at_units`` and ``weight``, of shape (M,), are those of the owners. ``some`` are the features that count, or
-        None for all.
+        ``at_units`` and ``weight``, of shape (M,), belong to the owners. ``some`` are the features that count, or None
+        for all.
         """
         counted = weight[self.owner] > 0
         owner, token = self.owner[counted], self.token[counted]
@@ -118,13 +118,13 @@ class DenseFeatures(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Training tokens, or segments, and what is counted of them.   M units."""
+    """Training tokens, or segments, and their features.   M units."""
 
-    table: Callable[[int, int], sparse.csr_array]  # how often each feature occurs with units first .. last - 1
+    table: Callable[[int, int], sparse.csr_array]  # counts of each feature at units first .. last - 1
     n_features: int
     cuts: list[tuple[int, int]]  # first and last + 1 of the units whose tables are made together
-    arcs: np.ndarray  # (M,) int32   that each uses
-    weight: np.ndarray  # (M,) float64   how much each counts
+    arcs: np.ndarray  # (M,) int32   the arc that each unit uses
+    weight: np.ndarray  # (M,) float64   the weight of each unit
 
 
 def count_pairs(
@@ -132,7 +132,7 @@ def count_pairs(
 ) -> sparse.csr_array:
     """Return how often each feature occurs with each row, a pattern or a part; shape (n_rows, n_features).
 
-    Only the rows of the orders that the rule has for a feature count, and none if the rule needs no counts.
+    Only rows of the orders that the rule specifies for a feature are counted, and none if the rule needs no counts.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def count_pairs(
         Parts of labels, which are treated like single labels.
     units : Units
     dense : sequence of DenseFeatures
-        The features that are not in the tables of the units, where their columns are 0.
+        Features that are not in the tables of the units; their columns are 0 there.
     """
     shape = len(compiled.patterns.lengths) + parts.n_parts, units.n_features
     counts = sparse.csr_array(shape)
@@ -163,7 +163,7 @@ def count_pairs(
 
 
 def _columns_alone(table: sparse.csr_array, some: np.ndarray) -> sparse.csr_array:
-    """Return a table in which all columns but some are empty."""
+    """Return a table in which all columns except some are empty."""
     kept = np.zeros(table.shape[1])
     kept[some] = 1.0
     alone = table @ sparse.dia_array((kept[None], [0]), shape=(table.shape[1],) * 2)
@@ -174,7 +174,7 @@ def _columns_alone(table: sparse.csr_array, some: np.ndarray) -> sparse.csr_arra
 def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, counts: sparse.csr_array) -> np.ndarray:
     """Return features and rows, patterns or parts, of the pairs that get a weight; shape (2, n_pairs).
 
-    ``counts`` are those of :func:`count_pairs`.
+    ``counts`` is the result of :func:`count_pairs`.
     """
     if not rule.all_pairs:
         found = counts.tocoo()
@@ -196,7 +196,7 @@ def _rows_of_order(compiled: CompiledPatterns, parts: LabelParts, order: int) ->
 
 
 def row_indicator(at_units: Endings, weight: np.ndarray, n_rows: int) -> sparse.csr_array:
-    """Return the matrix of shape (n_rows, M) that says with which weight each row counts at each of M units."""
+    """Return the matrix of shape (n_rows, M) of the weights with which rows count at M units."""
     unit, row = at_units.pairs()
     counted = weight[unit] > 0
     unit, row = unit[counted], row[counted]
@@ -204,15 +204,15 @@ def row_indicator(at_units: Endings, weight: np.ndarray, n_rows: int) -> sparse.
 
 
 def values_at(matrix: sparse.csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return entries of a sparse matrix, 0 where there is none."""
+    """Return entries of a sparse matrix, 0 where none is stored."""
     if not len(rows):
         return np.empty(0)
-    matrix.sum_duplicates()  # scipy searches rows that are not sorted from end to end, for each entry
+    matrix.sum_duplicates()  # for each entry, scipy searches unsorted rows from end to end
     return np.asarray(matrix[rows, columns], dtype=np.float64).ravel()
 
 
 def first_seen(batch: SequenceBatch) -> np.ndarray:
-    """Return when training meets each token attribute, in the order in which it goes through sequences."""
+    """Return the order in which token attributes first occur as training processes the sequences."""
     never = len(batch.indices)
     first, n_before = np.full(batch.n_attributes, never), 0
     for window in reading_order(batch.lengths):
@@ -225,7 +225,7 @@ def first_seen(batch: SequenceBatch) -> np.ndarray:
 
 
 def are_dense(pair_attribute: np.ndarray, pair_column: np.ndarray, n_attributes: int, n_labels: int) -> np.ndarray:
-    """Tell which attributes have pairs with a good part of the labels, and with nothing else."""
+    """Return which attributes have pairs with a large part of the labels, and with nothing else."""
     counts = np.bincount(pair_attribute, minlength=n_attributes)
     dense = (counts >= 4) & (5 * counts >= n_labels)
     dense[pair_attribute[pair_column >= n_labels]] = False
@@ -245,15 +245,15 @@ def rank_attributes(
 
 
 def build_pair_table(pair_rank: np.ndarray, pair_column: np.ndarray, n_ranks: int, **sizes: int) -> PairTable:
-    """Return the table of pairs that are sorted by rank and column; ``sizes`` are its fields that are numbers."""
+    """Return the table of pairs that are sorted by rank and column; ``sizes`` are its scalar fields."""
     starts = group_offsets(pair_rank, n_ranks)
     return PairTable(starts, freeze(pair_column, np.int32), freeze(_begin_runs(starts, pair_column), np.bool_), **sizes)
 
 
 def _begin_runs(starts: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Tell, at the first of each group of columns, whether each other one is that before it plus 1."""
+    """Return, at the first column of each group, whether the columns of the group are consecutive numbers."""
     breaks = np.diff(columns, prepend=columns[:1]) != 1
-    breaks[starts[:-1]] = False  # the column before the first is of another group
+    breaks[starts[:-1]] = False  # the column before the first belongs to another group
     n_before = offsets_of(breaks)
     begins = np.zeros(len(columns), dtype=bool)
     begins[starts[:-1]] = n_before[starts[1:]] == n_before[starts[:-1]]

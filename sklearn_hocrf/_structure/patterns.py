@@ -1,4 +1,4 @@
-"""Label patterns: which runs of consecutive labels the model has a weight for (JMLR 15, section 2.2).
+"""Label patterns: the runs of consecutive labels that have a weight (JMLR 15, section 2.2).
 
 A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes; the
 single labels always come first, whether they occur or not.
@@ -51,21 +51,21 @@ class PatternTable(NamedTuple):
         return int((self.lengths == 1).sum())
 
     def checked(self) -> PatternTable:
-        """Return the table with read-only arrays, or raise a ValueError if it is not as this module makes them."""
+        """Return the table with read-only arrays, or raise a ValueError if it is not a valid table of this module."""
         labels = np.asarray(self.labels)
         longest = labels.shape[1] if labels.ndim == 2 and labels.dtype.kind in "iu" else 0
         lengths = freeze_indices(self.lengths, longest + 1, "lengths of label patterns", start=1)
         if not longest or len(labels) != len(lengths) or lengths.max(initial=0) != longest:
-            raise ValueError(f"label patterns of shape {labels.shape} do not go with {len(lengths)} lengths")
+            raise ValueError(f"label patterns of shape {labels.shape} do not match {len(lengths)} lengths")
         table = PatternTable(freeze(labels, np.int32), lengths)
         is_label = np.arange(longest) >= longest - lengths[:, None]
         if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, table.n_labels, 0)).any():
             raise ValueError(
                 f"labels of patterns must lie in [0, {table.n_labels}), with -1 on the left of shorter ones"
             )
-        steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first that is not 0 says which row is greater
+        steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first nonzero step decides
         if (steps[np.arange(len(steps)), (steps != 0).argmax(axis=1)] <= 0).any():
-            raise ValueError("label patterns must be sorted, by length and then by labels, and each there once")
+            raise ValueError("label patterns must be sorted, by length and then by labels, without duplicates")
         return table
 
     def subset(self, kept: np.ndarray) -> PatternTable:
@@ -77,8 +77,8 @@ class PatternTable(NamedTuple):
 class PatternCounts(NamedTuple):
     """Label patterns of two or more labels that occur in training labels, and how often, by order.   N tokens.
 
-    Each pattern is there as an example: a run of ``codes``. So the table of the patterns need not be made before it is
-    known how large it will be.
+    Each pattern is represented by an example, a run of ``codes``, so that the size of the pattern table is known before
+    it is made.
     """
 
     codes: np.ndarray  # (N,) int32   label codes
@@ -101,12 +101,12 @@ class PatternCounts(NamedTuple):
         return cls(codes, ends, list(counts))
 
     def compact(self) -> PatternCounts:
-        """Return the same without the tokens that are no examples, to be sent elsewhere."""
+        """Return the same without the tokens outside the examples, to be sent to another process."""
         orders = range(1, len(self.ends) + 1)
         return self.of_tables([self.rows(order) for order in orders], self.counts)
 
     def merged(self, other: PatternCounts) -> PatternCounts:
-        """Return what the training labels of both have, with the sums of the counts."""
+        """Return the patterns of both, with the sums of the counts."""
         tables, counts = [], []
         for order in range(1, max(len(self.ends), len(other.ends)) + 1):
             parts = [part for part in (self, other) if order <= len(part.ends)]
@@ -163,7 +163,7 @@ def count_patterns(
         Patterns that occur less often are left out, see :func:`is_frequent`, and with them all longer ones, which
         cannot occur more often. For counts that will be merged it is 1.
     sequence_weight : ndarray of shape (n_sequences,) or None
-        How often each sequence counts; a sequence of weight 0 counts for nothing.
+        How often each sequence counts; a sequence of weight 0 is ignored.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def count_patterns(
     begins = np.zeros(len(codes), dtype=bool)
     begins[offsets[:-1][lengths > 0]] = True
     found = PatternCounts(codes, [], [])
-    # number, among all of its length, of the pattern of the current length that ends at each token; -1 for none
+    # number, among patterns of the same length, of the pattern that ends at each token; -1 for none
     ids = np.where(True if weight is None else weight > 0, codes, -1).astype(np.int32)
     n_ids = n_labels
     for _ in range(max_order):
@@ -208,11 +208,11 @@ def observed_patterns(
 
 
 def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the number of each key among the distinct ones, in order; their counts; and a place of each of them."""
+    """Return the number of each key among the distinct keys, in order; their counts; and one position of each."""
     if n_keys > len(keys):
         _, first, number = np.unique(keys, return_index=True, return_inverse=True)
         return number, np.bincount(number, weights=weight, minlength=len(first)).astype(np.float64), first
-    is_key = np.bincount(keys, minlength=n_keys) > 0  # a table takes a part of the time and memory of sorting
+    is_key = np.bincount(keys, minlength=n_keys) > 0  # a table takes less time and memory than sorting
     number = (np.cumsum(is_key, dtype=np.int32) - np.int32(1))[keys]
     counts = np.bincount(keys, weights=weight, minlength=n_keys)[is_key].astype(np.float64)
     place = np.empty(n_keys, dtype=np.int64)
@@ -254,12 +254,12 @@ def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int) -> PatternT
 
 
 def without_forbidden(patterns: PatternTable, forbidden: Iterable[Sequence[int]]) -> PatternTable:
-    """Return the patterns that contain none of the forbidden runs of labels, and so can occur."""
+    """Return the patterns that do not contain a forbidden run of labels, and thus can occur."""
     return patterns.subset(~contain_any(patterns.labels, forbidden))
 
 
 def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:
-    """Tell which rows of label codes contain some of the runs of label codes; -1 is no label; shape (len(rows),).
+    """Return which rows of label codes contain any of the runs of label codes; -1 is not a label; shape (len(rows),).
 
     Examples
     --------
@@ -281,7 +281,7 @@ def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:
 
 
 def checked_forbidden(forbidden: Iterable[Sequence[int]], n_labels: int) -> tuple[tuple[int, ...], ...]:
-    """Return forbidden runs of two or more label codes, sorted, each once, or raise a ValueError."""
+    """Return forbidden runs of two or more label codes, sorted and distinct, or raise a ValueError."""
     runs = set()
     for run in forbidden:
         is_run = isinstance(run, (tuple, list)) and len(run) > 1
@@ -292,17 +292,17 @@ def checked_forbidden(forbidden: Iterable[Sequence[int]], n_labels: int) -> tupl
 
 
 def pairs_of_equals(n_labels: int) -> tuple[tuple[int, int], ...]:
-    """Return each label twice: what is forbidden where no label may follow itself."""
+    """Return each label twice: the runs to forbid if no label may follow itself."""
     return tuple((label, label) for label in range(n_labels))
 
 
 def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
-    """Tell which weighted counts reach ``min_count``; up to 1, all that are positive do, however small the weights."""
+    """Return which weighted counts reach ``min_count``; if it is at most 1, all positive counts do, however small."""
     return counts >= min_count if min_count > 1 else counts > 0
 
 
 def _stack(tables: Sequence[np.ndarray]) -> PatternTable:
-    """Return one right-aligned table of blocks of patterns of equal length."""
+    """Stack blocks of patterns of equal length in one right-aligned table."""
     longest = max(table.shape[1] for table in tables)
     labels = np.full((sum(map(len, tables)), longest), -1, dtype=np.int32)
     lengths = np.empty(len(labels), dtype=np.int32)

@@ -1,10 +1,10 @@
-"""Weights and scores of segments: which weights there are, and which tables the semi-Markov kernels need.
+"""Weights and scores of segments: the weights, and the tables that the semi-Markov kernels need.
 
-A score column is a label pattern in a channel. What the columns say about a segment [u, v) goes two ways. Columns of
-longer patterns at the segment's first token only say something about the border at u: they move the arc scores there,
-as in a chain. All others make a score of the whole segment, one number for each *scored pattern*, start and length: the
-first L scored patterns are the single labels, the others the longer patterns that have such columns. Then come parts of
-labels; their scores are added to those of the labels that have them.
+A score column is a label pattern in a channel. The columns contribute to the score of a segment [u, v) in two ways.
+Columns of longer patterns at the segment's first token concern only the border at u: they move the arc scores there, as
+in a chain. All others give a score of the whole segment, one number for each *scored pattern*, start and length: the
+first L scored patterns are the single labels, the others the longer patterns that have such columns. They are followed
+by parts of labels; their scores are added to the scores of the labels that have them.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ _CHUNK = 1 << 18  # candidate segments whose features are computed at a time
 
 
 class SegmentIndex(NamedTuple):
-    """How segment scores are laid out for kernels.   K scored patterns, E cells of a row, H members, Q span arcs.
+    """The layout of segment scores for kernels.   K scored patterns, E cells of a row, H members, Q span arcs.
 
-    The row of a token holds the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is that of
-    scored pattern k for length d. Members of a scored pattern are its columns, with their channels.
+    The row of a token contains the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is the score
+    of scored pattern k for length d. Members of a scored pattern are its columns, with their channels.
     """
 
     longest: np.ndarray  # (K,) int64   highest length
     first_cell: np.ndarray  # (K + 1,) int64
-    scored_label: np.ndarray  # int32   of patterns; parts have none
+    scored_label: np.ndarray  # int32   last label of scored patterns; parts have none
     first_state: np.ndarray  # (L + 1,) int64   range of the states that end with each label
     member_starts: np.ndarray  # (K + 1,) int64
     member_column: np.ndarray  # (H,) int32
     member_channel: np.ndarray  # (H, 4) int32   anchor, offset, shortest, longest
     column_scored: np.ndarray  # (C,) int32   -1 for columns that move arcs
-    arc_span: np.ndarray  # (A,) int32   -1 for arcs no suffix of which, of two or more labels, is scored
+    arc_span: np.ndarray  # (A,) int32   -1 for arcs without a scored suffix of two or more labels
     span_arc: np.ndarray  # (Q,) int32   shortest arcs first
     span_suffix: np.ndarray  # (Q,) int32   the arc's longest proper suffix, if it is a span arc, or -1
     span_scored: np.ndarray  # (Q,) int32   scored pattern of the arc, or -1
@@ -83,7 +83,7 @@ class SegmentIndex(NamedTuple):
 
 
 class CandidateFeatures(NamedTuple):
-    """Features of candidate segments, for kernels; only of those that have any.   M candidates."""
+    """Features of candidate segments, for kernels; candidates without features are left out.   M candidates."""
 
     token_starts: np.ndarray  # (N + 1,) int64   candidates that end with each token
     length: np.ndarray  # (M,) int32
@@ -94,7 +94,7 @@ class CandidateFeatures(NamedTuple):
 
 
 class SharedFeatures(NamedTuple):
-    """Attributes of tokens that columns of ranges count, for kernels.   A attributes, G such columns."""
+    """Token attributes that are counted by columns of ranges, for kernels.   A attributes, G such columns."""
 
     indptr: np.ndarray  # (N + 1,) int64
     attribute: np.ndarray  # (nnz,) int32
@@ -105,13 +105,13 @@ class SharedFeatures(NamedTuple):
 
 
 class SegmentRules(NamedTuple):
-    """Which segments there may be, and what features of them are made of."""
+    """The possible segments, and the definition of their features."""
 
-    channels: tuple[Channel, ...]  # those that features go by: BAG, BEGIN, WHOLE and others
+    channels: tuple[Channel, ...]  # channels of the features: BAG, BEGIN, WHOLE and others
     length_blocks: tuple[tuple[int, LengthBlock], ...]  # first feature and block of the features of lengths
     longest: np.ndarray  # (L,) int64   highest length of a segment, by label
-    repeats: bool  # whether neighbouring segments may have one label
-    shortest: np.ndarray | None = None  # (L,) int64   the lowest, but at ends of sequences; None: 1 for all
+    repeats: bool  # whether neighbouring segments may have the same label
+    shortest: np.ndarray | None = None  # (L,) int64   lowest length, except at ends of sequences; None: 1 for all
 
     def checked(self) -> SegmentRules:
         """Return the rules with read-only arrays, or raise a ValueError."""
@@ -126,27 +126,27 @@ class SegmentRules(NamedTuple):
         if shortest is not None:
             shortest = freeze_indices(shortest, NO_LIMIT + 1, "lowest lengths of segments", np.int64, start=1)
             if len(shortest) != len(longest) or (shortest > longest).any():
-                raise ValueError("lowest and highest lengths of segments do not go together")
+                raise ValueError("lowest and highest lengths of segments do not match")
         return SegmentRules(channels, length_blocks, longest, bool(self.repeats), shortest)
 
     def check_sizes(self, n_labels: int, n_features: int) -> None:
-        """Raise a ValueError if the rules are not for so many labels and features."""
+        """Raise a ValueError if the rules do not match the numbers of labels and features."""
         for first, block in self.length_blocks:
             block.check()
             if not isinstance(first, Integral) or not 0 <= first <= n_features - block.n_features:
                 raise ValueError(f"{block.n_features} features of lengths from {first!r:.20} on, of {n_features}")
         if len(self.longest) != n_labels:
-            raise ValueError(f"{len(self.longest)} highest lengths do not go with {n_labels} labels")
+            raise ValueError(f"{len(self.longest)} highest lengths do not match {n_labels} labels")
 
 
 class SegmentLayout(WeightLayout):
-    """Which patterns and (feature, pattern) pairs of a semi-Markov model have a weight, and where.
+    """The patterns and (feature, pattern) pairs of a semi-Markov model that have a weight, and their places.
 
     Parameters
     ----------
     rules : SegmentRules
     patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, forbidden, parts, compiled
-        As in :class:`WeightLayout`. What is forbidden are labels of consecutive segments.
+        As in :class:`WeightLayout`. Forbidden runs are labels of consecutive segments.
     """
 
     def __init__(self, rules: SegmentRules, patterns: PatternTable, *arguments: Any, **named: Any) -> None:
@@ -211,7 +211,7 @@ class SegmentLayout(WeightLayout):
         return link_parts(self.parts, numbers)
 
     def length_matrix(self, index: SegmentIndex) -> sparse.csr_array:
-        """Return the matrix of shape (E, first_bias) that makes length scores of weights: of lengths and of tokens."""
+        """Return the matrix of shape (E, first_bias) that maps weights of lengths and tokens to length scores."""
         rows, columns, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
         for first, block in self.length_blocks:
             feature = self.pair_feature - first
@@ -233,7 +233,7 @@ class SegmentLayout(WeightLayout):
         return matrix
 
     def candidate_features(self, batch: SequenceBatch) -> CandidateFeatures:
-        """Return the features that a batch computes for whole segments, of all candidates that have any."""
+        """Return the features that a batch computes for whole segments, of all candidates with such features."""
         blocks, first = [], 0
         for block in blocks_of(batch):
             attributes = self.features.attribute[first : first + block.n_features]
@@ -259,14 +259,14 @@ class SegmentLayout(WeightLayout):
         )
 
     def shared_features(self, batch: SequenceBatch, index: SegmentIndex) -> SharedFeatures:
-        """Return the attributes of a batch's tokens that columns of ranges count."""
+        """Return the token attributes of a batch that are counted by columns of ranges."""
         channels = np.array(self.channels)[self.column_channel]
         ranged = channels[:, 0] == RANGE
         trim = channels[:, 2] - 1 - channels[:, 1]
         ranges = np.stack([index.column_scored, channels[:, 1], trim], axis=1)[ranged]
         pairs = np.flatnonzero(ranged[self.pairs.columns])
         starts = np.searchsorted(pairs, self.pairs.starts)
-        is_counted = np.append(np.diff(starts) > 0, False)[self.rank_of_attribute]  # those without pairs have rank -1
+        is_counted = np.append(np.diff(starts) > 0, False)[self.rank_of_attribute]  # rank -1: without pairs
         empty, n_tokens = allocator(batch), batch.n_tokens
         n_most = len(batch.indices) + (0 if batch.dense is None else batch.dense.values.size)
         indptr, ranks, values = empty(n_tokens + 1, np.int64), empty(n_most, np.int32), empty(n_most, np.float64)
@@ -290,7 +290,7 @@ class SegmentLayout(WeightLayout):
         )
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
-        """Return ranges of tokens whose candidates are looked at together."""
+        """Return ranges of tokens whose candidates are processed together."""
         tokens = max(_CHUNK // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
         return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
 
@@ -319,7 +319,7 @@ class SegmentLayout(WeightLayout):
     ) -> np.ndarray:
         """Return how often each weight's feature occurs in segmented data, weighted; shape (n_weights,).
 
-        ``token_rows`` say nothing about segments, and are not read.
+        ``token_rows`` is ignored.
         """
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         weight = np.repeat(sequence_weight, np.diff(segments.offsets))
@@ -337,7 +337,7 @@ class SegmentLayout(WeightLayout):
         return np.concatenate([counts, tokens[self.token_labels], self.sum_over_suffixes(used)])
 
     def _pair_counts(self, matrix: sparse.csr_array, arcs: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return how often each pair occurs in segments with such features, arcs and weights; shape (n_pairs,)."""
+        """Return how often each pair occurs in segments with the given features, arcs and weights; shape (n_pairs,)."""
         counts = np.zeros(self.n_pairs)
         pair_order = self.order_of_weight[: self.n_pairs]
         for order in np.unique(pair_order):
@@ -352,7 +352,7 @@ class SegmentLayout(WeightLayout):
     def _places(
         self, batch: SequenceBatch, segments: Segments, product: DenseProduct
     ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Return where the channels of dense features select tokens, as :meth:`occurrences` takes it."""
+        """Return the tokens that the channels of dense features select, in the form needed by :meth:`occurrences`."""
         channels = np.unique(self.column_channel[product.columns]).tolist()
         ends = segments.start, segments.stop
         return {channel: channel_tokens(batch, self.channels[channel], *ends) for channel in channels}
@@ -381,7 +381,7 @@ class SegmentLayout(WeightLayout):
 
 
 class SegmentLimits(NamedTuple):
-    """Which segments there may be; the fields are as in :class:`SegmentRules`."""
+    """The possible segments; the fields are as in :class:`SegmentRules`."""
 
     longest: np.ndarray  # (L,) int64
     repeats: bool
@@ -389,15 +389,16 @@ class SegmentLimits(NamedTuple):
 
 
 class SegmentLayoutBuilder(LayoutBuilder):
-    """Decides which weights a semi-Markov model has.
+    """Decide which weights a semi-Markov model has.
 
     Parameters
     ----------
     limits : SegmentLimits
     frame, rule
-        As in :class:`LayoutBuilder`; without equal neighbours among the patterns unless ``limits.repeats``.
+        As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``limits.repeats``.
     fit_intercept : bool, "segment" or "token"
-        Whether each segment counts a weight of its label, whether each of its tokens does, or (True) both.
+        Whether each segment counts a weight of its label ("segment"), each of its tokens does ("token"), or both
+        (True).
     """
 
     def __init__(self, limits: SegmentLimits, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
@@ -420,20 +421,20 @@ class SegmentLayoutBuilder(LayoutBuilder):
         return FeatureCounts(features, len(batch.indices), channels, length_blocks, pairs)
 
     def build(self, counts: FeatureCounts) -> SegmentLayout:
-        """Return the layout that the counts of all training data call for."""
+        """Return the layout for the counts of all training data."""
         rules = SegmentRules(counts.channels, counts.length_blocks, *self.limits)
         return SegmentLayout(rules, *self._arguments(counts), **self._options(), token_labels=self._token_labels())
 
     def _token_labels(self) -> ArrayLike:
-        """Return the labels whose tokens have a weight; none of which the segments' weights say the same."""
+        """Return the labels whose tokens have a weight, without labels whose segment weights are equivalent."""
         n_labels, longest = self.patterns.n_labels, self.limits.longest
-        if self.fit_intercept not in (True, "token") or n_labels == 1:  # the tokens of all labels are always as many
+        if self.fit_intercept not in (True, "token") or n_labels == 1:  # the total number of tokens is constant
             return ()
         return np.flatnonzero((longest > 1) | (self.fit_intercept == "token"))
 
 
 def _segment_units(batch: SequenceBatch, segments: Segments, arcs: np.ndarray, weight: np.ndarray) -> Units:
-    """Return segments as units whose features are counted sequences by sequences."""
+    """Return segments as units whose features are counted for several sequences at a time."""
 
     def table(first: int, last: int) -> sparse.csr_array:
         return segment_counts(batch, segments.start[first:last], segments.stop[first:last])
@@ -443,7 +444,7 @@ def _segment_units(batch: SequenceBatch, segments: Segments, arcs: np.ndarray, w
 
 
 def _all_forbidden(forbidden: Runs, repeats: bool, patterns: PatternTable) -> tuple[tuple[int, ...], ...]:
-    """Return what is forbidden, with the rule that neighbouring segments have different labels, if that holds."""
+    """Return the forbidden runs; unless ``repeats``, neighbouring segments must have different labels."""
     return tuple(forbidden) if repeats else (*forbidden, *pairs_of_equals(PatternTable(*patterns).n_labels))
 
 
@@ -465,7 +466,7 @@ def _dense_features(batch: SequenceBatch, segments: Segments) -> list[DenseFeatu
 
 
 def _feature_map(batch: SequenceBatch) -> tuple[FeatureMap, tuple[Channel, ...], tuple]:
-    """Return the map of a batch's features, the channels they go by, and the blocks of lengths."""
+    """Return the map of a batch's features, their channels, and the blocks of lengths."""
     channels = [BAG, BEGIN, WHOLE]
     attribute, channel, length_blocks = [], [], []
     n_attributes, n_features = batch.n_attributes, 0

@@ -1,18 +1,18 @@
-"""The sum network: which states' mass each arc collects, as a short list of additions.
+"""The sum network: the mass of states that each arc collects, as a short list of additions.
 
     m(a) = sum of alpha(q) over the states q that use arc a = (p, y)
 
-Those are p and the states below p in the failure tree with neither a y-arc of their own nor one between them and p
-(the matrix S of ``m = S alpha``). Write A(q) for the sum of alpha over the failure subtree of q. Then
+These are p and the states below p in the failure tree with no y-arc at the state itself or between it and p (the matrix
+S of ``m = S alpha``). Write A(q) for the sum of alpha over the failure subtree of q. Then
 
     partial(p, y) = alpha(p) + sum over children c of p:   A(c)            if no state of c's subtree has a y-arc
                                                            nothing         if c has a y-arc itself
                                                            partial(c, y)   otherwise
 
-and ``m(p, y) = partial(p, y)`` wherever the arc exists. The first kind of children would be most of the work; their
-sum is gathered from a binary tree of pair sums over p's children, so a label that few children know costs few
-additions. That keeps the network within (total pattern length) x (log of the alphabet) additions. Nothing is ever
-subtracted, so the same list runs in any semiring, and its transpose is the backward pass.
+and ``m(p, y) = partial(p, y)`` wherever the arc exists. Most of the work would be for the first kind of children; their
+sum is gathered from a binary tree of pair sums over p's children, so a label with y-arcs below few children costs few
+additions. This bounds the network by (total pattern length) x (log of the alphabet) additions. There are no
+subtractions, so the same list works in any semiring, and its transpose is the backward pass.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SumNetwork(NamedTuple):
     all of which come before it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, in the same way.
     """
 
-    arc_value: np.ndarray  # (A,) int32   which forward value is m of the arc; 0 for those that carry no mass
+    arc_value: np.ndarray  # (A,) int32   which forward value is m of the arc; 0 for arcs without mass
     starts: np.ndarray  # (I + 1,) int32
     terms: np.ndarray  # int32
     back_starts: np.ndarray  # (J + P + 1,) int32   the last P sums are beta of the states
@@ -109,7 +109,7 @@ def _pairs_with_arcs_below(own: np.ndarray, fail: np.ndarray, n_labels: int) -> 
 
 
 def _distinct(numbers: np.ndarray) -> np.ndarray:
-    """Return the distinct numbers, ascending; numpy's own function hashes, which is slow where hashes are alike."""
+    """Return the distinct numbers, ascending; numpy's function uses hashes, which is slow if hashes collide."""
     numbers = np.sort(numbers)
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
@@ -118,7 +118,7 @@ class _FailureTree:
     """Sums over the failure tree: subtree sums A, and a binary tree of pair sums over the children of each state.
 
     Nodes are numbered alpha (P), A (P), then the pair sums level by level. Level 0 of a state's binary tree is A of its
-    children, in order; ``widths[level]`` says how many nodes a level has.
+    children, in order; ``widths[level]`` is the number of nodes of a level.
     """
 
     def __init__(self, fail: np.ndarray) -> None:
@@ -162,11 +162,11 @@ class _FailureTree:
             self.edges.append((number[has], self._node(level - 1, owner[has], 2 * index[has] + side)))
 
     def covers(self, pair: np.ndarray, place: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Cover, for each pair (p, y), the children of p that are no exceptions by the fewest pair sums.
+        """Cover, for each pair (p, y), the children of p that are not exceptions by the fewest pair sums.
 
         ``pair`` and ``place`` list the exceptions: pair number and place among the children of ``state[pair]``.
-        Bottom-up: a sibling that is no exception is a term; the parent of an exception is an exception. Returns pairs
-        and terms.
+        Bottom-up: a sibling that is not an exception is a term; the parent of an exception is an exception. Returns
+        pairs and terms.
         """
         pairs, terms = [], []
         for level, width in enumerate(self.widths):
@@ -185,7 +185,7 @@ class _FailureTree:
 def _finish(
     n_inputs: int, n_open: int, node: np.ndarray, term: np.ndarray, n_nodes: int, arc_value: np.ndarray
 ) -> SumNetwork:
-    """Drop what no open arc needs, replace sums of one term by that term, number the rest, and transpose."""
+    """Drop sums that no open arc needs, replace sums of one term by that term, number the rest, and transpose."""
     node, term, arc_value = _alias_single_terms(node, term, n_nodes, arc_value)
     incidence = sparse.csr_array((np.ones(len(node), dtype=np.int32), (node, term)), shape=(n_nodes, n_nodes))
     needed = np.zeros(n_nodes, dtype=bool)
@@ -206,7 +206,7 @@ def _finish(
 def _transpose(
     n_inputs: int, n_open: int, n_inner: int, node: np.ndarray, term: np.ndarray, arc_value: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums of the backward pass: a value's adjoint adds up those of its arcs and of the sums that use it."""
+    """Return the sums of the backward pass: a value's adjoint sums over its arcs and the sums that use it."""
     n_arcs = len(arc_value)
     n_nodes = n_arcs + n_inputs + n_inner  # b of the arcs, then the adjoints of the forward values
     back_node = n_arcs + np.concatenate([arc_value[:n_open], term])
@@ -222,7 +222,7 @@ def _schedule(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number the sums so that each comes after its terms and the outputs come last, in their order.
 
-    Returns the new numbers of all nodes (inputs keep theirs), and the terms of each sum as lists.
+    Returns the new numbers of all nodes (inputs keep their numbers), and the terms of each sum as lists.
     """
     depth = np.zeros(n_nodes, dtype=np.int64)
     while True:

@@ -1,11 +1,11 @@
-"""Attributes that always occur together: one variable does for all of their weights.
+"""Attributes that always occur together: one variable for all of their weights.
 
-Rare attributes often come in company, as all those do that occur once, at the same token. Where attributes have the
-same values at the same tokens, and pairs with the same score columns, scores depend on the sum of their weights alone.
-So under a convex penalty that treats them alike their weights are equal at the optimum; and so they are all the way of
-a solver that starts from equal weights and asks for values and gradients only. Such g weights w become one variable
-u = sqrt(g) w. The map keeps inner products, hence norms, the Gaussian penalty and every step of a quasi-Newton method:
-training comes to the same, with fewer weights to carry along and fewer entries of sparse rows to look at.
+Rare attributes often occur together, for example all that occur only once, at the same token. If attributes have the
+same values at the same tokens, and pairs with the same score columns, scores depend only on the sum of their weights.
+Under a convex penalty that treats them equally, their weights are therefore equal at the optimum, and at every step of
+a solver that starts from equal weights and uses only values and gradients. Such g weights w become one variable u =
+sqrt(g) w. The map preserves inner products, hence norms, the Gaussian penalty and every step of a quasi-Newton method:
+training gives the same result, with fewer weights to store and fewer entries of sparse rows to read.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["Ties", "tie_weights"]
 
 
 class Ties(NamedTuple):
-    """Which weights are equal.   K weights, M variables."""
+    """Groups of equal weights.   K weights, M variables."""
 
-    layout: WeightLayout  # of one attribute of each kind: its weights are the sums of the weights that are equal
+    layout: WeightLayout  # with one attribute of each kind, whose weights are the sums of the equal weights
     place: np.ndarray  # (K,) int64   variable of each weight
     root: np.ndarray  # (M,) float64   square root of the number of weights of each variable
 
     def narrow(self, w: np.ndarray) -> np.ndarray:
-        """Return the variables for weights, which are replaced by their means where they differ; shape (M,)."""
+        """Return the variables for weights; tied weights that differ are replaced by their mean; shape (M,)."""
         return np.bincount(self.place, weights=w, minlength=len(self.root)) / self.root
 
     def widen(self, u: np.ndarray) -> np.ndarray:
@@ -38,15 +38,15 @@ class Ties(NamedTuple):
 
 
 def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None = None) -> Ties:
-    """Find the weights that no training on a batch can tell apart.
+    """Find the weights that training on a batch cannot distinguish.
 
     Parameters
     ----------
     layout : WeightLayout
     batch : SequenceBatch
     groups : ndarray of shape (n_weights,), int, or None
-        Numbers from 0; weights of different groups are not tied, as those of different penalties must not be. None
-        stands for one group.
+        Numbers from 0; weights of different groups are not tied, because weights with different penalties must not be.
+        None means one group.
 
     Returns
     -------
@@ -89,19 +89,19 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
 def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None) -> np.ndarray:
     """Return the first attribute of the same kind for each, both by rank.
 
-    Attributes are told apart by sums of random numbers modulo 2**64: over their entries, of one for each token times
+    Attributes are distinguished by sums of random numbers modulo 2**64: over their entries, of one for each token times
     one for the value, and over their pairs, of one for each score column, times one for the group if there are several.
-    That two such sums agree by chance has a probability of about 1e-38.
+    Two such sums agree by chance with a probability of about 1e-38.
     """
     rng = np.random.default_rng(0)
     n_attributes, n_columns = len(layout.features.sort_key), layout.pairs.n_columns
-    sums = _random(rng, n_attributes)  # those that are no attributes of tokens are all of a different kind
+    sums = _random(rng, n_attributes)  # attributes that are not token attributes are all of a different kind
     sums[: batch.n_attributes] = 0
     for first, last in batch.ranges_of_tokens():
         low, high = batch.indptr[first], batch.indptr[last]
         values = np.ones(high - low, np.uint64) if batch.values is None else _mixed(batch.values[low:high])
         sums[: batch.n_attributes] += batch.entries(first, last, values).T @ _random(rng, last - first)
-    if batch.dense is not None:  # measurements hardly ever agree at all tokens: to look would cost more than it brings
+    if batch.dense is not None:  # measurements hardly ever agree at all tokens: checking would not pay
         sums[batch.dense.attributes] = _random(rng, len(batch.dense.attributes))
     starts = layout.pairs.starts
     of_columns = _random(rng, n_columns)
@@ -116,10 +116,10 @@ def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndar
 
 
 def _marks(rng: np.random.Generator, groups: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return an odd random number of 64 bits for each pair, by its group and its place among its attribute's pairs.
+    """Return an odd random number of 64 bits for each pair, by its group and its position among its attribute's pairs.
 
-    The place tells apart two attributes that have one column twice (two of their features count them alike), with the
-    same groups the other way round.
+    The position distinguishes two attributes that have one column twice (two of their features count them in the same
+    way), with the same groups in reverse order.
     """
     place = np.arange(len(groups)) - np.repeat(starts[:-1], np.diff(starts))
     of_groups, of_places = (_random(rng, n.max(initial=0) + 1)[:, 0] | np.uint64(1) for n in (groups, place))
@@ -129,7 +129,8 @@ def _marks(rng: np.random.Generator, groups: np.ndarray, starts: np.ndarray) -> 
 def _mixed(values: np.ndarray) -> np.ndarray:
     """Return odd numbers of 64 bits for numbers, by the finaliser of splitmix64.
 
-    The bits of round numbers end in zeros, as then the bits of all products modulo 2**64 would.
+    Without mixing, round numbers, whose bits end in zeros, would make the bits of all products modulo 2**64 end in
+    zeros, too.
     """
     bits = values.view(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

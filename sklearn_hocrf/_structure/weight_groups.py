@@ -1,8 +1,8 @@
-"""Groups of weights, named by keys: pairs by the order of the pattern or by the feature's name, patterns by order.
+"""Groups of weights, named by keys: pairs by pattern order or feature name, patterns by order.
 
-A key is ("features", k), the pairs of features and patterns of order k; ("patterns", k), the own weights of patterns of
+A key is ("features", k), the pairs of features and patterns of order k; ("patterns", k), the biases of patterns of
 order k; "prefix" or ("prefix", k), the pairs of features whose names begin with the prefix, of all orders or of one; or
-None, what no other key covers. Tuples that begin with "features" or "patterns" never mean prefixes.
+None, all weights that no other key covers. Tuples that begin with "features" or "patterns" never mean prefixes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _KINDS = ("features", "patterns")
 
 
 def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[Any]) -> np.ndarray:
-    """Return for each weight which key covers it.
+    """Return the key that covers each weight.
 
-    A weight of a pair belongs to the longest prefix of the feature's name that has a key for the pattern's order, the
-    key of exactly this order before that of all; else to ("features", k). A pattern's own weight belongs to
-    ("patterns", k). What is left belongs to None.
+    A weight of a pair belongs to the longest prefix of the feature's name that has a key for the pattern's order, a key
+    for exactly this order before a key for all orders; else to ("features", k). A pattern's bias belongs to
+    ("patterns", k). All other weights belong to None.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[A
     names : iterable of str, or None
         Names of the features; they are read only if a key has a prefix.
     keys : sequence of keys
-        Distinct keys, in any order. Those of orders that the layout lacks cover nothing.
+        Distinct keys, in any order. Keys of orders that the layout lacks cover nothing.
 
     Returns
     -------
     groups : ndarray of shape (n_weights,), int64
-        Index into ``keys``, -1 where none covers the weight.
+        Index into ``keys``, -1 for weights without a key.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[A
 
 
 def prefix_of_key(key: Any) -> str | None:
-    """Return the prefix of feature names that a key has, or None.
+    """Return the prefix of feature names in a key, or None.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def prefix_of_key(key: Any) -> str | None:
 
 
 def match_prefixes(names: Iterable, prefixes: Sequence[str]) -> list[np.ndarray]:
-    """Return, for each length of prefixes, shortest first, the one that each name begins with.
+    """Return, for each length of prefixes, shortest first, the prefix with which each name begins.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def match_prefixes(names: Iterable, prefixes: Sequence[str]) -> list[np.ndarray]
     Returns
     -------
     matched : list of ndarray of shape (n,), int64
-        Indices into ``prefixes``; -1 for names that begin with none of this length.
+        Indices into ``prefixes``; -1 for names without a prefix of this length.
 
     Examples
     --------
@@ -112,5 +112,5 @@ def match_prefixes(names: Iterable, prefixes: Sequence[str]) -> list[np.ndarray]
 
 
 def unmatched(by_length: list[np.ndarray], n_prefixes: int) -> list[int]:
-    """Return the indices of the prefixes with which no name begins, for what :func:`match_prefixes` returns."""
+    """Return the indices of the prefixes with which no name begins, given the result of :func:`match_prefixes`."""
     return np.setdiff1d(np.arange(n_prefixes), np.concatenate(by_length)).tolist() if by_length else []

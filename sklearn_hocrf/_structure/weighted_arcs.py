@@ -1,6 +1,6 @@
-"""Label patterns compiled, and the arcs of their automaton as kernels read them.
+"""Compiled label patterns, and the arcs of their automaton as arrays for kernels.
 
-What patterns and score columns say about arcs is their *structure*, made once per layout; the scores of arcs are made
+The *structure* of arcs, given by patterns and score columns, is made once per layout; the scores of arcs are computed
 for each vector of weights.
 """
 
@@ -37,12 +37,12 @@ __all__ = [
 
 
 class CompiledPatterns(NamedTuple):
-    """Label patterns, and all that is made of them alone: layouts of the same patterns share it."""
+    """Label patterns, and all that depends only on them: shared by layouts of the same patterns."""
 
     patterns: PatternTable
     automaton: PatternAutomaton
     network: SumNetwork
-    forbidden_arcs: np.ndarray  # int32   arcs of score -inf: those that end with a forbidden run
+    forbidden_arcs: np.ndarray  # int32   arcs of score -inf, which end with a forbidden run
     longer_arcs: tuple  # of ndarray: the arcs of 2, 3, ... labels
 
 
@@ -54,12 +54,12 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     patterns : PatternTable
         Patterns that have weights. Those that contain a forbidden run never occur.
     forbidden : iterable of tuples of int
-        Runs of two or more label codes that may not occur, however long, whether they are patterns or not.
+        Runs of two or more label codes that must not occur, of any length, whether they are patterns or not.
 
     Raises
     ------
     ValueError
-        If the patterns are not as ``_structure.patterns`` makes them.
+        If the patterns are not a valid table of ``_structure.patterns``.
     """
     patterns = PatternTable(*patterns).checked()
     runs = _without_longer(checked_forbidden(forbidden, patterns.n_labels))
@@ -77,8 +77,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
 def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
     """Keep forbidden arcs out of the passes; return automaton and network, and the forbidden arcs.
 
-    They stay in where kernels need them: for patterns that are forbidden themselves, whose marginals somebody asks for,
-    and where all ways into a state, or out of it, are forbidden.
+    They are kept where kernels need them: for forbidden patterns, whose marginals may be requested, and where all arcs
+    into a state, or out of it, are forbidden.
     """
     if not is_forbidden[automaton.pattern_arc].any():
         closed = with_last_arcs(automaton, is_forbidden)
@@ -90,7 +90,7 @@ def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[Patt
 
 
 def _without_longer(runs: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the runs that contain no other one; they are sorted by length."""
+    """Return the runs that do not contain another run; the input is sorted by length."""
     shortest: set = set()
     lengths = sorted({len(run) for run in runs})
     for run in runs:
@@ -110,7 +110,7 @@ class ArcStructure(NamedTuple):
     fail: np.ndarray  # (P,) int32
     state_label: np.ndarray  # (P,) int32
     into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
-    outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs in source_arcs
+    outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
     source_arcs: np.ndarray  # (A,) int32
     arc_label: np.ndarray  # (A,) int32
     arc_target: np.ndarray  # (A,) int32
@@ -144,7 +144,7 @@ else:
 
 
 class ArcLayout(Protocol):
-    """What scores of arcs are made of: this much of a :class:`WeightLayout`, which is made of what is here."""
+    """The part of a :class:`WeightLayout` that the scores of arcs depend on."""
 
     compiled: CompiledPatterns
     arc_structure: ArcStructure
@@ -167,7 +167,7 @@ class ArcColumns(NamedTuple):
 
 
 def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_arc: np.ndarray) -> ArcStructure:
-    """Return the structure for kernels; ``column_of_arc`` holds the column of each arc's own pattern, or -1."""
+    """Return the structure for kernels; ``column_of_arc`` is the column of each arc's own pattern, or -1."""
     return ArcStructure(
         automaton.n_labels,
         automaton.fail,
@@ -185,7 +185,7 @@ def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_ar
 def arc_columns(
     automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_numbers: np.ndarray
 ) -> ArcColumns:
-    """Return the columns of each arc's suffixes, the longest first, and those of its label's parts.
+    """Return the columns of each arc's suffixes, longest first, and the columns of its label's parts.
 
     ``column_of_arc`` is as for :func:`arc_structure`; ranges and columns of parts are as in :class:`PartLinks`.
     """
@@ -212,7 +212,7 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
     layout : WeightLayout
     weights : ndarray of shape (n_weights,)
     direction : ndarray of shape (n_weights,) or None
-        None stands for zeros.
+        None means zeros.
     """
     scores = _bias_of_arc(layout, weights)
     scores[layout.compiled.forbidden_arcs] = -np.inf
@@ -241,7 +241,7 @@ def label_arcs(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.ndarra
 
 
 def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return how kernels make the scores of arcs, each from that of its longest proper suffix.
+    """Return arrays from which kernels compute the score of each arc from the score of its longest proper suffix.
 
     Returns
     -------
@@ -262,7 +262,7 @@ def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
 
 
 def used_arcs(layout: ArcLayout) -> tuple[np.ndarray, ...]:
-    """Return the arc that each state uses with each label, and its target, if this depends on the label alone.
+    """Return the arc that each state uses with each label, and its target, if the target depends only on the label.
 
     Then the states are the empty pattern and labels.
 
@@ -273,14 +273,14 @@ def used_arcs(layout: ArcLayout) -> tuple[np.ndarray, ...]:
     Returns
     -------
     arcs : ndarray of shape (P, L), int32
-        Of shape (0, L) if targets depend on more, or if scores of arcs vary with the position.
+        Of shape (0, L) if targets depend on more than the label, or if scores of arcs vary with the position.
     targets : ndarray of shape (L,), int32
     """
     automaton, n_labels = layout.automaton, layout.automaton.n_labels
     nothing = freeze_all((np.empty((0, n_labels)), np.zeros(n_labels)), np.int32)
     if layout.n_varying or automaton.n_states > n_labels + 1:
         return nothing
-    codes = np.stack(np.divmod(np.arange(n_labels**2), n_labels), axis=1)  # two labels, of all kinds
+    codes = np.stack(np.divmod(np.arange(n_labels**2), n_labels), axis=1)  # all pairs of labels
     first, second = label_arcs(automaton, np.arange(0, 2 * len(codes) + 1, 2), codes.ravel()).reshape(-1, 2).T
     targets = automaton.arc_target[first[::n_labels]]
     if (automaton.arc_target[second] != targets[codes[:, 1]]).any():
@@ -298,7 +298,7 @@ def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -
 
 
 def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number the open arcs of which some suffix is chosen, shortest first; no arc of a single label may be chosen.
+    """Number the open arcs with a chosen suffix, shortest first; no arc of a single label may be chosen.
 
     Returns the number of each arc, or -1; the arcs by number; and for each of them the number of its longest proper
     suffix, or -1.

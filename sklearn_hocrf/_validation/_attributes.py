@@ -3,8 +3,8 @@
     {"word": "Rome", "title": True, "length": 4}   ->   word:Rome = 1, title = 1, length = 4
     ["word:Rome", "title"]                         ->   word:Rome = 1, title = 1
 
-The rules are those of python-crfsuite's ``ItemSequence``: a str value becomes part of the name, a list (tuple, set)
-holds several of them, a nested dict prefixes the names of its own attributes.
+The rules are the same as for python-crfsuite's ``ItemSequence``: a str value becomes part of the name, a list (tuple,
+set) holds several of them, a nested dict prefixes the names of its own attributes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 
 
 class Vocabulary(dict):
-    """Feature number by attribute name; a name that is absent has number -1.
+    """Feature number by attribute name; unknown names have number -1.
 
     Attributes
     ----------
@@ -57,10 +57,10 @@ class Vocabulary(dict):
 
     @classmethod
     def of_names(cls, names, complete) -> Vocabulary:
-        """Return the vocabulary in which names are numbered in their order; ``complete`` are its keys."""
+        """Return a vocabulary that numbers the names in their order; ``complete`` is the attribute of that name."""
         new = cls(zip(names, range(len(names)), strict=True))
         if len(new) != len(names):
-            raise ValueError("a name of an attribute is there twice")
+            raise ValueError("an attribute name occurs twice")
         new.complete = tuple(complete)
         return new
 
@@ -73,7 +73,7 @@ def looks_like_rows(X, *, default) -> bool:
     for n, sequence in enumerate(X):
         if len(getattr(sequence, "shape", ())) == 2:
             return True
-        if type(sequence) is not list:  # a call a sequence costs more than what most sequences are
+        if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
         for token in sequence:
             if isinstance(token, np.ndarray):
@@ -93,7 +93,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     X : iterable of sequences
     vocabulary : Vocabulary
         With ``grow=True`` it is filled with the names of X, numbered as they come. Features may then repeat within a
-        token, and the batch goes to :func:`sort_vocabulary`. Otherwise unknown names are left out.
+        token, and the batch must be passed to :func:`sort_vocabulary`. Otherwise unknown names are left out.
     grow : bool
 
     Raises
@@ -107,7 +107,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     number = names.__getitem__
     complete = None  # keys that all dicts so far have had
     for n, sequence in enumerate(X):
-        if type(sequence) is not list:  # a call a sequence costs more than what most sequences are
+        if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
         for t, token in enumerate(sequence):
             before = len(ids)
@@ -136,7 +136,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
 
 
 def read_known_attributes(X, vocabulary) -> SequenceBatch:
-    """Return the batch of sequences for a fitted vocabulary; warn if X seems to have been made in another way.
+    """Return the batch of sequences for a fitted vocabulary; warn if X seems to differ in kind.
 
     Parameters
     ----------
@@ -161,8 +161,8 @@ def read_known_attributes(X, vocabulary) -> SequenceBatch:
         if not any(name in vocabulary for name in new_names):
             for name in list(new_names)[:1]:
                 warn_user(
-                    f"none of the {len(new_names)} attributes of X occurred in training, such as {short(name)}: is the "
-                    "spelling that of fit?"
+                    f"none of the {len(new_names)} attributes of X occurred in training, such as {short(name)}: are "
+                    "they spelt as in fit?"
                 )
     return batch
 
@@ -181,7 +181,7 @@ def _lost_keys(X, keys) -> list:
 
 
 def _refuse_tuple(token, n, t):
-    """Raise if a token is a tuple, which may mean columns of a raw token as well as names of attributes."""
+    """Raise if a token is a tuple, which could mean either columns of a raw token or attribute names."""
     if isinstance(token, tuple) and token:
         raise TypeError(
             f"sequence {n}, position {t} of X is the tuple {short(token)}: for columns of raw tokens put a "
@@ -195,14 +195,14 @@ def _attribute_names(token, n, t):
         token = token.tolist()
     if isinstance(token, (str, bytes)):
         raise TypeError(
-            f"sequence {n}, position {t} of X is the str {short(token)}, where the attributes of a token belong: a "
-            "dict or a list of attribute names. For raw tokens put a SequenceFeatureExtractor before the estimator; if "
-            "X is one sequence, wrap it: `[X]`"
+            f"sequence {n}, position {t} of X is the str {short(token)}, but a token must be a dict or a list of "
+            "attribute names. For raw tokens put a SequenceFeatureExtractor before the estimator; if X is one "
+            "sequence, wrap it: `[X]`"
         )
     if not isinstance(token, _COLLECTIONS):
         raise TypeError(
-            f"sequence {n}, position {t} of X is {short(token)} ({type(token).__name__}), where the attributes of a "
-            "token belong: a dict or a list of attribute names"
+            f"sequence {n}, position {t} of X is {short(token)} ({type(token).__name__}), but a token must be a dict "
+            "or a list of attribute names"
         )
     if set(map(type, token)) - {str}:
         for name in token:
@@ -229,7 +229,7 @@ def _attributes_of(key, value, n, t, depth=0):
         if depth > MAX_DEPTH:
             raise ValueError(
                 f"sequence {n}, position {t} of X: attribute {short(key)} is a dict more than {MAX_DEPTH} levels deep, "
-                "or one that holds itself"
+                "or one that contains itself"
             )
         for inner_key, inner in value.items():
             for name, amount in _attributes_of(inner_key, inner, n, t, depth + 1):
@@ -275,7 +275,7 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
             return SequenceBatch(offsets, indptr, keys % max(n_features, 1), None, n_features, names)
     data = np.ones(indptr[-1]) if values is None else values[is_known]
     matrix = sparse.csr_array((data, ids[is_known], indptr), shape=(len(indptr) - 1, n_features))
-    batch = SequenceBatch.from_csr(matrix, offsets, names)  # which adds up what a token has twice
+    batch = SequenceBatch.from_csr(matrix, offsets, names)  # adds up repeated features of a token
     refuse_infinite_values(batch)
     return batch
 
@@ -283,7 +283,7 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
     """Number the attributes of a batch with a grown vocabulary by their sorted names.
 
-    Attributes that are nowhere in the batch (or 0 everywhere) are left out.
+    Attributes that do not occur in the batch (or are 0 everywhere) are left out.
     """
     ids = batch.indices if batch.values is None else batch.indices[batch.values != 0]
     used = (np.bincount(ids, minlength=len(vocabulary)) > 0).tolist()
@@ -298,7 +298,7 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
 
 
 def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[SequenceBatch, Vocabulary]:
-    """Number the attributes of a batch as an earlier vocabulary does; names that it lacks get the next numbers.
+    """Number the attributes of a batch as in an earlier vocabulary; new names get the next numbers.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[Sequen
     vocabulary : Vocabulary
         Number by name, in the batch.
     earlier : Vocabulary
-        It stays as it is.
+        Not modified.
     earlier_names : ndarray of shape (len(earlier),)
         Its names, by number.
     """

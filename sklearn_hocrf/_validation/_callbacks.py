@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn, which has them from 1.9 on: what all estimators and transformers share."""
+"""Callbacks of scikit-learn (1.9 or later): code shared by all estimators and transformers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class CallbacksMixin(CallbackSupportMixin):
     def set_callbacks(self, *callbacks: Any) -> Self:
         """Set the callbacks of :meth:`fit`; without any, remove them.
 
-        Needs scikit-learn 1.9 or later. :mod:`sklearn_hocrf.callback` says what there is. The progress bar of
+        Needs scikit-learn 1.9 or later. :mod:`sklearn_hocrf.callback` describes the callbacks. The progress bar of
         scikit-learn needs rich: ``pip install 'sklearn_hocrf[progress]'``.
 
         Parameters
         ----------
         *callbacks : objects with the methods of :class:`sklearn.callback.FitCallback`
-            They are called when fit begins and ends, and after each iteration. If one returns True there, training
-            stops. They change no result as long as none does.
+            Called when fit begins and ends, and after each iteration. Training stops if one returns True after an
+            iteration; otherwise callbacks do not change the result.
 
         Returns
         -------
@@ -42,7 +42,7 @@ class CallbacksMixin(CallbackSupportMixin):
         ImportError
             If scikit-learn is older than 1.9.
         TypeError
-            For what is no callback.
+            If an argument is not a callback.
         """
         if CallbackSupportMixin is object:
             raise ImportError(
@@ -52,7 +52,7 @@ class CallbacksMixin(CallbackSupportMixin):
 
 
 def without_tasks(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of an estimator without what scikit-learn sets for the time of a fit."""
+    """Return the state of an estimator without the attributes that scikit-learn sets during a fit."""
     return {name: value for name, value in state.items() if name not in _OF_TASKS}
 
 

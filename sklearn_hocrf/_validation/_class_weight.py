@@ -17,7 +17,7 @@ def check_class_weight(class_weight, labels, counts) -> np.ndarray:
     Parameters
     ----------
     class_weight : "balanced" or dict
-        "balanced" stands for ``sum of token weights / (L * sum of weights of the label's tokens)``, as in
+        "balanced" means ``sum of token weights / (L * sum of weights of the label's tokens)``, as in
         :func:`sklearn.utils.class_weight.compute_class_weight`. Labels that a dict does not name have weight 1.
     labels : ndarray of shape (L,)
         The labels.
@@ -46,8 +46,8 @@ def check_class_weight(class_weight, labels, counts) -> np.ndarray:
     without = [label for label in present if label not in class_weight]
     if unknown and without:
         raise ValueError(
-            f"class_weight has the key {short(unknown[0])}, which is no label of y, and the labels "
-            f"{short(without)} of y are not in class_weight"
+            f"class_weight has the key {short(unknown[0])}, which is not a label of y, and the labels {short(without)} "
+            "of y are not in class_weight"
         )
     weights = np.array([class_weight.get(label, 1.0) for label in present], dtype=np.float64)
     if not weights.any():

@@ -1,6 +1,6 @@
-"""Methods of a model inside of a pipeline or a search, which pass on only the methods that scikit-learn knows.
+"""Methods of a model inside a pipeline or a search, which expose only the methods that scikit-learn knows.
 
-No part of ``_validation``'s namespace: importing the estimators takes no time for scikit-learn's pipelines.
+Not imported by ``_validation/__init__.py``, so that importing the estimators does not import scikit-learn's pipelines.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["MethodsOfModel", "method_of_model", "model_and_input", "model_inside
 
 
 def method_of_model(estimator: Any, name: str) -> Callable:
-    """Return a method of a model, or of the model at the end of a pipeline or inside of a search.
+    """Return a method of a model, or of the model at the end of a pipeline or inside a search.
 
-    A pipeline's method takes the X of the pipeline, which goes through all other steps first. A search answers by its
-    best estimator.
+    A pipeline's method takes the pipeline's X and transforms it by all other steps first. A search uses its best
+    estimator.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def method_of_model(estimator: Any, name: str) -> Callable:
     Raises
     ------
     AttributeError
-        If the model has no such method, in its own words.
+        If the model has no such method; the message is the model's own.
     """
     if isinstance(estimator, FrozenEstimator):
         return method_of_model(estimator.estimator, name)
@@ -53,7 +53,7 @@ def method_of_model(estimator: Any, name: str) -> Callable:
 
 
 def model_inside(estimator: Any) -> Any:
-    """Return the model at the end of pipelines, inside of searches and of calibration, fitted or not."""
+    """Return the model at the end of pipelines, inside searches and calibration, fitted or not."""
     if isinstance(estimator, FrozenEstimator):
         return model_inside(estimator.estimator)
     if isinstance(estimator, Pipeline):
@@ -66,7 +66,7 @@ def model_inside(estimator: Any) -> Any:
 
 
 def model_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """Return the model at the end of fitted pipelines, searches and calibration, and what it gets of X."""
+    """Return the model at the end of fitted pipelines, searches and calibration, and the input that it gets for X."""
     if isinstance(estimator, FrozenEstimator):
         return model_and_input(estimator.estimator, X)
     if isinstance(estimator, Pipeline):
@@ -94,7 +94,7 @@ def _through_steps(pipeline, name):
 
 
 def _transformed(pipeline, X):
-    """Return what the last step gets."""
+    """Return the input of the last step."""
     transforms = any(step is not None and step != "passthrough" for _, step in pipeline.steps[:-1])
     return pipeline[:-1].transform(X) if transforms else X
 
@@ -112,7 +112,7 @@ def _of_best(search, name):
 
 
 class MethodsOfModel:
-    """Methods of a meta-estimator that are those of the model inside; to stand before ``BaseEstimator``.
+    """Give a meta-estimator the methods of the model inside; list this mixin before ``BaseEstimator``.
 
     ``_answering`` is the name of the attribute with the fitted estimator that answers.
     """
@@ -129,11 +129,11 @@ class MethodsOfModel:
         final = model_inside(whole)
         if not callable(getattr(type(final), name, None)) and not callable(getattr(final, name, None)):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        method = method_of_model(whole, name)  # an AttributeError of its own where this model does not have it
+        method = method_of_model(whole, name)  # raises its own AttributeError if the model lacks it
         return self._refusing(name) if answering is None else method
 
     def _refusing(self, name: str) -> Callable:
-        """Return a method that says why there is nothing yet that answers."""
+        """Return a method that raises a NotFittedError."""
 
         def refuse(*_, **__):
             raise NotFittedError(

@@ -41,22 +41,22 @@ __all__ = [
 
 
 class FeatureSpace(NamedTuple):
-    """The features of the X of fit; later X are compared with it."""
+    """The features of X in fit, with which later X are compared."""
 
     n_features: int
     names: Any  # (n_features,) object array, a lazy sequence of names, or None
     vocabulary: Vocabulary | None  # feature number by attribute name, where X had attribute names
     is_table: bool  # X was a plain 2-D array: sequences of length 1
-    kinds: tuple | None = None  # the kinds of segment features, where X was a batch that has some
+    kinds: tuple | None = None  # the kinds of segment features, if X was a batch with some
 
     def packed(self) -> FeatureSpace:
-        """Return the features for a file: an array of names as two arrays, and of the vocabulary the complete keys."""
+        """Return the features for a file: the array of names as two arrays, the vocabulary as its complete keys."""
         names = pack_texts(self.names) if isinstance(self.names, np.ndarray) else self.names
         complete: Any = None if self.vocabulary is None else list(self.vocabulary.complete)
         return self._replace(names=names, vocabulary=complete)
 
     def unpacked(self) -> FeatureSpace:
-        """Return the features of which :meth:`packed` has made others."""
+        """Return the original of what :meth:`packed` returned."""
         names, vocabulary = self.names, self.vocabulary
         if isinstance(names, (tuple, list)):
             texts = unpack_texts(names)
@@ -69,13 +69,13 @@ class FeatureSpace(NamedTuple):
         return self._replace(names=names, vocabulary=vocabulary)
 
     def check(self, n_features):
-        """Raise a ValueError unless this describes an X with ``n_features`` features."""
+        """Raise a ValueError unless this describes ``n_features`` features."""
         if self.n_features != n_features or (self.names is not None and len(self.names) != n_features):
-            raise ValueError(f"the weights are of {n_features} features, but fit has seen {self.n_features} or others")
+            raise ValueError(f"the weights are of {n_features} features, but fit saw {self.n_features} or others")
         if self.vocabulary is None:
             return
         if not isinstance(self.vocabulary, Vocabulary) or self.names is None:
-            raise ValueError("attribute names need a vocabulary, and an array of them")
+            raise ValueError("attribute names need a vocabulary, and must be an array")
         if [self.vocabulary[name] for name in self.names] != list(range(len(self.vocabulary))):
             raise ValueError("the vocabulary does not number the names of the features")
 
@@ -87,19 +87,19 @@ class TrainingData(NamedTuple):
     targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
     features: FeatureSpace
-    rules: Any = None  # what the labels of these data may be: ``Rules``
+    rules: Any = None  # constraints on the labels of these data: ``Rules``
     parts: Any = None  # the parts of the labels: ``NamedParts``
-    numbers: np.ndarray | None = None  # of the sequences in X, for messages; None in runs of known labels
-    runs: TrainingData | None = None  # where y has holes: the longest runs of known labels, as sequences of their own
-    source: np.ndarray | None = None  # of such runs: the number of the sequence that each is a part of
+    numbers: np.ndarray | None = None  # numbers of the sequences in X, for messages; None for runs
+    runs: TrainingData | None = None  # where y has holes: the longest runs of known labels, as separate sequences
+    source: np.ndarray | None = None  # of such runs: the number of the sequence that contains it
 
     @property
     def labelled(self) -> TrainingData:
-        """The data of which all labels are known, from which the structure of a model comes."""
+        """The data whose labels are all known; they determine the structure of a model."""
         return self if self.runs is None else self.runs
 
     def numbered_by(self, features: FeatureSpace) -> TrainingData:
-        """Return the data with the features of a larger vocabulary."""
+        """Return the data with features numbered by a larger vocabulary."""
         vocabulary, names = features.vocabulary, features.names
         batch, _ = extend_vocabulary(self.batch, self.features.vocabulary, vocabulary, names)
         return self._replace(batch=batch, features=features)
@@ -110,13 +110,13 @@ class TrainingData(NamedTuple):
         Raises
         ------
         ValueError
-            If y says nothing for certain.
+            If no label in y is known.
         """
         if self.targets.known is None:
             return self
         starts, stops = self.targets.known_runs(self.batch.offsets)
         if not len(starts):
-            raise ValueError("y has holes alone: no token or segment has a known label, so there is nothing to learn")
+            raise ValueError("y has only holes: no token or segment has a known label, so there is nothing to learn")
         source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
         targets = self.targets.of_runs(starts, stops, joined_ranges(starts, stops))
         weight = None if self.sequence_weight is None else self.sequence_weight[source]
@@ -126,14 +126,14 @@ class TrainingData(NamedTuple):
 
 
 class TrainingSequences(NamedTuple):
-    """Validated training sequences, whose targets are still to be read."""
+    """Validated training sequences, before their targets are read."""
 
     batch: SequenceBatch  # sequences of weight 0 included
     form: str  # of X
     features: FeatureSpace  # of earlier training data, if there are any
     sequence_weight: np.ndarray | None  # (n_sequences,) float64; None: all 1
     is_used: np.ndarray | None  # (n_sequences,) bool: weights are positive; None: all are
-    vocabulary: Vocabulary | None = None  # of attribute names, which are not in ``features`` yet
+    vocabulary: Vocabulary | None = None  # of attribute names; not yet in ``features``
 
     @property
     def numbers(self) -> np.ndarray:
@@ -160,11 +160,11 @@ def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequenc
     Parameters
     ----------
     estimator : estimator
-        For its name in messages; ``_takes_segment_features`` says whether X may have them.
+        Gives the name for messages; ``_takes_segment_features`` tells whether X may have segment features.
     X : sequences
         In one of the forms of the package's docstring.
     sample_weight : array-like of shape (n_sequences,), default=None
-        One weight a sequence.
+        One weight per sequence.
     """
     X = without_series(X)
     form = input_form(X)
@@ -178,7 +178,7 @@ def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequenc
 def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
     """Return validated training sequences for an estimator that has been fitted on other such sequences.
 
-    New attribute names get the next free numbers. Parameters are those of :func:`read_training_sequences`.
+    New attribute names get the next free numbers. The parameters are the same as for :func:`read_training_sequences`.
     """
     X = without_series(X)
     form, features = input_form(X), estimator._features
@@ -197,7 +197,7 @@ def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
 
 
 def _check_training_batch(batch, sample_weight):
-    """Return the weights of the sequences, and which are not left out; each None for all."""
+    """Return the weights of the sequences (None: all 1), and which are used (None: all)."""
     if not batch.lengths.all():
         raise ValueError(f"sequence {int(np.argmin(batch.lengths))} of X is empty: fit needs a token in each sequence")
     weight = check_sequence_weight(sample_weight, len(batch))
@@ -210,14 +210,14 @@ def check_sequence_weight(sample_weight, n_sequences):
         return None
     sample_weight = number_weights(sample_weight)
     weight = check_sample_weight(sample_weight, np.empty(n_sequences), dtype=np.float64, ensure_non_negative=True)
-    if not weight.any():  # older versions of scikit-learn let this pass
+    if not weight.any():  # older versions of scikit-learn accept this
         raise ValueError("Sample weights must contain at least one non-zero number.")
     refuse_infinite_sum(weight)
     return weight
 
 
 def without_series(X):
-    """Return X with lists in place of series without numpy's dtypes (the series of polars)."""
+    """Return X with series that have no numpy dtype (polars) replaced by lists."""
     if _is_foreign_series(X):
         return X.to_list()
     if isinstance(X, (list, tuple)) and any(map(_is_foreign_series, X)):
@@ -234,7 +234,7 @@ def input_form(X) -> str:
     if isinstance(X, SequenceBatch):
         return "sequences"
     if isinstance(X, (str, bytes)):
-        raise TypeError(f"X is the str {short(X)}, where a list of sequences belongs; for one text: `[list(text)]`")
+        raise TypeError(f"X is the str {short(X)}, but must be a list of sequences; for one text: `[list(text)]`")
     if sparse.issparse(X):
         return "table"
     n_axes = len(X.shape) if hasattr(X, "shape") else np.asarray(X).ndim if hasattr(X, "__array__") else None
@@ -243,12 +243,12 @@ def input_form(X) -> str:
     if n_axes == 0:
         raise ValueError(f"Expected 2D array, got scalar array instead: X is the single value {short(X)}")
     if n_axes > 3:
-        raise ValueError(f"X has {n_axes} dimensions, at most 3 are possible: sequence, position, feature")
+        raise ValueError(f"X has {n_axes} dimensions, but at most 3 are possible: sequence, position, feature")
     return "grid" if n_axes == 3 else "table"
 
 
 def _form_of_list(X):
-    """Return "sequences" or "table" for a list, by its first element that is not empty."""
+    """Return "sequences" or "table" for a list, depending on its first non-empty element."""
     if isinstance(X, (dict, set, frozenset)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
         raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {type(X).__name__}")
     for n, element in enumerate(X):
@@ -366,22 +366,22 @@ def _check_kind(rows, features, name):
 def _refuse_segment_features(batch, estimator):
     if batch.blocks is not None and not estimator._takes_segment_features:
         raise ValueError(
-            f"X has features of segments, but {type(estimator).__name__} has no segments: use HighOrderSemiCRF"
+            f"X has segment features, but {type(estimator).__name__} has no segments: use HighOrderSemiCRF"
         )
 
 
 def _warn_of_other_scheme(batch, estimator):
-    """Warn if features of segments were learned from a y in another scheme than the estimator's.
+    """Warn if segment features were learned with a scheme that differs from the estimator's.
 
-    This can be right if the two y are different objects, so it is not an error.
+    This is not an error, because it is right if their y differ, too.
     """
     schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
     for scheme, block in schemes.items():
         if scheme not in (None, estimator.scheme):
             some = ", ".join([*block.names(batch.attribute_names)[:1], "..."])
             warn_user(
-                f"features of segments in X ({some}) were learned with scheme={scheme!r}, but "
-                f"{type(estimator).__name__} has scheme={estimator.scheme!r}: both must go with y"
+                f"segment features in X ({some}) were learned with scheme={scheme!r}, but {type(estimator).__name__} "
+                f"has scheme={estimator.scheme!r}: both must match y"
             )
 
 
@@ -423,6 +423,6 @@ def _check_names(given, fitted, name):
     if len(different):
         column = int(different[0])
         raise ValueError(
-            f"the features of X are not those {name} was fitted on: feature {column} is {short(given[column])}, in fit "
-            f"it was {short(fitted[column])}"
+            f"the features of X differ from those {name} was fitted on: feature {column} is {short(given[column])}, in "
+            f"fit it was {short(fitted[column])}"
         )

@@ -1,16 +1,16 @@
-"""What is known of the labels of a batch: y, or ``known``, with holes.
+"""The known labels of a batch: y, or ``known``, with holes.
 
-A token, or the label of a segment, may have in place of a label
+In place of a label, y may contain for a token, or as the label of a segment,
 
     None, or the estimator's ``missing_label``      any label
     a set or frozenset                              one of these labels
 
-A whole sequence may be None. Lists of segments need not tile a sequence: what is between them may be anything.
+A whole sequence may be None. Lists of segments need not tile a sequence: the gaps may have any labels.
 
-Tags say where segments begin and end as well as their labels. A set of tags must be one that a mask can express: all
-tags of each of its labels, or all that begin a segment, or all that do not, and the same with ends. Where tags break
-the rules, they are read as in :mod:`sklearn_hocrf._data.schemes`: the tag before or after decides where it is known.
-An I whose neighbour is not known continues the segment before it; in "iob1" it may begin one as well.
+Tags specify where segments begin and end, in addition to their labels. A mask must be able to express a set of tags:
+all tags of each of its labels, or all that begin a segment, or all that do not, and the same with ends. Invalid tags
+are read as in :mod:`sklearn_hocrf._data.schemes`: the tag before or after decides if it is known. An I whose neighbour
+is unknown continues the segment before it; in "iob1" it may also begin one.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ __all__ = [
     "what_is_said",
 ]
 
-_FLAGS = (1, -1, 0)  # as in Mask.begins; what says most comes first
+_FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
 
 
 class Known(NamedTuple):
-    """What is known of the labels of a batch.   N tokens, L labels of the model."""
+    """The known labels of a batch.   N tokens, L labels of the model."""
 
     mask: Mask
-    is_impossible: np.ndarray  # (n_sequences,) bool   has a label that no model can give; the mask says nothing of it
+    is_impossible: np.ndarray  # (n_sequences,) bool   has a label unknown to the model; the mask ignores it
 
     @property
     def codes(self) -> np.ndarray:
@@ -70,26 +70,26 @@ class Known(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What y says of tokens, or of segments, each distinct thing once.   D distinct things."""
+    """The entries of y for tokens, or for segments, each distinct entry once.   D distinct entries."""
 
     things: list  # of length D: a label, a frozenset of labels, or None for anything
-    numbers: np.ndarray  # which of them is said of each token, int64
+    numbers: np.ndarray  # the index of each token's entry, int64
     offsets: np.ndarray  # (n_sequences + 1,)
-    what: str  # what messages call y
+    what: str  # name of y in messages
 
     def entries(self) -> set:
-        """Return all labels of which something is said."""
+        """Return all labels that occur in the entries."""
         return {label for thing in self.things if thing is not None for label in _members(thing)}
 
     def where(self, thing) -> str:
-        """Return the name of the first position of which a thing is said."""
+        """Return the name of the first position of an entry."""
         return position_name(self.offsets, int(np.argmax(self.numbers == thing)))
 
 
 class Holes(NamedTuple):
-    """That y may have holes."""
+    """How holes are marked in y."""
 
-    missing: Any = None  # what stands for any label, beside None
+    missing: Any = None  # marks an unknown label, in addition to None
 
 
 class Reader:
@@ -98,13 +98,13 @@ class Reader:
     Parameters
     ----------
     labels : ndarray of shape (L,)
-        Those of the model, sorted.
+        Labels of the model, sorted.
     missing : object
-        What stands for any label, beside None.
+        Marks an unknown label, in addition to None.
     unknown : {"raise", "ignore"}
-        What other labels are: an error, or impossible.
+        Whether other labels are an error, or impossible.
     among : str
-        What messages call ``labels``.
+        Name of ``labels`` in messages.
     """
 
     def __init__(self, labels, missing=None, unknown="raise", among=SEEN):
@@ -118,7 +118,7 @@ class Reader:
             raise missing_label(label, said.where(thing), said.what)
         if code < 0 and self.unknown == "raise":
             raise ValueError(
-                f"unknown label {short(label)} of {said.what} ({said.where(thing)}): it is not among {self.among}"
+                f"unknown label {short(label)} of {said.what} ({said.where(thing)}): it is not one of {self.among}"
             )
         return code
 
@@ -127,7 +127,7 @@ class Reader:
 
 
 def is_hole(label, missing) -> bool:
-    """Tell whether one entry of y stands for any label."""
+    """Return whether one entry of y means any label."""
     if label is None or missing is None:
         return label is None
     if is_missing(missing):
@@ -141,7 +141,7 @@ def _equal_numbers(label, missing) -> bool:
 
 
 def has_holes(labels, missing) -> bool:
-    """Tell whether some labels, an array or a list, are None, sets, or what stands for a missing one."""
+    """Return whether an array or list of labels contains None, sets, or the placeholder of unknown labels."""
     if isinstance(labels, np.ndarray) and labels.dtype != object:
         if missing is None:
             return False
@@ -152,24 +152,24 @@ def has_holes(labels, missing) -> bool:
         return False
     try:
         labels = set(labels)
-    except TypeError:  # another check says which one is not hashable
+    except TypeError:  # another check names the one that is not hashable
         return False
     return any(is_hole(label, missing) for label in labels)
 
 
 def what_is_said(labels, offsets, missing, what) -> Said:
-    """Return what is said of each token, or raise for what is neither a label nor a set of labels.
+    """Return the entry of each token, or raise if one is neither a label nor a set of labels.
 
     Parameters
     ----------
     labels : ndarray or list
-        Of all tokens, or of all segments.
+        Entries of all tokens, or of all segments.
     offsets : ndarray of shape (n_sequences + 1,)
-        Where the sequences begin among them.
+        Indices of the first entries of the sequences.
     missing : object
-        What stands for any label, beside None.
+        Marks an unknown label, in addition to None.
     what : str
-        What messages call y.
+        Name of y in messages.
     """
     items = labels.tolist() if isinstance(labels, np.ndarray) else labels
     keys = items
@@ -194,26 +194,26 @@ def what_is_said(labels, offsets, missing, what) -> Said:
 
 
 def _members(thing) -> list:
-    """Return the labels of an entry, always in the same order: messages name the first that is wrong."""
+    """Return the labels of an entry in a fixed order, because messages name the first wrong one."""
     return sorted(thing, key=repr) if isinstance(thing, frozenset) else [thing]
 
 
 def all_labels(said: Said, name_of=None, at_least=2) -> np.ndarray:
-    """Return the distinct labels of all that is said, sorted.
+    """Return the distinct labels of all entries, sorted.
 
     Parameters
     ----------
     said : Said
     name_of : callable or None
-        Gives the label that belongs to an entry of y, and the number of what is said.
+        Maps an entry of y and its number to a label.
     at_least : int
         Required number of distinct labels.
     """
     labels = [_labels_of(thing, i, name_of) for i, thing in enumerate(said.things)]
     of_any = next((members[0] for members in labels if members), None)
     if of_any is None:
-        raise ValueError(f"{said.what} says nothing about any label: there is nothing to learn from")
-    # what is not known takes a label that occurs, so that all others have their positions in messages
+        raise ValueError(f"{said.what} has no known labels: there is nothing to learn from")
+    # unknown entries get a label that occurs, so that messages name the right positions of all others
     first = [members[0] if members else of_any for members in labels]
     others = [label for members in labels for label in members[1:]]
     shown = [first[i] for i in said.numbers.tolist()]
@@ -233,7 +233,7 @@ def _labels_of(thing, i, name_of):
 
 
 def read_known_tokens(y, lengths, form, name, reader: Reader, what) -> Known:
-    """Return what is known of the labels of tokens.
+    """Return the known labels of tokens.
 
     Parameters
     ----------
@@ -246,14 +246,14 @@ def read_known_tokens(y, lengths, form, name, reader: Reader, what) -> Known:
 
 
 def known_of_tokens(said: Said, reader: Reader) -> Known:
-    """Return what is known of tokens of which so much is said."""
+    """Return the known labels of tokens, given the entries of y."""
     allowed = _allowed(said, reader)
     mask = Mask(allowed[said.numbers], np.zeros(len(said.numbers), np.int8))
     return _known(mask, said.numbers, said.offsets, ~allowed.any(axis=1))
 
 
 def _allowed(said, reader) -> np.ndarray:
-    """Return which labels each thing allows; shape (D, L)."""
+    """Return which labels each entry allows; shape (D, L)."""
     allowed = np.zeros((len(said.things), len(reader.labels)), dtype=bool)
     for i, thing in enumerate(said.things):
         if thing is None:
@@ -265,7 +265,7 @@ def _allowed(said, reader) -> np.ndarray:
 
 
 def _known(mask, index, offsets, is_impossible) -> Known:
-    """Return what a mask says, given which things no label agrees with."""
+    """Return the known labels of a mask, given which entries no label agrees with."""
     impossible = np.zeros(len(offsets) - 1, dtype=bool)
     if is_impossible.any():
         impossible[np.searchsorted(offsets, np.flatnonzero(is_impossible[index]), side="right") - 1] = True
@@ -278,7 +278,7 @@ def _known(mask, index, offsets, is_impossible) -> Known:
 
 
 def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme, longest) -> Known:
-    """Return what is known of segmentations.
+    """Return the known parts of segmentations.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme,
 
 
 def have_segment_holes(y, lengths, form, name, missing, scheme) -> bool:
-    """Tell whether y leaves labels or borders of segments open; other parameters as in :func:`read_known_segments`."""
+    """Return whether y leaves labels or borders of segments open; parameters as in :func:`read_known_segments`."""
     if scheme != "segments":
         if form != "table":
             refuse_segments(y, lengths, name, scheme)
@@ -338,9 +338,9 @@ def segments_between(codes, begins, offsets) -> tuple[Segments, np.ndarray, np.n
 
 
 def known_of_runs(said: Said, reader: Reader) -> Known:
-    """Return what labels of tokens say of segments that are runs of equal labels: their labels, and nothing else.
+    """Return the known labels of segments that are runs of equal labels, given labels of tokens.
 
-    The model itself lets no two neighbouring segments have one label, unless all segments have one token.
+    The model itself ensures that neighbouring segments have different labels, unless all segments have one token.
     """
     return known_of_tokens(said, reader)
 
@@ -379,14 +379,14 @@ def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
 
 
 def listed_segments(y, lengths, name, missing, what) -> tuple[np.ndarray, Said]:
-    """Return the numbers of :func:`segment_rows`, and what y says of the labels."""
+    """Return the numbers of :func:`segment_rows`, and the entries of y for the labels."""
     rows, numbers = segment_rows(y, lengths, name, what)
     offsets = offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths)))
     return numbers, what_is_said([row[3] for row in rows], offsets, missing, what)
 
 
 def known_of_lists(numbers, said: Said, offsets, reader: Reader) -> Known:
-    """Return what a list of segments says; ``offsets`` are those of the tokens.
+    """Return the known parts given by a list of segments; ``offsets`` are the offsets of the tokens.
 
     A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
     """
@@ -399,7 +399,7 @@ def known_of_lists(numbers, said: Said, offsets, reader: Reader) -> Known:
     begins[tokens] = -1
     begins[start] = begins[stop] = 1  # at the end of a sequence, the next one begins
     allowed[tokens] = of_thing[thing]
-    index = np.full(n_tokens, len(said.things))  # of all other tokens nothing is said
+    index = np.full(n_tokens, len(said.things))  # all other tokens are unknown
     index[tokens] = thing
     impossible = np.append(~of_thing.any(axis=1), False)
     return _known(Mask(allowed, begins[:n_tokens]), index, offsets, impossible)
@@ -418,9 +418,10 @@ class _Shapes(NamedTuple):
     possible: Mapping[str, frozenset]  # the shapes of the tokens of each label
 
     def of_tag(self, tag, before, after) -> tuple[str, set]:
-        """Return the label of a tag, and the shapes that it may stand for.
+        """Return the label of a tag, and the shapes that it may have.
 
-        ``before`` and ``after`` are the tags that the neighbours may have, or None for any; [] where there is none.
+        ``before`` and ``after`` are the tags that the neighbours may have, or None for any; [] if there is no
+        neighbour.
         """
         prefix, label = tag
         goes_on_from = before is None or any(t in before for t in ((B, label), (I, label)))
@@ -437,10 +438,10 @@ class _Shapes(NamedTuple):
         return label, shapes & self._reachable(label, before, after)
 
     def conditions(self, tags, before, after) -> tuple[set, int, int] | None:
-        """Return labels and flags that say the same as a set of tags, or None if there are none.
+        """Return labels and flags that are equivalent to a set of tags, or None if no such flags exist.
 
-        The flags say whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``. They
-        may let shapes through that the neighbours rule out: those of segments with a label that a neighbour cannot
+        The flags specify whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``.
+        They may allow shapes that the neighbours rule out: shapes of segments with a label that a neighbour cannot
         have.
         """
         found: dict[str, set] = {}
@@ -455,7 +456,7 @@ class _Shapes(NamedTuple):
         return None
 
     def _reachable(self, label, before, after):
-        """Return the shapes that a token of a label can have beside neighbours of so many tags."""
+        """Return the shapes that a token of a label can have next to neighbours with the given tags."""
         begins = before is not None and all(other != label for _, other in before)
         ends = after is not None and all(other != label for _, other in after)
         return {shape for shape in self.possible[label] if shape[0] >= begins and shape[1] >= ends}
@@ -471,7 +472,7 @@ def _agreeing(shapes, flags) -> set:
 
 
 def known_of_tags(said: Said, reader: Reader, scheme, longest) -> Known:
-    """Return what tags say of segmentations; see :func:`read_known_segments`."""
+    """Return the known parts of segmentations given by tags; see :func:`read_known_segments`."""
     names = reader.labels.tolist()
     tags = [_tags_of(said, i, scheme) for i in range(len(said.things))]
     possible = {label: _shapes_of(label, most) for label, most in zip(names, longest, strict=True)}
@@ -499,7 +500,7 @@ def known_of_tags(said: Said, reader: Reader, scheme, longest) -> Known:
 
 
 def _tags_of(said, i, scheme):
-    """Return the pairs (prefix, label) that a thing stands for, or None for any."""
+    """Return the pairs (prefix, label) of an entry, or None for any."""
     thing = said.things[i]
     if thing is None:
         return None
@@ -507,28 +508,28 @@ def _tags_of(said, i, scheme):
 
 
 def split_said(tag, said, i, scheme) -> tuple:
-    """Return the prefix and the label of a tag of what is said, given its number."""
+    """Return the prefix and the label of a tag of an entry, given the entry's number."""
     part = split_tag(tag, scheme)
     if part is None:
         expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
         raise ValueError(
-            f"{short(tag)} of {said.what} ({said.where(i)}) is no tag of scheme={scheme!r}, whose tags are 'O', "
+            f"{short(tag)} of {said.what} ({said.where(i)}) is not a tag of scheme={scheme!r}, whose tags are 'O', "
             f"{expected}"
         )
     if part[1] == OUTSIDE and part[0] != O:
         raise ValueError(
-            f"{said.what} has the tag {short(tag)} ({said.where(i)}), but the label 'O' is that of the tag 'O'"
+            f"{said.what} has the tag {short(tag)} ({said.where(i)}), but the label 'O' belongs to the tag 'O'"
         )
     return part
 
 
 def name_in_tag(said: Said, scheme):
-    """Return a function that gives the label in a tag of what is said, given its number; see :func:`all_labels`."""
+    """Return a function that gives the label in a tag, given the number of its entry; see :func:`all_labels`."""
     return lambda tag, i: split_said(tag, said, i, scheme)[1]
 
 
 def _shapes_of(label, longest) -> frozenset:
-    """Return the shapes of the tokens of segments of up to so many tokens; at ends of sequences, one is enough."""
+    """Return the shapes of the tokens of segments of at most ``longest`` tokens (1 for the outside label)."""
     longest = 1 if label == OUTSIDE else longest
     shapes = {(True, True)}
     if longest > 1:
@@ -537,9 +538,9 @@ def _shapes_of(label, longest) -> frozenset:
 
 
 def _triples(said):
-    """Return what is said before, at and after tokens, each triple once, and the number of each token's triple.
+    """Return the entries before, at and after tokens, each triple once, and the number of each token's triple.
 
-    The number after the last thing stands for the border of a sequence.
+    The number after the last entry represents the border of a sequence.
     """
     border, here = len(said.things), said.numbers
     before, after = np.append(border, here[:-1])[: len(here)], np.append(here[1:], border)[: len(here)]
@@ -559,7 +560,7 @@ def _triples(said):
 def _no_mask(said, token):
     thing = said.things[said.numbers[token]]
     return (
-        f"{said.what} has the set {short(set(thing))} ({position_name(said.offsets, token)}): a segment of some of its "
-        "labels begins or ends there and one of others does not, which is not supported. Leave the others out, or give "
-        "all tags of each label"
+        f"{said.what} has the set {short(set(thing))} ({position_name(said.offsets, token)}): segments of some of its "
+        "labels begin or end there, and segments of others do not, which is not supported. Leave the others out, or "
+        "give all tags of each label"
     )

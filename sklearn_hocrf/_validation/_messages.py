@@ -21,7 +21,7 @@ __all__ = [
     "refuse_text",
 ]
 
-FRAMES_FIRST = "datasets.sequences_from_frame makes sequences of the rows of a data frame"
+FRAMES_FIRST = "datasets.sequences_from_frame converts the rows of a data frame to sequences"
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 
@@ -47,9 +47,9 @@ def refuse_masked(array, *before) -> None:
 
 
 def refuse_text(array, *before) -> None:
-    """Raise if an array has text or dates, which numpy would convert, or integers beyond floats.
+    """Raise if an array has text or dates, which numpy would convert, or integers too large for floats.
 
-    Parameters are those of :func:`refuse_masked`.
+    The parameters are the same as for :func:`refuse_masked`.
     """
     if array.dtype.kind in "OSUmM":
         for index, value in np.ndenumerate(array):
@@ -84,8 +84,8 @@ def refuse_broken(matrix, before="X") -> None:
     fits = len(indptr) == n_major + 1 and indptr[0] == 0 and indptr[-1] <= min(len(indices), len(matrix.data))
     if not fits or (indptr[1:] < indptr[:-1]).any():
         raise ValueError(
-            f"{before} is a broken sparse matrix: indptr must have {n_major + 1} numbers that ascend from 0 to at most "
-            f"{len(indices)}"
+            f"{before} is a broken sparse matrix: indptr must have {n_major + 1} numbers in ascending order, from 0 to "
+            f"at most {len(indices)}"
         )
     used = indices[: indptr[-1]]
     if len(used) and not 0 <= used.min() <= used.max() < n_minor:
@@ -104,7 +104,7 @@ def refuse_infinite_values(batch) -> None:
 
 
 def are_finite(numbers) -> bool:
-    """Tell whether an array has neither nan nor infinite values, without an array of that size for the answer."""
+    """Return whether an array has neither nan nor infinite values, without allocating another of its size."""
     return bool(np.isfinite([numbers.min(initial=0), numbers.max(initial=0)]).all())
 
 
@@ -120,18 +120,17 @@ def refuse_non_sequence(sequence, n) -> None:
         return
     if isinstance(sequence, (str, bytes)):
         raise TypeError(
-            f"X[{n}] (sequence {n}) is the str {short(sequence)}, where a sequence of tokens belongs; for a sequence "
-            "of characters: `list(text)`"
+            f"X[{n}] (sequence {n}) is the str {short(sequence)}, but must be a sequence of tokens; for a sequence of "
+            "characters: `list(text)`"
         )
     if isinstance(sequence, Mapping):
         raise TypeError(
-            f"X[{n}] (sequence {n}) is the dict {short(sequence)}, where a sequence of tokens belongs. If X is one "
+            f"X[{n}] (sequence {n}) is the dict {short(sequence)}, but must be a sequence of tokens. If X is one "
             "sequence, wrap it: `[X]`"
         )
     if isinstance(sequence, SequenceBatch):
         raise TypeError(f"X[{n}] (sequence {n}) is a SequenceBatch: pass a whole batch as X, not a list of batches")
     if not hasattr(sequence, "__getitem__") or not hasattr(sequence, "__iter__"):
         raise TypeError(
-            f"X[{n}] (sequence {n}) is {short(sequence)} ({type(sequence).__name__}), where a sequence of tokens "
-            "belongs"
+            f"X[{n}] (sequence {n}) is {short(sequence)} ({type(sequence).__name__}), but must be a sequence of tokens"
         )

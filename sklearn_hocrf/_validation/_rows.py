@@ -25,9 +25,9 @@ MAX_FEATURES = np.iinfo(np.int32).max  # numbers of features are int32
 
 
 def check_table(X, estimator, **options):
-    """Return a plain 2-D X as array or CSR matrix; nan and inf are left for :func:`refuse_not_finite`.
+    """Return a plain 2-D X as array or CSR matrix; :func:`refuse_not_finite` checks for nan and inf.
 
-    Numbers of type float32 stay, all others become float64.
+    float32 is kept, all other numbers become float64.
     """
     if isinstance(X, (list, tuple)):
         _refuse_ragged_table(X)
@@ -37,7 +37,7 @@ def check_table(X, estimator, **options):
         refuse_masked(X)
         try:
             array = _as_objects_if_text(X)
-        except ValueError:  # rows of one length that hold more than numbers
+        except ValueError:  # rows of one length that contain more than numbers
             _refuse_nested_table(X)
             raise
         try:
@@ -61,7 +61,7 @@ def check_table(X, estimator, **options):
 
 
 def _as_objects_if_text(rows) -> np.ndarray:
-    """Return rows as an array; of objects where numpy would turn numbers beside text into text."""
+    """Return rows as an array; of objects if numpy would convert numbers next to text to text."""
     array = np.asarray(rows)
     return np.array(rows, dtype=object) if array.dtype.kind in "US" and isinstance(rows, (list, tuple)) else array
 
@@ -73,8 +73,8 @@ def _refuse_ragged_table(X):
     if len(set(widths)) > 1:
         n = next(n for n, width in enumerate(widths) if width != widths[0])
         raise ValueError(
-            f"ragged rows: row {n} of X is {short(X[n])}, row 0 is {short(X[0])}. Rows of numbers must have one "
-            "length; in a list of sequences every token is a row: `[[[x] for x in sequence] for sequence in X]`"
+            f"ragged rows: row {n} of X is {short(X[n])}, row 0 is {short(X[0])}. All rows must have the same length; "
+            "in a list of sequences every token is a row: `[[[x] for x in sequence] for sequence in X]`"
         )
 
 
@@ -83,7 +83,7 @@ def _refuse_nested_table(X):
         for feature, value in enumerate(row):
             if hasattr(value, "__len__"):
                 where = feature_place(n, feature)
-                raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), where a number belongs")
+                raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number")
 
 
 def stack_grid(X, estimator):
@@ -141,7 +141,7 @@ def _row_block(sequence, n):
         return None
     if block.ndim != 2:
         _refuse_ragged(sequence, n)
-        raise ValueError(f"sequence {n} of X has {block.ndim} dimensions, where 2 belong: position and feature")
+        raise ValueError(f"sequence {n} of X has {block.ndim} dimensions, but must have 2: position and feature")
     return block if block.dtype.kind in "biufc" else _numbers(block, n)
 
 
@@ -150,8 +150,7 @@ def _refuse_ragged(sequence, n):
     for t, row in enumerate(sequence):
         if not hasattr(row, "__len__") or isinstance(row, (str, dict)):
             raise TypeError(
-                f"sequence {n}, position {t} of X is {short(row)} ({type(row).__name__}), where a row of numbers "
-                "belongs"
+                f"sequence {n}, position {t} of X is {short(row)} ({type(row).__name__}), but must be a row of numbers"
             )
         width = len(row) if width is None else width
         if len(row) != width:

@@ -1,4 +1,4 @@
-"""Scorers of scikit-learn that ask for predictions in vain."""
+"""Detection of scikit-learn's scorers that cannot use predictions for sequences."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _OF_LABELS = "sklearn.metrics._classification"
 def refuse_metrics_of_labels() -> None:
     """Raise a ValueError if a scorer such as "f1_macro" asks for predictions that are lists of sequences.
 
-    Its metric takes one label a sample: it would fail at them with words about "legacy multi-label data", and searches
-    and ``cross_validate`` print its last words beside a score of nan. Nothing but its place among the callers tells the
-    estimator who asks. Where scikit-learn has moved it, its own words stay.
+    Its metric takes one label per sample and would fail with a message about "legacy multi-label data", which searches
+    and ``cross_validate`` print with a score of nan. Only the call stack shows the estimator that such a scorer has
+    called it. If scikit-learn has moved the scorer, its own message remains.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__")).startswith(_ON_THE_WAY):
@@ -24,7 +24,7 @@ def refuse_metrics_of_labels() -> None:
         if metric is not None:
             if getattr(metric, "__module__", None) == _OF_LABELS:
                 raise ValueError(
-                    f"{metric.__name__} of scikit-learn takes one label a sample, not sequences: use a scorer of "
+                    f"{metric.__name__} of scikit-learn takes one label per sample, not sequences: use a scorer of "
                     "sklearn_hocrf.metrics, such as scoring=metrics.token_f1_scorer or metrics.segment_f1_scorer"
                 )
             return

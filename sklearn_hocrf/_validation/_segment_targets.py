@@ -1,4 +1,4 @@
-"""Segmentations of y for a batch, in any scheme."""
+"""Segmentations of a batch, read from y in any scheme."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class SegmentTargets(NamedTuple):
     segments: Segments
     labels: np.ndarray  # (L,)         labels of segments, sorted
     longest: np.ndarray  # (L,) int64   highest length of a segment, by label; NO_LIMIT for any
-    repeats: bool  # neighbouring segments may have one label
+    repeats: bool  # neighbouring segments may have the same label
     as_lists: bool  # y was made of lists, so predictions are lists, too
     bare_tags: bool  # tags of the label "_" are written without it
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
-    known: Mask | None = None  # the segmentations that agree with y, where it has holes; ``segments`` has what is known
+    known: Mask | None = None  # segmentations that agree with y, if it has holes; ``segments`` are the known ones
 
     @property
     def labelling(self) -> Segments:
@@ -86,7 +86,7 @@ class SegmentTargets(NamedTuple):
         return self.segments.start
 
     def without_data(self) -> SegmentTargets:
-        """Return the labels, limits and form of y, which later training data must share."""
+        """Return the labels, limits and form of y, which must be the same in later training data."""
         nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))
         return self._replace(segments=nothing, known=None)
 
@@ -107,7 +107,7 @@ class SegmentTargets(NamedTuple):
         return start[np.append(True, ~goes_on)[: len(start)]], stop[np.append(~goes_on, True)[: len(stop)]]
 
     def of_runs(self, starts, stops, tokens) -> SegmentTargets:
-        """Return the targets of runs of tokens, as sequences of their own."""
+        """Return the targets of runs of tokens, as separate sequences."""
         segments = self.segments
         new_start = np.searchsorted(tokens, segments.start)
         offsets = np.append(np.searchsorted(segments.start, starts), len(segments.start))
@@ -121,17 +121,17 @@ class SegmentTargets(NamedTuple):
             raise ValueError("known targets must be without segments")
         flags = self.repeats, self.as_lists, self.bare_tags
         if self.scheme not in SCHEMES or not all(isinstance(flag, bool) for flag in flags):
-            raise ValueError(f"no scheme and properties of targets: {short((self.scheme, *flags))}")
+            raise ValueError(f"not a scheme and properties of targets: {short((self.scheme, *flags))}")
 
 
 class _Reading(NamedTuple):
-    """Segmentations as they are in y."""
+    """Segmentations as given in y."""
 
     segments: Segments
     labels: np.ndarray
     as_lists: bool
     bare_tags: bool
-    looks_like: str = "runs"  # tags of this scheme, though the scheme is another one; "runs" are no tags
+    looks_like: str = "runs"  # the scheme of tags that y seems to have, although ``scheme`` differs; "runs": no tags
     known: Mask | None = None  # where there are holes
     pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are holes
     codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are holes
@@ -143,7 +143,7 @@ class _Reading(NamedTuple):
 
 
 def check_segment_classes(classes, scheme) -> np.ndarray:
-    """Return all possible labels of segments from the parameter ``classes``: labels, or tags in schemes with tags."""
+    """Return all possible labels of segments from the parameter ``classes``: labels, or tags if the scheme has tags."""
     if scheme not in PREFIXES:
         return check_classes(classes, at_least=2 if scheme == "runs" else 1)
     tags = check_classes(classes, at_least=1)
@@ -151,7 +151,7 @@ def check_segment_classes(classes, scheme) -> np.ndarray:
     for tag in tags.tolist():
         part = split_tag(tag, scheme)
         if part is None or (part[1] == OUTSIDE and part[0] != O):
-            raise ValueError(f"classes: {short(tag)} is no tag of scheme={scheme!r}")
+            raise ValueError(f"classes: {short(tag)} is not a tag of scheme={scheme!r}")
         labels.add(part[1])
     return check_classes(sorted(labels), at_least=1)
 
@@ -177,13 +177,13 @@ def read_segment_targets(
         As in :func:`read_token_targets`; y is in the given scheme.
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     max_segment_length : int, inf, dict or None
-        Maximum length of a segment, for all labels or by label; None stands for the longest training segment.
+        Maximum length of a segment, for all labels or by label; None means the longest training segment.
     min_segment_length : int, dict or None
-        Minimum length of a segment that neither begins nor ends a sequence, as for the maximum; None stands for 1.
+        Minimum length of a segment that neither begins nor ends a sequence, given as for the maximum; None means 1.
     fixed : SegmentTargets, ndarray of shape (L,), or None
-        Targets of earlier training data, or all possible labels of segments. None stands for the labels of y.
+        Targets of earlier training data, or all possible labels of segments. None means the labels of y.
     holes : Holes or None
-        What y may have in place of labels; nothing by default. Segments need not tile the sequences then.
+        How holes are marked; None means that y has no holes. With holes, segments need not tile the sequences.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
@@ -196,7 +196,7 @@ def read_segment_targets(
         longest, shortest = earlier.longest, earlier.shortest
         reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, looks_like="runs")
         if max_segment_length is None:
-            hint = ": None stands for the longest of the first call of partial_fit"
+            hint = ": None means the longest in the first call of partial_fit"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
     else:
         shortest = _shortest(min_segment_length, labels, scheme)
@@ -208,7 +208,7 @@ def read_segment_targets(
     elif singles and reading.known is not None:
         begins = np.ones(len(reading.known.begins), np.int8)
         segments, _, _ = segments_between(reading.codes, begins, _offsets(lengths, kept))
-    # with segments of one token, tags are meant as labels of tokens
+    # with segments of one token, tags are the labels of tokens
     if not (singles and max_segment_length is not None):
         warn_of_tags(reading.looks_like)
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
@@ -224,7 +224,7 @@ def read_segment_targets(
 
 
 def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
-    """Return the segmentations of a part of the training sequences, which may be of a single label.
+    """Return the segmentations of a part of the training sequences, which may have a single label.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def read_segments(y, lengths, form, name, labels, *, scheme, singles, unknown) -
         The labels of the fitted estimator.
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     singles : bool
-        Whether each token is a segment of its own.
+        Whether each token is a separate segment.
     unknown : {"raise", "ignore"}
         "ignore" codes unknown labels as -1.
     """
@@ -324,8 +324,8 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
     covered = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
     if (covered < np.diff(offsets))[np.diff(offsets) > 0].all():
         warn_user(
-            "no sequence of y is tiled by its segments: what is between them is taken for unknown. If it is outside of "
-            "all segments, fill gaps with segments (t, t + 1, 'O') of length 1"
+            "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
+            "segments, fill them with segments (t, t + 1, 'O') of length 1"
         )
     return _Reading(segments, labels, True, False, "runs", known.mask, tuple(pieces), known.codes)
 
@@ -389,7 +389,7 @@ def _longest(max_segment_length, shortest, codes, lengths, labels, scheme):
         if shortest is not None and most < shortest[code]:
             raise ValueError(
                 f"max_segment_length is {most} for the label {short(labels.tolist()[code])}, but min_segment_length "
-                f"{shortest[code]}"
+                f"is {shortest[code]}"
             )
     return longest
 
@@ -403,7 +403,7 @@ def _shortest(min_segment_length, labels, scheme):
 
 
 def _by_code(parameter, given, labels, scheme) -> list:
-    """Return the code of each label that a parameter gives a length, and the length."""
+    """Return the codes of the labels that a parameter specifies a length for, and the lengths."""
     names = labels.tolist()
     if given is None:
         given = {}
@@ -426,7 +426,7 @@ def _refuse_longer(segments, longest, labels, offsets, hint=""):
 def _refuse_shorter(segments, shortest, labels, offsets):
     """Raise if a training segment is shorter than its label allows."""
     is_short = are_short(segments, shortest, offsets)
-    _refuse_lengths(segments, is_short, "min_segment_length asks for", shortest, labels, offsets)
+    _refuse_lengths(segments, is_short, "min_segment_length requires", shortest, labels, offsets)
 
 
 def _refuse_lengths(segments, is_wrong, which, limit, labels, offsets, hint=""):

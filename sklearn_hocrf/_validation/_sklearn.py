@@ -1,6 +1,6 @@
-"""All that the package takes from scikit-learn which scikit-learn does not promise to keep: one file to mend.
+"""All private names of scikit-learn that the package uses: if they change, only this file must be adapted.
 
-And its decorators, with types, which it does not have: what is decorated keeps its own.
+Also its decorators, with the type hints that they lack: decorated functions keep their types.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _Method = TypeVar("_Method", bound=Callable)
 
 
 class Options(_Options):
-    """Some values of a type; messages list them sorted, and not in an order that depends on the seed of hashes."""
+    """Some values of a type; messages list them sorted, because their order would depend on the hash seed."""
 
     def __str__(self) -> str:
         listed = copy(self)

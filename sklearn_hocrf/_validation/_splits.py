@@ -13,7 +13,7 @@ __all__ = ["indexable_sequences", "splits_of"]
 
 
 def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
-    """Return data that have one entry a sequence, or raise: as ``indexable`` of scikit-learn, with messages.
+    """Return data with one entry per sequence, or raise: scikit-learn's ``indexable`` with clearer messages.
 
     Raises
     ------
@@ -25,7 +25,8 @@ def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
     for name, data in (("X", X), ("y", y)):
         if hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
             raise TypeError(
-                f"{name} is a {type(data).__name__}, which cannot be split into folds: pass a list of it or of a sample"
+                f"{name} is a {type(data).__name__}, which cannot be split into folds: pass a list of it, or of a "
+                "sample"
             )
     return indexable(X, y, *others)
 
@@ -36,8 +37,8 @@ def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:
     Raises
     ------
     ValueError
-        If the splitter refuses the data; of one that stratifies, with what to use. Also if there are no splits, or if
-        one has what is no number of a sequence.
+        If the splitter refuses the data; for a stratified splitter, the message names alternatives. Also if there are
+        no splits, or if one contains anything but numbers of sequences.
     """
     name = type(splitter).__name__
     try:
@@ -50,7 +51,7 @@ def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:
             f"GroupKFold, or make a class for each sequence and pass cv=list({name}(..).split(X, classes))"
         ) from error
     if not splits:
-        raise ValueError("cv has no splits (left): use a splitter or a list")
+        raise ValueError("cv has no splits (left): pass a splitter or a list")
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
     return [tuple(_numbers(part, number, n_sequences) for part in split) for number, split in enumerate(splits)]
 
@@ -69,4 +70,4 @@ def _numbers(part: Any, number: int, n_sequences: int) -> np.ndarray:
     out = part[(part < -n_sequences) | (part >= n_sequences)]
     if len(out):
         raise ValueError(f"split {number} of cv has the number {out[0]}, but there are {n_sequences} sequences")
-    return part % n_sequences  # those from the end, too
+    return part % n_sequences  # negative numbers count from the end

@@ -1,4 +1,4 @@
-"""What y consists of: labels of tokens one after the other, or a list for each sequence."""
+"""Read y: the concatenated labels of all tokens, or a list for each sequence."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = [
 ]
 
 
-FIXED = "the classes, which the first call of partial_fit has fixed"
+FIXED = "the classes fixed by the first call of partial_fit"
 
 
 def check_known_labels(labels, n_labels):
     """Raise a ValueError unless there are ``n_labels`` different labels."""
     if not isinstance(labels, np.ndarray) or labels.shape != (n_labels,) or len(set(labels.tolist())) < n_labels:
-        raise ValueError(f"the labels must be an array of {n_labels} different ones, got {short(labels)}")
+        raise ValueError(f"the labels must be an array of {n_labels} distinct labels, got {short(labels)}")
 
 
 def check_classes(classes, at_least=2) -> np.ndarray:
@@ -42,7 +42,7 @@ def check_classes(classes, at_least=2) -> np.ndarray:
 
 
 def leave_out(labels, lengths, kept):
-    """Return the labels of the sequences that are kept, and offsets in which the other sequences are empty.
+    """Return the labels of the sequences that are kept, and offsets that make the other sequences empty.
 
     Sequences keep their numbers, so error messages refer to the user's y.
     """
@@ -54,9 +54,9 @@ def leave_out(labels, lengths, kept):
 
 
 def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bool]:
-    """Return the labels of all tokens one after the other, and whether y was made of lists.
+    """Return the concatenated labels of all tokens, and whether y was made of lists.
 
-    None in the place of a sequence of labels stands for one None a token.
+    None in place of a label sequence means None for each token.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
     name : str
         Name of the estimator, for messages.
     what : str
-        What messages call ``y``.
+        Name of y in messages.
     """
     y = _read_collection(y, name, what)
     if form == "table":
@@ -79,7 +79,7 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
             sequences[n] = labels = [None] * length
         if isinstance(labels, np.ndarray) and labels.ndim > 1:
             raise ValueError(
-                f"{what}[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token"
+                f"{what}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token"
             )
         if len(labels) != length:
             raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in {what}")
@@ -87,7 +87,7 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
 
 
 def read_target_sequences(y, n_sequences, name, what="y") -> list:
-    """Return y as a list of lists or arrays, one for each sequence of X, or None where nothing is said about it."""
+    """Return y as a list of lists or arrays, one for each sequence of X, or None where all labels are unknown."""
     y = _read_collection(y, name, what)
     if len(y) != n_sequences:
         raise ValueError(f"X has {n_sequences} sequences, {what} has {len(y)}")
@@ -95,12 +95,12 @@ def read_target_sequences(y, n_sequences, name, what="y") -> list:
 
 
 def refuse_segments(y, lengths, name, scheme, what="y"):
-    """Raise if y holds segments instead of labels or tags of tokens."""
+    """Raise if y contains segments instead of labels or tags of tokens."""
     sequences = read_target_sequences(y, len(lengths), name, what)
     if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
         raise ValueError(
-            f'{what} holds (start, stop, label): scheme="segments"? With scheme={scheme!r} there must be one '
-            "label a token"
+            f'{what} contains (start, stop, label): scheme="segments"? With scheme={scheme!r} there must be one '
+            "label per token"
         )
 
 
@@ -108,7 +108,7 @@ def _read_collection(y, name, what):
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     if isinstance(y, (str, bytes)):
-        raise TypeError(f"{what} is the str {short(y)}; for one sequence with a label a character: `[list(text)]`")
+        raise TypeError(f"{what} is the str {short(y)}; for one sequence with a label per character: `[list(text)]`")
     if hasattr(y, "__array__"):
         y = unmasked(y)
     if not _is_ordered_collection(y):
@@ -117,13 +117,13 @@ def _read_collection(y, name, what):
 
 
 def _read_plain_labels(y, n_rows, what):
-    """Read the labels of a plain 2-D X, one a row."""
+    """Read the labels of a plain 2-D X, one per row."""
     as_lists = not isinstance(y, np.ndarray)
     if as_lists and any(isinstance(label, (list, np.ndarray)) for label in y) or not as_lists and y.ndim > 1:
         if len(y) == 1 and np.size(y[0]) == n_rows > 1:
-            raise ValueError(f"{what} holds one sequence of labels, but X is a plain 2-D array: wrap it, too: `[X]`")
+            raise ValueError(f"{what} contains one sequence of labels, but X is a plain 2-D array: wrap it, too: `[X]`")
         if as_lists:
-            raise ValueError(f"{what} should be a 1d array, one label a row, because X is a plain 2-D array")
+            raise ValueError(f"{what} should be a 1d array, one label per row, because X is a plain 2-D array")
         y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
         raise ValueError(
@@ -141,14 +141,13 @@ def _is_ordered_collection(value):
 def _label_sequence(labels, n, what):
     if isinstance(labels, (str, bytes)):
         raise TypeError(
-            f"{what}[{n}] (sequence {n}) is the str {short(labels)}, where a sequence of labels belongs; for a label a "
+            f"{what}[{n}] (sequence {n}) is the str {short(labels)}, but must be a sequence of labels; for a label per "
             "character: `list(text)`"
         )
     if hasattr(labels, "__array__"):
         labels = unmasked(labels)
     if not _is_ordered_collection(labels):
         raise TypeError(
-            f"{what}[{n}] (sequence {n}) is {short(labels)} ({type(labels).__name__}), where a sequence of labels "
-            "belongs"
+            f"{what}[{n}] (sequence {n}) is {short(labels)} ({type(labels).__name__}), but must be a sequence of labels"
         )
     return labels

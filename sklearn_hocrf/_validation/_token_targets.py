@@ -34,7 +34,7 @@ class TokenTargets(NamedTuple):
         return np.arange(len(self.codes))
 
     def without_data(self) -> TokenTargets:
-        """Return the labels and the form of y, which later training data must share."""
+        """Return the labels and the form of y, which must be the same in later training data."""
         return self._replace(codes=self.codes[:0], known=None)
 
     def merged(self, other: TokenTargets) -> TokenTargets:
@@ -51,7 +51,7 @@ class TokenTargets(NamedTuple):
         return np.flatnonzero(begins), np.flatnonzero(ends)
 
     def of_runs(self, starts, stops, tokens) -> TokenTargets:
-        """Return the targets of runs of tokens, as sequences of their own."""
+        """Return the targets of runs of tokens, as separate sequences."""
         return self._replace(codes=self.codes[tokens], known=None)
 
     def check(self, n_labels):
@@ -73,9 +73,9 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, holes: Hol
     kept : ndarray of bool of shape (n_sequences,), or None
         Sequences that are not left out.
     fixed : TokenTargets, ndarray of shape (L,), or None
-        Targets of earlier training data, or all possible labels. None stands for the labels of y.
+        Targets of earlier training data, or all possible labels. None means the labels of y.
     holes : Holes or None
-        What y may have in place of labels; nothing by default.
+        How holes are marked; None means that y has no holes.
     """
     labels, as_lists = read_labels(y, lengths, form, name)
     labels, offsets = leave_out(labels, lengths, kept)

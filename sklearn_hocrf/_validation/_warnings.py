@@ -7,13 +7,13 @@ _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches 
 
 
 def warn_of_tags(scheme: str) -> None:
-    """Warn of labels that look like tags of a scheme, but are read otherwise; of "runs" there is nothing to say."""
+    """Warn that labels look like tags of a scheme, although they are not read as such; "runs" has no tags."""
     if scheme != "runs":
         warn_user(f'the labels look like {scheme.upper()} tags: scheme="{scheme}"?')
 
 
 def warn_user(message, category: type[Warning] = UserWarning) -> None:
-    """Warn on behalf of the innermost caller outside of this package, scikit-learn and joblib.
+    """Warn on behalf of the innermost caller outside this package, scikit-learn and joblib.
 
     A constant ``stacklevel`` would count functions of this package, and become wrong as soon as one of them is split.
 

@@ -1,4 +1,4 @@
-"""Collections of Dask as lists of partitions, and the client that works on them."""
+"""Dask collections as lists of partitions, and the client that processes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["WithoutClient", "collected", "find_client", "number_of_sequences", "
 
 
 class WithoutClient:
-    """Estimators with a parameter ``client``, a connection of this process, which copies and pickles do not have."""
+    """Estimators with a parameter ``client``, a connection of this process that copies and pickles do not keep."""
 
     def __sklearn_clone__(self) -> Self:
         return BaseEstimator.__sklearn_clone__(copy.copy(self))
@@ -24,14 +24,14 @@ class WithoutClient:
 
 
 def find_client(client: Any = None) -> Client:
-    """Return a client, or the default one for None.
+    """Return the given client, or the default client for None.
 
     Raises
     ------
     ValueError
-        If there is none.
+        If there is no default client.
     TypeError
-        For a client of asynchronous code.
+        If the client is asynchronous.
     """
     client = default_client() if client is None else client
     if not isinstance(client, Client) or client.asynchronous:
@@ -40,7 +40,7 @@ def find_client(client: Any = None) -> Client:
 
 
 def sources(**given: Any) -> list[tuple]:
-    """Return the parts of X and of other collections, as far as they are given, partition by partition."""
+    """Return the parts of X and of the other given collections, partition by partition."""
     parts = {name: parts_of(collection, name) for name, collection in given.items() if collection is not None}
     for name, others in parts.items():
         if len(others) != len(parts["X"]):
@@ -49,7 +49,7 @@ def sources(**given: Any) -> list[tuple]:
 
 
 def parts_of(collection: Any, name: str) -> list:
-    """Return the partitions of a collection, which messages call ``name``."""
+    """Return the partitions of a collection; ``name`` is its name in messages."""
     if hasattr(collection, "to_delayed"):
         parts = collection.to_delayed()
         parts = parts.ravel().tolist() if isinstance(parts, np.ndarray) else list(parts)
@@ -58,8 +58,8 @@ def parts_of(collection: Any, name: str) -> list:
     else:
         raise TypeError(
             f"{name} must be a dask.bag.Bag, or a list with a Delayed for each partition, not a "
-            f"{type(collection).__name__}: dask.bag.from_sequence makes bags of lists. For data in memory there are "
-            "HighOrderCRF and HighOrderSemiCRF"
+            f"{type(collection).__name__}: dask.bag.from_sequence turns lists into bags. For data in memory, use "
+            "HighOrderCRF or HighOrderSemiCRF"
         )
     if not parts:
         raise ValueError(f"{name} has no partitions")
@@ -67,7 +67,7 @@ def parts_of(collection: Any, name: str) -> list:
 
 
 def collected(values: Any) -> Any:
-    """Return a partition that has a length as it is, None as an empty list, and another iterable as a list."""
+    """Return a partition: unchanged if it has a length, an empty list for None, and other iterables as lists."""
     if values is None:
         return []
     return values if hasattr(values, "__len__") or hasattr(values, "shape") else list(values)

@@ -39,19 +39,19 @@ _ON_CLIENT = {
 
 
 class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
-    """Fit a sequence model on a cluster, and let it predict there.
+    """Fit a sequence model on a cluster, and predict there.
 
-    It takes dask collections, and trains on the workers of a cluster what the estimator trains on one machine: the same
-    minimised function, the same optimum up to the solver's tolerance, the same fitted attributes. The bits of the
-    result depend on the partitions, and not on the number of workers, their threads, or which of them has which
-    partition.
+    It takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one machine:
+    the same function is minimised, with the same optimum up to the solver's tolerance and the same fitted attributes.
+    The bits of the result depend on the partitions, not on the number of workers or threads, or on the assignment of
+    partitions to workers.
 
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        With the parameters of the model. It is cloned, not fitted itself.
+        An estimator with the parameters of the model. It is cloned; the original is not fitted.
     client : distributed.Client, default=None
-        The connection to the cluster. None means the default client, the one that was made last. Copies by
+        The connection to the cluster. None means the default client, which is the last one created. Copies by
         :func:`sklearn.base.clone`, deep copies and pickles have None.
 
     Attributes
@@ -61,19 +61,19 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     See Also
     --------
-    DaskExtractor : Gives features of raw tokens.
+    DaskExtractor : Make features of raw tokens.
 
     Notes
     -----
-    ``n_jobs`` of the estimator is the number of threads with which a worker evaluates one partition, while its threads
-    evaluate several ones side by side: leave it at None.
+    ``n_jobs`` of the estimator is the number of threads that evaluate one partition, while the threads of a worker
+    evaluate several partitions in parallel: leave it at None.
 
-    These work: ``objective="likelihood"`` and ``"local_feature_matching"``; "lbfgs", "owlqn", "newton-cg" and custom
-    solvers that need values, gradients and Hessian products alone; penalties of all kinds, ``sample_weight``,
-    ``class_weight``, constraints, ``warm_start``. Refused, before any work: "hinge", "perceptron" and stochastic
-    solvers, which go from sequence to sequence; ``patterns="auto"``; ``pruning``; objectives of your own; callbacks of
-    scikit-learn, while those of solvers work. Holes in y are refused as soon as a worker has read them. There is no
-    ``partial_fit``. What workers warn of is in their logs.
+    Supported: ``objective="likelihood"`` and ``"local_feature_matching"``; "lbfgs", "owlqn", "newton-cg" and custom
+    solvers that need only values, gradients and Hessian products; penalties of all kinds, ``sample_weight``,
+    ``class_weight``, constraints, ``warm_start``. Not supported (an error is raised before training): "hinge",
+    "perceptron" and stochastic solvers, which process one sequence after another; ``patterns="auto"``; ``pruning``;
+    user-defined objectives; callbacks of scikit-learn (callbacks of solvers work). Holes in y raise an error as soon as
+    a worker has read them. There is no ``partial_fit``. Warnings of workers are in their logs.
 
     Examples
     --------
@@ -92,12 +92,12 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         Parameters
         ----------
         X : dask.bag.Bag, or list of Delayed or Future
-            Sequences. Each partition is what the estimator takes as X: a list of sequences, a
+            Sequences. Each partition is an X that the estimator accepts: a list of sequences, a
             :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`, or an array. It may be empty.
         y : dask.bag.Bag, or list of Delayed or Future
-            Labels, in partitions like those of X.
+            Labels, partitioned like X.
         sample_weight : Bag, dask array, or list of Delayed or Future, default=None
-            One weight per sequence, in partitions like those of X.
+            One weight per sequence, partitioned like X.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For invalid parameters, before any work, and for invalid data; messages name partition, sequence and
+            For invalid parameters, before training, and for invalid data; messages name partition, sequence and
             position. The estimator is left unchanged.
         ConnectionError
             If the connection to the scheduler is lost.
@@ -115,7 +115,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            As the local estimator.
+            As for the local estimator.
         """
         local = self._local()
         training = self._choose_training(local)
@@ -140,7 +140,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         course.refuse("cluster")
         parameters = local.get_params(deep=False)
         if getattr(local, "_skl_callbacks", None):
-            raise ValueError("callbacks of scikit-learn do not work on a cluster: use those of solvers")
+            raise ValueError("callbacks of scikit-learn do not work on a cluster: use callbacks of solvers")
         parameters["objective"] = on_cluster(choose_objective(local.objective))
         return choose_training(parameters, type(local).__name__)
 
@@ -159,7 +159,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         partitions.add_step(prepare, remote, Kept(Agreement(labels, features)))
         surveyed: Survey = partitions.total(survey, Survey.merged, remote)
         if local.class_weight is not None:
-            check_class_weight(local.class_weight, labels, surveyed.label_counts)  # workers would do it one by one
+            check_class_weight(local.class_weight, labels, surveyed.label_counts)  # otherwise each worker would do it
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
         observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns)
         builder = course.layout_builder(data, observed)
@@ -173,13 +173,13 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         return course.report(data, problem, penalty, stages[-1]), stages
 
     def _local(self) -> BaseSequenceLabeler:
-        """Return an estimator with the parameters of that given, which is not fitted."""
+        """Return an unfitted estimator with the parameters of the given one."""
         if not isinstance(self.estimator, BaseSequenceLabeler):
             raise TypeError(f"estimator must be a HighOrderCRF or HighOrderSemiCRF, got {self.estimator!r:.200}")
         return clone(self.estimator)
 
     def _model(self) -> BaseSequenceLabeler:
-        """Return a copy of the fitted estimator, for tasks that may be done later."""
+        """Return a copy of the fitted estimator, for tasks that may be executed later."""
         if not hasattr(self, "estimator_"):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first")
         return copy.copy(self.estimator_)
@@ -197,8 +197,8 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         Returns
         -------
         labels : dask.bag.Bag
-            In partitions like those of X. It is lazy: ``compute()`` gives a list, ``persist()`` keeps it on the
-            workers of the default client. Where ``client`` is another one: ``client.compute(labels, sync=True)``.
+            Partitioned like X. The bag is lazy: ``compute()`` returns a list, ``persist()`` keeps it on the workers of
+            the default client. If ``client`` is a different one, use ``client.compute(labels, sync=True)``.
         """
         return self._ask("predict", X)
 
@@ -212,7 +212,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         Returns
         -------
         probabilities : dask.bag.Bag of ndarray of shape (n_tokens, n_classes)
-            In partitions like those of X.
+            Partitioned like X.
         """
         return self._ask("predict_marginals", X)
 
@@ -251,7 +251,7 @@ def _merged(one, other):
 
 
 def _answer(model, question, number, part) -> list:
-    """Return a model's answers for the sequences of a partition."""
+    """Return the results of a method of a model for the sequences of a partition."""
     part = collected(part)
     if not number_of_sequences(part):
         return []
@@ -260,7 +260,7 @@ def _answer(model, question, number, part) -> list:
 
 
 def _count_right(model, number, X, y, sample_weight=None) -> tuple[float, float]:
-    """Return how many tokens of a partition are predicted correctly, and how many there are, both weighted."""
+    """Return the number of correctly predicted tokens of a partition and the number of all tokens, both weighted."""
     X, y = collected(X), collected(y)
     sample_weight = None if sample_weight is None else collected(sample_weight)
     if not number_of_sequences(X) and not len(y) or sample_weight is not None and not np.any(sample_weight):

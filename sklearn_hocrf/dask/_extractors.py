@@ -1,4 +1,4 @@
-"""Transformers that learn from the partitions of a collection, by merging what each partition counts."""
+"""Transformers that learn from the partitions of a collection, by merging the counts of each partition."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ __all__ = ["DaskExtractor"]
 class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
     """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it there.
 
-    Each partition is counted by the transformer's ``fit_partition``; the counts are merged by a tree, and ``finish``
-    makes the vocabulary, as it would be made on one machine.
+    The transformer's ``fit_partition`` counts each partition; the counts are merged along a tree, and ``finish`` makes
+    the same vocabulary as on one machine.
 
     Parameters
     ----------
     extractor : transformer
-        With ``fit_partition``, ``merge``, ``finish`` and ``transform_partition``. It is cloned, not fitted itself.
+        A transformer with ``fit_partition``, ``merge``, ``finish`` and ``transform_partition``. It is cloned; the
+        original is not fitted.
     client : distributed.Client, default=None
         As in :class:`DaskSequenceLabeler`.
 
@@ -36,11 +37,11 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
 
     See Also
     --------
-    DaskSequenceLabeler : Takes the result as X.
+    DaskSequenceLabeler : Train on the result.
 
     Notes
     -----
-    A transformer that learns nothing, because it hashes the names of attributes, needs none of this:
+    A transformer that learns nothing, because it hashes the names of attributes, does not need this class: use
     ``X.map_partitions(extractor.transform)``.
 
     Examples
@@ -58,9 +59,9 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         Parameters
         ----------
         X : dask.bag.Bag, or list of Delayed or Future
-            Each partition is what the transformer takes as X. It may be empty.
+            Each partition is an X that the transformer accepts. It may be empty.
         y : dask.bag.Bag, or list of Delayed or Future, default=None
-            Labels, in partitions like those of X, for transformers that learn from them.
+            Labels, partitioned like X, for transformers that learn from them.
 
         Returns
         -------
@@ -98,12 +99,12 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         Returns
         -------
         batches : dask.bag.Bag
-            Each partition is a :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`. It is lazy.
+            Each partition is a :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`. The bag is lazy.
         """
         return self._map("transform", sources(X=X))
 
     def fit_transform(self, X: Any, y: Any = None) -> bag.Bag:  # type: ignore[override]
-        """Learn the features of sequences, and return those that ``fit_transform`` on one machine would.
+        """Learn the features of sequences, and return the same features as ``fit_transform`` on one machine.
 
         Parameters
         ----------

@@ -17,13 +17,13 @@ __all__ = ["ClusterMatching", "ClusterLikelihood", "ClusterProblem", "on_cluster
 
 
 class ClusterProblem:
-    """Labelled training data on a cluster, under one layout of weights.
+    """Labelled training data on a cluster, with one layout of weights.
 
     Parameters
     ----------
     partitions : Partitions of Part
     setting : Setting
-        What it binds is replaced by each criterion.
+        Its criterion is replaced for each criterion that is evaluated.
     n_sequences : int
     """
 
@@ -35,16 +35,16 @@ class ClusterProblem:
         self.n_weights, self.n_sequences = self.layout.n_weights, n_sequences
 
     def setting(self, criterion: Any) -> Kept:
-        """Return what workers need to evaluate a criterion."""
+        """Return the setting that workers need to evaluate a criterion."""
         return Kept(self._setting._replace(criterion=criterion, key=uuid4().hex))
 
     def total(self, setting: Kept, question: str, *vectors: np.ndarray, merge=add) -> Any:
-        """Return the sum of the answers of a criterion, bound to each partition, about some vectors of weights."""
+        """Return the sum of a method's results over the partitions, for some vectors of weights."""
         return self._partitions.total(ask, merge, setting, (question, *vectors))
 
 
 class _ClusterObjective(Objective):
-    """A criterion that is a sum over sequences: the sum over the partitions of a cluster.   K weights.
+    """A criterion that is a sum over sequences, as a sum over the partitions of a cluster.   K weights.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class _ClusterObjective(Objective):
         return self._total("value_gradient", w)
 
     def separates(self, w: np.ndarray) -> bool:
-        """Tell whether ``w`` makes the labels of each sequence more probable than all other labellings together."""
+        """Return whether ``w`` makes the labels of each sequence more probable than all other labellings together."""
         largest = max(self._total("largest_log_z", w, merge=max), LARGE)
         return self._all_right(w * (LARGE / largest)) and not self._all_right(np.zeros(len(w)))
 
@@ -91,7 +91,7 @@ class ClusterMatching(_ClusterObjective):
     """Local feature matching on a cluster."""
 
     def starting_objective(self) -> Objective:
-        """Return the criterion whose trained weights training starts from."""
+        """Return the criterion whose trained weights are the start of training."""
         return ClusterLikelihood(NegativeLogLikelihood())
 
 
@@ -108,8 +108,8 @@ def on_cluster(criterion: Any) -> Objective:
     if type(criterion) is LocalFeatureMatching:
         return ClusterMatching(criterion)
     raise ValueError(
-        f"objective={criterion!r} does not train on a cluster: it needs sequence after sequence, or is not known to be "
-        "a sum over sequences. 'likelihood' and 'local_feature_matching' do"
+        f"objective={criterion!r} cannot be trained on a cluster: it processes one sequence after another, or is not "
+        "known to be a sum over sequences. 'likelihood' and 'local_feature_matching' can"
     )
 
 

@@ -1,8 +1,8 @@
 """Values on the workers of a cluster, one for each partition of the data, and sums over them.
 
-Nothing here knows of sequences. Values are made in steps from their sources, which Dask repeats where a worker has
-died. Sums follow one binary tree over the numbers of the partitions, so that their bits depend on the partitions alone,
-and not on which worker did what.
+This module is independent of sequences. Values are made in steps from their sources; Dask repeats the steps if a worker
+has died. Sums follow one binary tree over the numbers of the partitions, so that their bits depend only on the
+partitions, not on the assignment of work to workers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from distributed.comm import CommClosedError
 
 __all__ = ["Kept", "Partitions", "naming"]
 
-_PATIENCE = 2.0  # seconds that a client may need to notice that the scheduler has gone
+_PATIENCE = 2.0  # seconds that a client may need to notice the loss of the scheduler
 _MOST_REQUESTS = 3  # for one result
-_ANY_SIZE = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}  # vectors of weights are meant to be sent
+_ANY_SIZE = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}  # vectors of weights are sent on purpose
 
 
 class Kept:
-    """A value that all workers keep, of which they need only one copy each.
+    """A value that all workers keep, one copy per worker.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Kept:
 
 
 class _Refusal(NamedTuple):
-    """What stands for the result of bad data: what a task raises would be in the logs of the worker, with traceback."""
+    """The result for bad data: an error raised in a task would be logged by the worker, with traceback."""
 
     error: Exception
     traceback: str
@@ -58,7 +58,7 @@ class Partitions:
     ----------
     client : distributed.Client
     sources : sequence of tuples of Delayed or Future
-        For each partition the arguments of the first step.
+        The arguments of the first step for each partition.
     """
 
     def __init__(self, client: Any, sources: Sequence[tuple]) -> None:
@@ -66,17 +66,17 @@ class Partitions:
         self._steps: list[tuple[Callable, tuple]] = []
         self._kept: list[Kept] = []
         self._futures: list = []
-        self._made: list[weakref.ref] = []  # all futures that may be alive
-        self._n_taken = 0  # steps that have led to the futures
-        self._homes: list[str] = []  # a worker's address for each thread, when work began
+        self._made: list[weakref.ref] = []  # all futures that may still exist
+        self._n_taken = 0  # number of steps taken so far
+        self._homes: list[str] = []  # address of the worker of each thread, at the start
 
     def __len__(self) -> int:
         return len(self._sources)
 
     def add_step(self, function: Callable, *shared: Kept) -> None:
-        """Replace each value by ``function(*shared, value)``; None, which stands for an empty partition, stays.
+        """Replace each value by ``function(*shared, value)``, except None, which represents an empty partition.
 
-        The first step gets the values of the sources as the last arguments.
+        The last arguments of the first step are the values of the sources.
         """
         self._steps.append((function, shared))
 
@@ -87,14 +87,14 @@ class Partitions:
         ----------
         function : callable
         merge : callable
-            Returns the sum of two results, of a partition and of a later one; it changes neither.
+            Returns the sum of the results of a partition and a later one, without changing them.
         *shared : object
-            A value is sent to all workers, for this sum alone, unless it is a :class:`Kept` one.
+            Values that are sent to all workers for this sum only, except :class:`Kept` values.
 
         Raises
         ------
         Exception
-            What ``function`` raises, with the number of the partition.
+            Any error of ``function``, with the number of the partition.
         ConnectionError
             If the connection to the scheduler is lost.
         """
@@ -106,19 +106,19 @@ class Partitions:
         except (CancelledError, CommClosedError) as error:
             self._check_connection(error, patience=_PATIENCE)
             raise RuntimeError(
-                f"data on workers are lost, and cannot be made again, as those that a client has sent: {error}"
+                f"data on workers are lost and cannot be recreated, such as data sent by a client: {error}"
             ) from error
         except Exception as error:
             for number in [n for n, future in enumerate(self._futures) if future.status == "error"][:1]:
-                if not str(error).startswith("partition"):  # where the sources fail
+                if not str(error).startswith("partition"):  # the sources fail
                     error.add_note(f"in partition {number}")
             raise
 
     def release(self) -> None:
-        """Let the workers forget the values.
+        """Let the workers discard the values.
 
-        The client keeps an error that a worker has sent, with a traceback, whose frames keep futures: so to drop them
-        is not enough.
+        Dropping the futures is not enough: the client keeps errors sent by workers, with tracebacks whose frames refer
+        to futures.
         """
         for future in filter(None, (reference() for reference in self._made)):
             future.release()
@@ -129,7 +129,7 @@ class Partitions:
         self._kept = []
 
     def _check_connection(self, error=None, patience=0.0):
-        """Raise a ConnectionError if the client has lost the scheduler; wait until it could have noticed."""
+        """Raise a ConnectionError if the client has lost the scheduler; wait as long as it may need to notice."""
         deadline = monotonic() + patience
         while self._client.status == "running" and monotonic() < deadline:
             sleep(0.05)
@@ -141,7 +141,7 @@ class Partitions:
             ) from error
 
     def _take_steps(self) -> None:
-        """Begin the steps that have not been taken."""
+        """Start the steps that have not been taken."""
         run = delayed(_run, pure=False)
         for function, shared in self._steps[self._n_taken :]:
             given, name = self._shared(shared), _new_name(function)
@@ -175,10 +175,10 @@ class Partitions:
         return result
 
     def _result(self, future):
-        """Return the result of a future; what was asked for when the scheduler went would never come.
+        """Return the result of a future, or raise an error if the scheduler is lost instead of waiting for ever.
 
-        The question has no time limit and is never cancelled: a client asks for what several threads want in one
-        request, and to cancel it would end it for all of them, and may leave the client unable to ask again.
+        The request has no time limit and is never cancelled: a client combines the requests of several threads, so
+        cancelling would end it for all of them, and might leave the client unable to send requests.
         """
         for _ in range(_MOST_REQUESTS):
             self._check_connection()
@@ -186,17 +186,19 @@ class Partitions:
             answer = asyncio.run_coroutine_threadsafe(question, self._client.loop.asyncio_loop)
             while not wait([answer], timeout=_PATIENCE).done:
                 self._check_connection()
-            if not answer.cancelled():  # with the request of another thread, which was interrupted
+            if not answer.cancelled():  # by the interruption of another thread
                 return answer.result()
         self._check_connection(patience=_PATIENCE)
-        raise RuntimeError("the client cannot get results any more, since a request was interrupted: make a new client")
+        raise RuntimeError(
+            "the client cannot get results any more, because a request was interrupted: make a new client"
+        )
 
     def _shared(self, values) -> list:
-        """Return values as futures: one copy each, whatever the number of partitions.
+        """Return values as futures, one per value, for any number of partitions.
 
-        They are tasks for Dask, not data that are scattered: so the scheduler has them, and gives them to the workers
-        that come in the place of others. Scattered data are lost with the last worker that has them, and to scatter
-        anything just when a worker dies can take for ever.
+        They are Dask tasks, not scattered data: the scheduler holds them, and sends them to workers that replace
+        others. Scattered data are lost with the last worker that holds them, and scattering at the moment when a worker
+        dies can block for ever.
         """
         return [self._sent(value) if isinstance(value, Kept) else self._send(value) for value in values]
 
@@ -210,9 +212,9 @@ class Partitions:
         return self._compute(delayed(value, pure=False, traverse=False))
 
     def _compute_at_home(self, tasks) -> list:
-        """Begin a task for each partition, consecutive ones on one worker as far as it lives.
+        """Start a task for each partition, with consecutive partitions on one worker while it is alive.
 
-        So most sums are of vectors of one worker, which need not be sent.
+        Most sums are then over vectors on one worker, which need not be sent.
         """
         if not self._homes:
             self._homes = [address for address, n in sorted(self._client.nthreads().items()) for _ in range(n)]
@@ -234,12 +236,12 @@ class Partitions:
 
 
 def _new_name(function):
-    """Return the beginning of new keys, which Dask's dashboard shows up to the last part."""
+    """Return a new prefix of keys, which Dask's dashboard shows up to the last part."""
     return f"{function.__name__}-{uuid4().hex}"
 
 
 def _run(function, number, n_shared, *values):
-    """Return the result for one partition; errors name it, and those of bad data are returned."""
+    """Return the result for one partition; errors name the partition, and errors of bad data are returned."""
     for value in values[n_shared:]:
         if isinstance(value, _Refusal):
             return value
@@ -254,7 +256,7 @@ def _run(function, number, n_shared, *values):
 
 @contextmanager
 def naming(number: int) -> Iterator[None]:
-    """Return a context whose errors name a partition."""
+    """Return a context that adds the number of a partition to errors."""
     try:
         yield
     except Exception as error:
@@ -264,7 +266,7 @@ def naming(number: int) -> Iterator[None]:
 
 
 def _merge(merge, one, other):
-    """Return the sum of two results, of which either may be that of an empty partition, or a refusal."""
+    """Return the sum of two results, either of which may be None (an empty partition) or a refusal."""
     for result in (one, other):
         if isinstance(result, _Refusal):
             return result

@@ -1,6 +1,6 @@
-"""What workers do with a partition: read it, count in it, evaluate criteria on it.
+"""The work of workers on a partition: read it, count in it, evaluate criteria on it.
 
-Each function comes with what merges its results for two partitions.
+For each function there is a method or function that merges its results for two partitions.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = [
 ]
 
 _HOLES = (
-    "y has holes, which training on a cluster does not take: leave these sequences out, or fit a local estimator to a "
-    "part of the data"
+    "y has holes, which are not supported on a cluster: leave out these sequences, or fit a local estimator to a part "
+    "of the data"
 )
 
 # ----------------------------------------------------------------------------------------------------------- 1. reading
 
 
 class ReadPart(NamedTuple):
-    """A partition that has been read, with labels and feature names of its own."""
+    """A partition that has been read, with its own labels and feature names."""
 
     sequences: TrainingSequences
     y: Any
@@ -52,14 +52,14 @@ class ReadPart(NamedTuple):
 
 
 def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = None) -> ReadPart | None:
-    """Read a partition; return None if it has no sequences, or none of positive weight.
+    """Read a partition; return None if it has no sequences of positive weight.
 
     Parameters
     ----------
     local : estimator
         It is not fitted.
     X, y, sample_weight : object
-        As ``fit`` of the local estimator takes them; also other iterables, and nothing at all.
+        As in ``fit`` of the local estimator; also other iterables, and None.
     """
     X, y = collected(X), collected(y)
     n_sequences = number_of_sequences(X)
@@ -85,10 +85,10 @@ class Description(NamedTuple):
     labels: np.ndarray  # sorted
 
     def merged(self, other: Description) -> Description:
-        """Return the labels and features of both; raise a ValueError if their features do not go together."""
+        """Return the labels and features of both, or raise a ValueError if their features are incompatible."""
         if self.form != other.form:
             raise ValueError(
-                f"some partitions of X are of the form {self.form!r}, others {other.form!r}: make them alike"
+                f"some partitions of X have the form {self.form!r}, others {other.form!r}: use the same form for all"
             )
         labels = flatten_labels([self.labels, other.labels])
         try:
@@ -106,10 +106,10 @@ def describe(part: ReadPart) -> Description:
 
 
 def _union(one, other) -> FeatureSpace:
-    """Return the features of both: of names, those of either; other features must be the same."""
+    """Return the features of both: the union of attribute names; other features must be the same."""
     if (one.vocabulary is None) != (other.vocabulary is None):
         raise ValueError(
-            "some partitions of X have attribute names, others rows of numbers or batches: make them alike"
+            "some partitions of X have attribute names, others rows of numbers or batches: use the same form for all"
         )
     if one.vocabulary is not None:
         names = sorted({**one.vocabulary, **other.vocabulary})
@@ -119,7 +119,7 @@ def _union(one, other) -> FeatureSpace:
         vocabulary = type(one.vocabulary).of_names(names, complete)
         return one._replace(n_features=len(names), names=as_array, vocabulary=vocabulary)
     if one.n_features != other.n_features:
-        raise ValueError(f"partitions of X have {one.n_features} and {other.n_features} features: make them alike")
+        raise ValueError(f"partitions of X have {one.n_features} and {other.n_features} features: they must be equal")
     same_names = (one.names is None) == (other.names is None) and (
         one.names is None or np.array_equal(np.asarray(one.names), np.asarray(other.names))
     )
@@ -139,7 +139,7 @@ class Agreement(NamedTuple):
 
 
 class Part:
-    """A partition with labels and features as all have them, and what evaluations keep of it.
+    """A partition with the common labels and features, and the criterion bound to it.
 
     Parameters
     ----------
@@ -158,10 +158,10 @@ class Part:
         return self._bound[1]
 
     def __reduce__(self):
-        return Part, (self.data,)  # where it is moved to, or comes back from disk, the rest is made again
+        return Part, (self.data,)  # after a move, or a return from disk, the rest is made again
 
     def __sizeof__(self) -> int:
-        """Return about how many bytes it takes, twice that of the batch: Dask decides by it what to move or spill."""
+        """Return the approximate size in bytes, twice the batch: Dask uses it to decide what to move or spill."""
         return 2 * self._batch_size
 
     @cached_property
@@ -182,16 +182,16 @@ def prepare(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) -> Pa
 
 
 class Survey(NamedTuple):
-    """What the labels of partitions say."""
+    """Counts from the labels of partitions."""
 
     targets: Any  # without the data
     label_counts: np.ndarray  # (L,)
     n_positions: int  # tokens, or segments
     n_sequences: int
-    patterns: PatternCounts | None  # None where patterns are not those observed
+    patterns: PatternCounts | None  # None if patterns are not "observed"
 
     def merged(self, other: Survey) -> Survey:
-        """Return what the labels of both say."""
+        """Return the counts of both."""
         patterns = None if self.patterns is None or other.patterns is None else self.patterns.merged(other.patterns)
         return Survey(
             self.targets.merged(other.targets),
@@ -203,7 +203,7 @@ class Survey(NamedTuple):
 
 
 def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
-    """Return what the labels of a partition say."""
+    """Return the counts from the labels of a partition."""
     data, patterns = part.data, None
     observed = Course(local).observed(data)
     if isinstance(local.patterns, str) and local.patterns == "observed":
@@ -216,30 +216,30 @@ def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
 
 
 def count_features(builder: LayoutBuilder, part: Part) -> FeatureCounts:
-    """Return the counts of features that decide which weights there are."""
+    """Return the counts of features that determine the weights of the model."""
     data = part.data
     return builder.count(data.batch, data.targets.labelling, data.sequence_weight)
 
 
 class Setting(NamedTuple):
-    """What turns data into a function of the weights."""
+    """Everything that, with data, defines a function of the weights."""
 
     local: BaseSequenceLabeler
     layout: WeightLayout
     label_counts: np.ndarray
     criterion: Any = None
-    key: str = ""  # the same for copies of one setting alone
+    key: str = ""  # the same only for copies of one setting
 
 
 def ask(setting: Setting, question: tuple, part: Part) -> Any:
-    """Return the answer of the bound criterion, or of its problem, to a question: a method, and vectors."""
+    """Return the result of a method of the bound criterion or its problem; ``question`` is a method and vectors."""
     bound = part.bound(setting)
     method, *vectors = question
     return getattr(bound if hasattr(bound, method) else bound.problem, method)(*vectors)
 
 
 def add(one: Any, other: Any) -> Any:
-    """Return the sum of two answers: numbers, arrays, or tuples of these."""
+    """Return the sum of two results: numbers, arrays, or tuples of these."""
     if isinstance(one, tuple):
         return tuple(a + b for a, b in zip(one, other, strict=True))
     return one + other

@@ -1,12 +1,12 @@
 """Data for examples, tests and comparisons with published results.
 
-Generators (``make_*``) need only a random state; those of names and of references make text. Loaders (``load_*``) read
-local copies, plain or gzipped, of public data sets; nothing is downloaded. Observations come as a list of sequences:
-lists of strings or of dicts if tokens are text, arrays of shape (T, n_features) if they are numbers. Labels come as a
-list of lists of strings, as a list of integer arrays of shape (T,), or, for segments, as a list of lists of (start,
-stop, label). ``load_conll`` and ``load_doccano`` read files of one's own, which ``dump_conll`` and ``dump_doccano``
-write. :func:`sequences_from_frame` reads data frames, :func:`frame_from_predictions` puts predictions beside their
-rows.
+Generators (``make_*``) need only a random state; ``make_name_sentences`` and ``make_references`` generate text. Loaders
+(``load_*``) read local copies, plain or gzipped, of public data sets; nothing is downloaded. Observations are returned
+as a list of sequences: lists of strings or dicts if tokens are text, arrays of shape (T, n_features) if they are
+numbers. Labels are returned as a list of lists of strings, as a list of integer arrays of shape (T,), or, for segments,
+as a list of lists of (start, stop, label). ``load_conll`` and ``load_doccano`` read your own files; ``dump_conll`` and
+``dump_doccano`` write them. :func:`sequences_from_frame` reads data frames, and :func:`frame_from_predictions` adds
+predictions to their rows.
 
 Examples
 --------

@@ -13,7 +13,7 @@ from ._files import load_conll, read_columns
 from ._lines import MAX_LINE, FileOptions
 
 ID, FORM, UPOS, N_COLUMNS = 0, 1, 3, 10
-NO_LABEL = "_"  # the label that readers of tags give to "B" and "I" without a label
+NO_LABEL = "_"  # the label of the tags "B" and "I" without a label
 
 
 class _Options(FileOptions, total=False):
@@ -44,20 +44,20 @@ def load_ud_chinese(
     """Load Chinese sentences as characters, with their words as segments.
 
     Made for the treebank UD Chinese GSD (universaldependencies.org; Nivre et al., LREC 2016), in the CoNLL-U format:
-    one word a line, in ten columns separated by tabs, an empty line after each sentence.
+    one word per line, in ten columns separated by tabs, and an empty line after each sentence.
 
     Parameters
     ----------
     path : str or path-like
         The file, plain or gzipped.
     scheme : {"segments", "bio"}, default="segments"
-        Form of the target. "segments": (start, stop, label) for each word. "bio": a tag for each character, "B" where a
-        word begins and "I" elsewhere, with parts of speech "B-NOUN" and so on.
+        Format of the target. "segments": (start, stop, label) for each word. "bio": a tag for each character, "B" for
+        the first character of a word and "I" for the others; with parts of speech, "B-NOUN" and so on.
     upos : bool, default=False
         Whether the label of a word is its universal part of speech. Otherwise all words have the label "_", which
-        stands for none.
+        means no label.
     max_word_length : int, default=None
-        Sentences with a longer word are left out.
+        Sentences with a longer word are skipped.
     max_bytes, max_line, return_X_y : as in :func:`load_conll`
 
     Returns
@@ -69,8 +69,8 @@ def load_ud_chinese(
     Raises
     ------
     ValueError
-        If a line does not have ten columns, is not UTF-8 text, is too long, or is not a word of its own (a multiword
-        token, an empty node); if the file is too large or damaged, or has no sentence with words short enough.
+        If a line does not have ten columns, is not UTF-8 text, is too long, or is not a single word (but a multiword
+        token or an empty node); if the file is too large or damaged, or if every sentence has a word that is too long.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def load_ud_chinese(
     if max_word_length is not None:
         sentences = [sentence for sentence in sentences if max(len(row[FORM]) for row in sentence) <= max_word_length]
     if not sentences:
-        raise ValueError(f"{path} holds no sentence with words of at most {max_word_length} characters")
+        raise ValueError(f"{path} contains no sentence with words of at most {max_word_length} characters")
     words = [[row[FORM] for row in sentence] for sentence in sentences]
     X = [list("".join(sentence)) for sentence in words]
     y = [_target(sentence, scheme, upos) for sentence in sentences]
@@ -115,7 +115,7 @@ def load_ud_chinese(
 def _complaint(row: list[str]) -> str:
     if row[ID].isdecimal() and row[FORM]:
         return ""
-    return f"{short(row[ID], 40)} {short(row[FORM], 40)} is no word with a number of its own"
+    return f"{short(row[ID], 40)} {short(row[FORM], 40)} is not a single word with an integer ID"
 
 
 def _target(sentence: list[list[str]], scheme: str, upos: bool) -> list:

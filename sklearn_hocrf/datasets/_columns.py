@@ -1,4 +1,4 @@
-"""Writing of files with one token a line."""
+"""Write files with one token per line."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def dump_conll(
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> None:
-    r"""Write tokens and labels in columns, one token a line, with an empty line after each sequence.
+    r"""Write tokens and labels in columns, one token per line, with an empty line after each sequence.
 
-    The way back from :func:`load_conll`, which reads the same tokens and labels from the file. conlleval and other
-    programs read such files, too.
+    The inverse of :func:`load_conll`, which reads the same tokens and labels from the file. conlleval and other
+    programs also read such files.
 
     Parameters
     ----------
     path : str or path-like
-        The file, which is replaced. It is written when everything has been checked.
+        The file, which is replaced. It is written after all input has been checked.
     X : list of sequences of tokens
-        A token is a str, a tuple or list of str, or a dict {column name: str}. No sequence is empty.
+        A token is a str, a tuple or list of str, or a dict {column name: str}. Sequences must not be empty.
     y : list of sequences of str
         The labels.
     columns : sequence of (str or None), default=None
-        Names of the columns, as in :func:`load_conll`; None stands for a column of "_". By default the columns are
-        those of the first token, and the label is the last one. Where tokens are no dicts, their columns get the names
-        in order, and only the place of the label counts.
+        Names of the columns, as in :func:`load_conll`; None means a column of "_". By default the columns of the first
+        token, followed by the label. If tokens are not dicts, their columns are written in order, and only the position
+        of the label among the names matters.
     target : str, default=None
-        Name of the column of the labels. By default the last one that has a name.
+        Name of the column of the labels. By default the last column with a name.
     separator : str, default=None
         Text between two columns, such as a tab, as in :func:`load_conll`. By default a space.
     encoding : str, default="utf-8"
@@ -51,11 +51,11 @@ def dump_conll(
     Raises
     ------
     TypeError
-        If a token, a column of it or a label is no text.
+        If a token, one of its columns or a label is not text.
     ValueError
-        If X and y do not go together, if a token lacks a column, if a sequence is empty, or if a line would not be read
-        as its columns: if one of them has a line end or the separator in it, or, by default, a space or nothing. The
-        message names sequence and position.
+        If X and y do not match, if a token lacks a column, if a sequence is empty, or if the columns could not be read
+        back from a line: if one of them contains a line end or the separator or, by default, contains a space or is
+        empty. The message names sequence and position.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def dump_conll(
             try:
                 lines.append(_line(order.fields(token, label), separator, is_first=not lines, encoding=encoding))
             except (TypeError, ValueError) as error:
-                kind = TypeError if isinstance(error, TypeError) else ValueError  # encoding errors take no text
+                kind = TypeError if isinstance(error, TypeError) else ValueError  # encoding errors accept no message
                 raise kind(f"sequence {n}, position {t}: {error}") from None
         lines.append("")
     Path(path).write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
@@ -99,11 +99,11 @@ def _check_lengths(X: list[Any], y: list[Any]) -> None:
         if len(tokens) != len(labels):
             raise ValueError(f"sequence {n} has {len(tokens)} tokens and {len(labels)} labels")
         if not len(tokens):
-            raise ValueError(f"sequence {n} is empty, which such a file cannot hold")
+            raise ValueError(f"sequence {n} is empty, which such a file cannot represent")
 
 
 class _Columns:
-    """Which column of a file comes from where."""
+    """The names of the columns of a file, and the position of the label."""
 
     def __init__(self, names: list[str | None], label: int) -> None:
         self.names, self.label = names, label
@@ -116,19 +116,19 @@ class _Columns:
             width = len(token) if isinstance(token, (tuple, list)) else 1
             own = list(token) if isinstance(token, dict) else [str(number) for number in range(width)]
             if target in own:
-                raise ValueError(f"target={short(target)} is a column of the tokens: say columns")
+                raise ValueError(f"target={short(target)} is also a column of the tokens: specify columns")
             return cls([*own, target], len(own))
         names = list(columns)
         named = [name for name in names if name is not None]
         if len(set(named)) < len(named):
-            raise ValueError(f"two columns have one name: {short(named)}")
+            raise ValueError(f"two columns have the same name: {short(named)}")
         target = named[-1] if target is None and named else target
         if target is None or target not in named:
             raise ValueError(f"target={short(target)} is not among the columns {short(named)}")
         return cls(names, names.index(target))
 
     def fields(self, token: Any, label: Any) -> list[str]:
-        """Return what stands in the columns of a token's line."""
+        """Return the columns of the line of a token."""
         given = [name for place, name in enumerate(self.names) if name is not None and place != self.label]
         if isinstance(token, dict):
             lacking = [name for name in given if name not in token]
@@ -138,22 +138,22 @@ class _Columns:
         else:
             values = _values(token)
             if len(values) != len(given):
-                raise ValueError(f"the token {short(token)} has {len(values)} columns where {len(given)} belong")
+                raise ValueError(f"the token {short(token)} has {len(values)} columns instead of {len(given)}")
         for value in [*values, label]:
             if not isinstance(value, str):
-                raise TypeError(f"{short(value)} ({type(value).__name__}) is no text")
+                raise TypeError(f"{short(value)} ({type(value).__name__}) is not text")
         rest = iter(values)
         places = enumerate(self.names)
         return [label if p == self.label else ABSENT if name is None else next(rest) for p, name in places]
 
 
 def _values(token: Any) -> list[Any]:
-    """Return the columns of a token that is no dict."""
+    """Return the columns of a token that is not a dict."""
     if isinstance(token, str):
         return [token]
     if isinstance(token, (tuple, list)):
         return list(token)
-    raise TypeError(f"the token {short(token)} ({type(token).__name__}) is no str, tuple, list or dict")
+    raise TypeError(f"the token {short(token)} ({type(token).__name__}) is not a str, tuple, list or dict")
 
 
 def _line(fields: list[str], separator: str | None, *, is_first: bool, encoding: str) -> str:
@@ -162,9 +162,11 @@ def _line(fields: list[str], separator: str | None, *, is_first: bool, encoding:
     line.encode(encoding)
     is_one_line = not LINE_END.search(line) and "\0" not in line and bool(line.strip(" \t"))
     if not is_one_line or split_fields(line, separator) != fields:
-        raise ValueError(f"the columns {short(fields)} cannot be told from each other, or from other lines, in a file")
+        raise ValueError(
+            f"the columns {short(fields)} cannot be separated from each other, or from other lines, in a file"
+        )
     if is_first and line.startswith("\ufeff"):
-        raise ValueError("the mark of the byte order, U+FEFF, would be lost at the beginning of the file")
+        raise ValueError("the byte order mark, U+FEFF, would be lost at the beginning of the file")
     if len(line) > MAX_LINE:
-        raise ValueError(f"a line of {len(line)} characters, of which {MAX_LINE} are read")
+        raise ValueError(f"a line has {len(line)} characters, but at most {MAX_LINE} can be read")
     return line

@@ -1,4 +1,4 @@
-"""Files of doccano: a JSON object a line, a text with its annotated spans of characters."""
+"""Files of doccano: one JSON object per line, with a text and its annotated spans of characters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .._validation._messages import short
 from ._files import load_conll
 from ._lines import MAX_LINE, FileOptions, read_lines
 
-KEYS = "label", "labels", "entities"  # of the spans: of exports, of imports, and of projects with relations
+KEYS = "label", "labels", "entities"  # of the spans: in exports, in imports, and in projects with relations
 Span = tuple[int, int, str]
 
 
@@ -34,10 +34,10 @@ def load_doccano(
 ) -> Bunch | tuple[list[str], list[list[Span]]]:
     """Load texts and spans that were annotated with doccano, from its JSONL.
 
-    A line is ``{"id": 1, "text": "Ann left", "label": [[0, 3, "PER"]]}``. The key of the spans may be "labels" as well,
-    or "entities", of objects with "start_offset", "end_offset" and "label", as in projects with relations. Relations
-    and other keys are left out. A text without any of these keys has no spans. Spans may overlap in such a file;
-    :func:`~sklearn_hocrf.text.tags_from_spans` names those that do.
+    A line is ``{"id": 1, "text": "Ann left", "label": [[0, 3, "PER"]]}``. The key of the spans may also be "labels", or
+    "entities" for a list of objects with "start_offset", "end_offset" and "label", as in projects with relations.
+    Relations and other keys are ignored. A text without any of these keys has no spans. Spans may overlap in such a
+    file; :func:`~sklearn_hocrf.text.tags_from_spans` reports overlapping spans.
 
     Parameters
     ----------
@@ -49,18 +49,18 @@ def load_doccano(
     -------
     bunch : :class:`~sklearn.utils.Bunch`
         With ``data``, a list of str; ``target``, for each text a list of (start, stop, label) in characters of the
-        text, in the order of the file; ``id``, the ids as they are in the file, None where there is none.
+        text, in the order of the file; ``id``, the ids in the file, None for texts without an id.
 
     Raises
     ------
     ValueError
-        If a line is no such object, or is too long, if a span does not lie in its text, if the file is too large or
-        damaged, or has no text. The message names file and line.
+        If a line is not such an object or is too long, if a span is not within its text, if the file is too large or
+        damaged, or contains no texts. The message names file and line.
 
     See Also
     --------
-    dump_doccano : The way back.
-    sklearn_hocrf.text.tags_from_spans : Spans to labels of tokens.
+    dump_doccano : Write such a file.
+    sklearn_hocrf.text.tags_from_spans : Convert spans to labels of tokens.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def load_doccano(
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
     if not texts:
-        raise ValueError(f"{path} holds no text")
+        raise ValueError(f"{path} contains no texts")
     return (texts, spans) if return_X_y else Bunch(data=texts, target=spans, id=ids)
 
 
@@ -94,9 +94,9 @@ def _read_object(line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except RecursionError:
-        raise ValueError("its JSON is too deep") from None
+        raise ValueError("its JSON is too deeply nested") from None
     except ValueError as error:
-        raise ValueError(f"no JSON object, {short(line)}: {short(str(error))}") from None
+        raise ValueError(f"not a JSON object: {short(line)} ({short(str(error))})") from None
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise ValueError(f'expected an object with a "text", found {short(record)}')
     return record
@@ -119,7 +119,7 @@ def _read_span(span: Any, text: str) -> Span:
     if stop > len(text):
         raise ValueError(f"the span {short(span)} ends after the text, which has {len(text)} characters")
     if not isinstance(label, str) or not label:
-        raise ValueError(f"the span {short(span)} has no label that is text")
+        raise ValueError(f"the label of the span {short(span)} must be a nonempty text")
     return start, stop, label
 
 
@@ -136,20 +136,20 @@ def dump_doccano(
     Parameters
     ----------
     path : str or path-like
-        The file, which is replaced. It is written when everything has been checked.
+        The file, which is replaced. It is written after all input has been checked.
     texts : list of str
     spans : list of lists of (start, stop, label)
-        For each text its spans in characters, as :func:`load_doccano` and
-        :func:`~sklearn_hocrf.text.spans_from_tags` return them; what follows the label, a probability, is left out.
+        The spans of each text in characters, as returned by :func:`load_doccano` and
+        :func:`~sklearn_hocrf.text.spans_from_tags`; anything after the label, such as a probability, is ignored.
     ids : list of int or str, default=None
-        Ids of the texts; None, also in the list, for no id.
+        Ids of the texts; None, or None in the list, means no id.
     key : {"label", "labels"}, default="label"
-        Name of the spans in the file.
+        Key of the spans in the file.
 
     Raises
     ------
     TypeError, ValueError
-        If texts, spans and ids do not go together, or if a span is none or does not lie in its text. The message names
+        If the numbers of texts, spans and ids differ, or if a span is invalid or not within its text. The message names
         the text.
 
     Examples
@@ -185,7 +185,7 @@ def dump_doccano(
 
 
 def _write_object(record: dict[str, Any]) -> str:
-    """Return a line; half of a surrogate pair, which UTF-8 lacks, is escaped."""
+    """Return a line; lone surrogates, which UTF-8 cannot represent, are escaped."""
     line = json.dumps(record, ensure_ascii=False, allow_nan=False)
     try:
         line.encode()

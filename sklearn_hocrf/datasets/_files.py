@@ -20,7 +20,7 @@ from ._lines import MAX_LINE, FileOptions, read_lines
 BLANKS = re.compile("[ \t]+")  # not str.split(): U+00A0 and U+3000 are parts of tokens
 N_ROWS, N_COLUMNS = 16, 8  # of a letter image
 N_PIXELS = N_ROWS * N_COLUMNS
-NUMBER = "[0-9]{1,18}"  # what fits into 64 bits
+NUMBER = "[0-9]{1,18}"  # fits into 64 bits
 OCR_LINE = re.compile(
     rf"({NUMBER})\t([a-z])\t(-1|{NUMBER})\t({NUMBER})\t({NUMBER})\t({NUMBER})\t((?:[01]\t){{{N_PIXELS}}})"
 )
@@ -35,9 +35,9 @@ def read_columns(
     complaint: Callable[[list[str]], str] | None = None,
     **lines: Any,
 ) -> list[list[list[str]]]:
-    """Return sequences of tokens with columns: one token a line, an empty line after each sequence.
+    """Return sequences of tokens with columns: one token per line, an empty line after each sequence.
 
-    ``complaint`` returns the fault of a token's fields, or an empty string; ``lines`` are parameters of
+    ``complaint`` returns an error message for the fields of a token, or an empty string; ``lines`` are parameters of
     :func:`read_lines`.
     """
     sequences: list[list[list[str]]] = []
@@ -61,12 +61,12 @@ def read_columns(
     if tokens:
         sequences.append(tokens)
     if not sequences:
-        raise ValueError(f"{path} holds no sequence")
+        raise ValueError(f"{path} contains no sequences")
     return sequences
 
 
 def split_fields(line: str, separator: str | None) -> list[str]:
-    """Return the columns of a line; None separates them by any run of spaces and tabs."""
+    """Return the columns of a line; None means that runs of spaces and tabs separate them."""
     return BLANKS.split(line.strip(" \t")) if separator is None else line.split(separator)
 
 
@@ -105,29 +105,30 @@ def load_conll(
     max_line: int = MAX_LINE,
     return_X_y: bool = False,
 ) -> Bunch | tuple[list[list[dict[str, str]]], list[list[str]]]:
-    """Load a file of the CoNLL shared tasks: one token a line, in columns, and an empty line between sequences.
+    """Load a file in the format of the CoNLL shared tasks: a token per line, an empty line between sequences.
 
     Parameters
     ----------
     path : str or path-like
         The file, plain or gzipped.
     columns : sequence of (str or None), default=None
-        Names of the columns, None for a column to leave out. By default the columns are numbered "0", "1", ...
+        Names of the columns; None skips a column. By default the columns are numbered "0", "1", ...
     target : str, default=None
-        Name of the column that holds the labels. By default the last column that is not left out.
+        Name of the column that holds the labels. By default the last column that is not skipped.
     separator : str, default=None
         Text between two columns, such as a tab. By default any run of spaces and tabs.
     comment : str, default=None
-        Lines that start with this text are skipped. By default no line is: the hash sign is a token in some corpora.
+        Lines that start with this text are skipped. By default no lines are skipped, because the hash sign is a token
+        in some corpora.
     encoding : str, default="utf-8-sig"
         Text encoding of the file, such as "utf-16" or "latin-1". By default UTF-8, with or without a byte order mark.
     max_bytes : int, default=None
-        Largest size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
-        its own size (at least 2**20). Beyond this ratio a small file is not data, but would fill the memory.
+        Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): a small file beyond this ratio is not data, but could fill the memory.
     max_line : int, default=2**20
-        Largest number of characters in a line.
+        Maximum number of characters in a line.
     return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
+        Whether to return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------
@@ -138,9 +139,9 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has another number of columns, is not text in this encoding, or is too long; if the file is too large,
-        is damaged, or has no sequence; if ``target`` is not a column, or is the only column; if the encoding does not
-        exist.
+        If a line has a different number of columns, is not text in this encoding, or is too long; if the file is too
+        large or damaged, or contains no sequences; if ``target`` is not a column, or is the only column; if the
+        encoding does not exist.
 
     Examples
     --------
@@ -167,13 +168,13 @@ def load_conll(
     kept = [(number, name) for number, name in enumerate(columns) if name is not None]
     names = [name for _, name in kept]
     if len(set(names)) < len(names):
-        raise ValueError(f"two columns have one name: {short(names)}")
+        raise ValueError(f"two columns have the same name: {short(names)}")
     if target is None and names:
         target = names[-1]
     if target not in names:
         raise ValueError(f"{path}: target={short(target)} is not among the columns {short(names)}")
     if len(names) < 2:
-        raise ValueError(f"{path}: no column is left beside the target {short(target)}")
+        raise ValueError(f"{path}: no column is left besides the target {short(target)}")
     label = columns.index(target)
     kept = [(number, name) for number, name in kept if name != target]
     X = [[{name: token[number] for number, name in kept} for token in tokens] for tokens in sequences]
@@ -195,8 +196,8 @@ def load_cora_references(
 ) -> Bunch | tuple[list[list[str]], list[list[str]]]:
     """Load bibliographic references, each word labelled with its field: author, title, date ...
 
-    The Cora references in the split and tokenisation of Cuong, Ye, Lee and Chieu (JMLR 15, 2014): one ``word field`` a
-    line, an empty line after each reference. A segment is a maximal run of one label.
+    The Cora references in the split and tokenisation of Cuong, Ye, Lee and Chieu (JMLR 15, 2014): one ``word field``
+    per line, an empty line after each reference. A segment is a maximal run of one label.
 
     Parameters
     ----------
@@ -212,8 +213,8 @@ def load_cora_references(
     Raises
     ------
     ValueError
-        If a line does not have two columns, is not UTF-8, or is too long; if the file is too large, is damaged, or has
-        no reference.
+        If a line does not have two columns, is not UTF-8, or is too long; if the file is too large or damaged, or
+        contains no references.
 
     Examples
     --------
@@ -261,7 +262,7 @@ def load_ocr_letters(
     """Load handwritten words: binary letter images of 16 rows of 8 pixels.
 
     Kassel's words as cleaned by Taskar (``letter.data``, 2003): 6877 words in ten folds. They are written copies of
-    only 55 distinct words, and every fold contains all of them: mention this with any accuracy.
+    only 55 distinct words, and every fold contains all of them: mention this when you report accuracies.
 
     Parameters
     ----------
@@ -280,8 +281,8 @@ def load_ocr_letters(
     Raises
     ------
     ValueError
-        If a line does not have the format or is too long, if a word is not in one piece, if the file is too large or
-        damaged, or if the given folds have no word.
+        If a line does not have this format or is too long, if the letters of a word are not contiguous, if the file is
+        too large or damaged, or if the given folds contain no words.
 
     Examples
     --------
@@ -307,7 +308,7 @@ def load_ocr_letters(
             target.append(letters)
             fold.append(word_fold)
     if not data:
-        raise ValueError(f"{path} holds no word" + ("" if folds is None else f" of the folds {sorted(folds)}"))
+        raise ValueError(f"{path} contains no words" + ("" if folds is None else f" of the folds {sorted(folds)}"))
     if return_X_y:
         return data, target
     names = [f"p_{row}_{column}" for row in range(N_ROWS) for column in range(N_COLUMNS)]

@@ -1,7 +1,7 @@
-"""Data frames with one row a token to sequences, and predictions back to data frames.
+"""Convert data frames with one row per token to sequences, and predictions back to data frames.
 
-pandas is read by its own methods, every other library of data frames through narwhals. The rows of a sequence keep
-their numbers in the frame, so that predictions find their rows whatever the order of the sequences.
+pandas is read by its own methods, all other data frame libraries through narwhals. The row numbers of each sequence are
+stored, so that predictions can be assigned to their rows for any order of the sequences.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PREDICTION, PROBABILITY = "prediction", "probability"  # columns of the result
 
 
 class Table(Protocol):
-    """What is asked of a data frame, whatever its library."""
+    """The common interface to data frames of all libraries."""
 
     columns: list
 
@@ -32,7 +32,7 @@ class Table(Protocol):
 
 
 class PandasTable:
-    """A data frame of pandas."""
+    """A pandas data frame."""
 
     def __init__(self, frame: Any) -> None:
         self.frame, self.columns = frame, list(frame.columns)
@@ -58,8 +58,8 @@ class NarwhalsTable:
             import narwhals
         except ImportError as error:
             raise ImportError(
-                f"a frame of {type(frame).__module__.split('.')[0]} needs narwhals (pip install narwhals); one of "
-                "pandas does not"
+                f"a {type(frame).__module__.split('.')[0]} frame requires narwhals (pip install narwhals); a pandas "
+                "frame does not"
             ) from error
         self.narwhals: Any = narwhals
         self.frame: Any = narwhals.from_native(frame, eager_only=True)
@@ -84,22 +84,22 @@ class NarwhalsTable:
 def sequences_from_frame(
     frame: Any, sequence: Any, tokens: Any, target: Any = None, *, sort: Any = None, group: Any = None
 ) -> Bunch:
-    """Read sequences from a data frame with one row a token.
+    """Read sequences from a data frame with one row per token.
 
     Parameters
     ----------
     frame : data frame
-        Of pandas; or of polars, pyarrow and other libraries, if narwhals is installed.
+        A pandas data frame; with narwhals installed, also a data frame of polars, pyarrow and other libraries.
     sequence : column name
-        Tells the sequence of each row.
+        Identifies the sequence of each row.
     tokens : column name or list of column names
         The tokens. One column: its values. A list of columns, all numeric: an array of shape (T, n_columns) for each
         sequence. A list with other columns: a dict for each token.
     target : column name or None, default=None
-        The labels. Missing labels (None, nan) become None, the sign of a label that is not known.
+        The labels. Missing labels (None, nan) become None, which marks an unknown label.
     sort : column name, list of column names or None, default=None
-        Order of the rows within a sequence, such as a time. The rows of a sequence may then be anywhere. None: the rows
-        of a sequence follow each other, in the order of its tokens.
+        Order of the rows within a sequence, such as a time. The rows of a sequence then need not be contiguous. None:
+        the rows of a sequence are contiguous and in the order of its tokens.
     group : column name or None, default=None
         Group of each sequence, for splitters such as :class:`~sklearn.model_selection.GroupKFold`.
 
@@ -115,23 +115,23 @@ def sequences_from_frame(
         group : list, or None
             The group of each sequence.
         rows : list of ndarray of shape (T,), int64
-            The numbers of the rows of each sequence.
+            The row numbers of each sequence.
         frame : data frame
-            The frame that was given.
+            The given frame.
 
     Raises
     ------
     ImportError
-        If the frame is not of pandas and narwhals is not installed.
+        If the frame is not a pandas data frame and narwhals is not installed.
     TypeError
-        If `frame` is no data frame, or values of `sort` cannot be compared.
+        If `frame` is not a data frame, or values of `sort` cannot be compared.
     ValueError
-        If a column is missing, a sequence comes back after another one, a row has no sequence or nothing to sort by, or
-        a sequence has several groups. The message names the row, counted from 0.
+        If a column is missing, if the rows of a sequence are not contiguous, if a row lacks a sequence, a group or a
+        value to sort by, or if a sequence has several groups. The message names the row, counted from 0.
 
     See Also
     --------
-    frame_from_predictions : Put predictions beside the rows.
+    frame_from_predictions : Add predictions to the rows.
 
     Examples
     --------
@@ -168,22 +168,22 @@ def frame_from_predictions(bunch: Bunch, y_pred: Sequence[Any], *, probability: 
     Parameters
     ----------
     bunch : :class:`~sklearn.utils.Bunch`
-        As :func:`sequences_from_frame` returns it.
+        The result of :func:`sequences_from_frame`.
     y_pred : list of label sequences
-        The labels of all sequences, in their order.
+        The labels of all sequences, in the order of the bunch.
     probability : list of sequences of float, or None, default=None
-        A number for each token, such as the highest of its marginals.
+        A number for each token, such as its highest marginal.
 
     Returns
     -------
     frame : data frame
-        A copy of the frame that was given, its rows in their order, with the column "prediction", and with
-        "probability" if given. Columns of these names are replaced.
+        A copy of the given frame, with rows in the original order and the additional column "prediction" and, if given,
+        "probability". Existing columns of these names are replaced.
 
     Raises
     ------
     ValueError
-        If there is not one label, or one number, for each token; the message names the sequence.
+        If there is not exactly one label, or number, per token; the message names the sequence.
 
     See Also
     --------
@@ -203,7 +203,7 @@ def frame_from_predictions(bunch: Bunch, y_pred: Sequence[Any], *, probability: 
     """
     y_pred = list(y_pred)
     if looks_like_segments(y_pred):
-        raise ValueError("y_pred holds segments (start, stop, label), where one label a token belongs")
+        raise ValueError("y_pred contains segments (start, stop, label), but one label per token is expected")
     columns = {PREDICTION: _in_rows(bunch, y_pred, "y_pred")}
     if probability is not None:
         columns[PROBABILITY] = [float(number) for number in _in_rows(bunch, list(probability), "probability")]
@@ -219,13 +219,13 @@ def _read_table(frame: Any) -> Table:
 def _check_column(table: Table, name: Any) -> None:
     found = table.columns.count(name)
     if found == 0:
-        raise ValueError(f"the frame has no column {short(name)}, but {short(table.columns, 80)}")
+        raise ValueError(f"the frame has no column {short(name)}; its columns are {short(table.columns, 80)}")
     if found > 1:
-        raise ValueError(f"the frame has {found} columns {short(name)}")
+        raise ValueError(f"the frame has {found} columns named {short(name)}")
 
 
 def _number(values: list, name: Any) -> tuple[np.ndarray, list]:
-    """Return the number of each row's sequence, in the order of first rows, and the sequences' values."""
+    """Return the sequence number of each row, in the order of first rows, and the names of the sequences."""
     numbers: dict = {}
     for row, value in enumerate(values):
         if is_missing(value):
@@ -239,17 +239,19 @@ def _order(table: Table, numbers: np.ndarray, values: list, keys: list) -> np.nd
     if keys:
         ranks = [_ranks(table.values(name), name) for name in keys]
         return np.lexsort([*ranks[::-1], numbers])
-    back = np.flatnonzero(numbers[1:] < numbers[:-1]) + 1  # first rows are in order: only what returns goes down
+    back = np.flatnonzero(numbers[1:] < numbers[:-1]) + 1  # numbers decrease only where a sequence reappears
     if len(back):
         row = int(back[0])
-        raise ValueError(f"sequence {short(values[numbers[row]])} comes back at row {row}: sort, or say sort=")
+        raise ValueError(
+            f"the rows of sequence {short(values[numbers[row]])} are not contiguous (row {row}): sort, or pass sort="
+        )
     return np.arange(len(numbers))
 
 
 def _ranks(values: list, name: Any) -> np.ndarray:
     for row, value in enumerate(values):
         if is_missing(value):
-            raise ValueError(f"row {row} has nothing to sort by: {short(name)} is {value}")
+            raise ValueError(f"row {row} has no value to sort by: {short(name)} is {value}")
     try:
         rank = {value: number for number, value in enumerate(sorted(set(values)))}
     except TypeError as error:
@@ -272,7 +274,7 @@ def _read_tokens(table: Table, names: list, is_list: bool, rows: list[np.ndarray
 
 
 def _labels(values: list) -> list:
-    """Return labels with None for missing ones; where these made floats of integers, they are integers again."""
+    """Return labels with None for missing ones; integers that became floats because of these are restored."""
     labels = [None if is_missing(value) else value for value in values]
     if all(label is None or (isinstance(label, float) and label.is_integer()) for label in labels):
         return [None if label is None else int(label) for label in labels]
@@ -305,7 +307,7 @@ def _in_rows(bunch: Bunch, sequences: list, name: str) -> list:
         if shape != (len(rows),):
             raise ValueError(
                 f"{name}[{n}] (sequence {short(bunch.sequence[n])}) has shape {shape}, but the sequence has "
-                f"{len(rows)} tokens: one value for each"
+                f"{len(rows)} tokens: one value per token is needed"
             )
         for row, value in zip(rows.tolist(), values.tolist() if hasattr(values, "tolist") else values, strict=True):
             column[row] = value

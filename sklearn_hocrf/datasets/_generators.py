@@ -1,6 +1,6 @@
 """Sequences drawn from Markov chains of any order.
 
-chain      random successors and probabilities for each context, that is for each tuple of the last ``order`` labels
+chain      random successors and probabilities for each context, that is, each tuple of the last ``order`` labels
 labels     sampled from the chain, all sequences at once, position by position
 tokens     one noisy observation for each label
 """
@@ -23,7 +23,7 @@ RandomState = int | np.random.RandomState | None
 class ContextTable(NamedTuple):
     """Possible successors of the contexts of one length j.   L labels, C = L**j contexts, r successors.
 
-    The number of a context is its labels read as digits to base L, the latest one last.
+    The number of a context is its labels read as digits to base L, the latest label last.
     """
 
     successors: np.ndarray  # (C, r) int64   distinct labels
@@ -33,9 +33,9 @@ class ContextTable(NamedTuple):
 def random_chain(n_labels: int, n_successors: Sequence[int], rng: np.random.RandomState) -> list[ContextTable]:
     """Return a random Markov chain of order k, as one table for each length 0..k of context.
 
-    ``n_successors`` has k + 1 numbers, which do not increase. Without its first label, a context is a shorter context;
-    its successors are a random subset of the successors of the shorter one. They are equally likely, except in the last
-    table, where their probabilities are uniform on [0, 1] and normalised. The other tables serve to start a sequence.
+    ``n_successors`` has k + 1 numbers, which do not increase. The successors of a context are a random subset of the
+    successors of the context without its first label. They are equally likely, except in the last table, where their
+    probabilities are uniform on [0, 1] and normalised. The other tables are used at the start of a sequence.
     """
     order = len(n_successors) - 1
     if n_labels**order > MAX_CONTEXTS:
@@ -84,10 +84,10 @@ def make_markov_sequences(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Generate sequences whose labels follow a Markov chain of a given order.
 
-    The synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is each tuple of the last
+    The synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is, each tuple of the last
     ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are uniform on
     [0, 1] and normalised. The first ``order`` labels of a sequence are uniform. Each label emits ``n_features``
-    Gaussian values with means of its own, uniform on [0, 1], and standard deviation ``noise``.
+    Gaussian values with its own means, uniform on [0, 1], and standard deviation ``noise``.
 
     All sequences of one call share one chain: split them for training and testing.
 
@@ -120,7 +120,7 @@ def make_markov_sequences(
     Raises
     ------
     ValueError
-        If a parameter is out of its range, or the chain would have more than a million contexts.
+        If a parameter is out of range, or if the chain would have more than a million contexts.
 
     Examples
     --------
@@ -156,12 +156,13 @@ def make_digit_words(
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
     """Generate words of noisy handwritten digits; the digits follow a Markov chain, of order 3 by default.
 
-    A word is a sequence of images of scikit-learn's :func:`~sklearn.datasets.load_digits`. Only a few digits may follow
-    each digit; the digit before narrows the choice down, and the digit before that narrows it further. So label
-    patterns of growing order, up to the order of the chain, correct more and more of the errors caused by noise.
+    A word is a sequence of images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only a few digits may
+    follow each digit; the previous digit narrows the choice down, and the digit before it narrows it further. Label
+    patterns of increasing order, up to the order of the chain, therefore correct more and more of the errors caused by
+    noise.
 
-    Training and test words share the chain, but no image: one half of each digit's images is for training words, the
-    other half for test words. An image may occur in several words, each time with fresh noise.
+    Training and test words share the chain, but not the images: half of the images of each digit are used for training
+    words, the other half for test words. An image may occur in several words, each time with fresh noise.
 
     Parameters
     ----------
@@ -170,10 +171,10 @@ def make_digit_words(
     n_test : int, default=500
         Number of test words.
     n_successors : sequence of int, default=(5, 3, 2)
-        Number of digits that may follow a digit, a pair of digits, a triple ...: at most 10, not increasing. The
-        successors of a triple are among the successors of its last two digits, and so on. The chain's order is the
+        Number of digits that may follow a digit, a pair of digits, a triple ...: at most 10, in non-increasing order.
+        The successors of a triple are among the successors of its last two digits, and so on. The chain's order is the
         number of entries. At the beginning of a word, where the context is shorter than the order, all successors are
-        equally likely; then their probabilities are uniform on [0, 1] and normalised.
+        equally likely; afterwards their probabilities are uniform on [0, 1] and normalised.
     min_length, max_length : int, default=5 and 12
         Word lengths are uniform between these two numbers, both included.
     noise : float, default=0.5
@@ -191,7 +192,7 @@ def make_digit_words(
     Raises
     ------
     ValueError
-        If a parameter is out of its range, or the chain would have more than a million contexts.
+        If a parameter is out of range, or if the chain would have more than a million contexts.
 
     Examples
     --------

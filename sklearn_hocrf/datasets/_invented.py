@@ -57,7 +57,7 @@ def make_name_sentences(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Generate sentences with names of persons, places and organisations.
 
-    Some words can be a given name, a family name or a place, so only the context tells what they are.
+    Some words can be a given name, a family name or a place, so that only the context determines their labels.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def make_name_sentences(
     X : list of list of str
         The words and punctuation marks of each sentence.
     y : list of list of str
-        BIO tags of the labels LOC, ORG and PER.
+        BIO tags with the labels LOC, ORG and PER.
 
     Raises
     ------
@@ -107,11 +107,11 @@ def make_name_sentences(
 def make_references(
     n_references: int = 200, *, random_state: RandomState = None
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Generate bibliographic references, the words of which have fields as labels.
+    """Generate bibliographic references whose words are labelled with fields.
 
-    The authors come first, then the title, a journal or a book with its editors, pages and the date. Words of a title
-    may also be words of a journal, and editors have names such as authors have: the order of the fields tells them
-    apart. The marks between fields are often missing.
+    The authors come first, then the title, a journal or a book with its editors, pages and the date. Titles and
+    journals share words, and editors and authors share names: the order of the fields distinguishes them. The
+    punctuation between fields is often missing.
 
     Parameters
     ----------

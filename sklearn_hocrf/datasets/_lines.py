@@ -1,4 +1,4 @@
-"""Lines of local text files, plain or gzipped, within bounds."""
+"""Read the lines of local text files, plain or gzipped, with limits on their size."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from typing import TypedDict
 
 from .._validation._messages import short
 
-MAX_BYTES = 2**30  # ten times the 100 MB that a file of a public collection on GitHub may have
+MAX_BYTES = 2**30  # ten times 100 MB, the limit for a file on GitHub
 MAX_LINE = 2**20  # characters
-MAX_RATIO = 128  # of text to gzip: over ten times that of any public data set (letter.data: 11); zlib reaches 1000
-SMALL = 2**20  # bytes of text that a gzip file may hold whatever its ratio
+MAX_RATIO = 128  # of text to gzip: over ten times the ratio of any public data set (letter.data: 11); zlib reaches 1000
+SMALL = 2**20  # bytes of text that a gzip file may hold at any ratio
 CHUNK = 2**16
-LINE_END = re.compile("\r{0,2}\n|\r")  # "\r\r\n" is what a doubled conversion leaves
+LINE_END = re.compile("\r{0,2}\n|\r")  # "\r\r\n" is the result of a repeated conversion
 
 
 class FileOptions(TypedDict, total=False):
-    """What all readers of files take, for type checkers."""
+    """Parameters of all readers of files, for type checkers."""
 
     max_bytes: int | None
     max_line: int
 
 
 class _Refused(ValueError):
-    """A fault of a file, before its line is added to the message."""
+    """An error in a file, before file and line are added to the message."""
 
 
 def read_lines(
@@ -40,11 +40,11 @@ def read_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yield (number from 1, text without its line end) of each line of a plain or gzipped text file.
 
-    Lines end with LF, CR LF or CR. The whole file is read before the first line is yielded. Faults are thus reported
-    before the lines become Python objects, which may take a hundred times their memory.
+    Lines end with LF, CR LF or CR. The whole file is read before the first line is yielded, so that errors are
+    reported before the lines become Python objects, which may take a hundred times as much memory.
     """
     path = Path(path)
-    check_encoding(encoding)  # before the file, which may be absent
+    check_encoding(encoding)  # before the file is opened, which may not exist
     with path.open("rb") as raw:
         zipped = raw.read(2) == b"\x1f\x8b"
     size = path.stat().st_size
@@ -84,22 +84,22 @@ def _split_lines(path: Path, zipped: bool, encoding: str, max_bytes: int, max_li
 
 
 def _split(text: str) -> list[str]:
-    return LINE_END.split(text) if "\r" in text else text.split("\n")  # which is ten times as fast
+    return LINE_END.split(text) if "\r" in text else text.split("\n")  # ten times as fast
 
 
 def _checked(line: str, number: int, max_line: int) -> str:
-    """Return a line without the mark of the byte order; refuse what is no line of text."""
+    """Return a line without the byte order mark, or raise if it is too long or not text."""
     if len(line) > max_line:
         raise _Refused(f"more than max_line={max_line} characters")
     if "\0" in line:
-        raise _Refused("the character U+0000 is no text; of a UTF-16 file, name the encoding")
+        raise _Refused("the character U+0000 is not text; for a UTF-16 file, specify the encoding")
     return line.removeprefix("\ufeff") if number == 0 else line
 
 
 def _read_text(
     stream: gzip.GzipFile | BufferedReader, decoder: codecs.IncrementalDecoder, max_bytes: int
 ) -> Iterator[str]:
-    """Yield the text in chunks; where one is no text, what is before the error, then the error."""
+    """Yield the text in chunks; before a decoding error is raised, yield the text that precedes it."""
     n_bytes, chunk = 0, b" "
     while chunk:
         chunk = stream.read(CHUNK)
@@ -124,8 +124,8 @@ def check_encoding(encoding: str) -> None:
 def _new_decoder(encoding: str) -> codecs.IncrementalDecoder:
     """Return an incremental decoder of a text encoding."""
     try:
-        with suppress(UnicodeError):  # one byte is no UTF-16
-            b"a".decode(encoding)  # refuses codecs that are no text encodings, which ``codecs`` does not
+        with suppress(UnicodeError):  # one byte is not valid UTF-16
+            b"a".decode(encoding)  # rejects codecs that are not text encodings, unlike ``codecs``
         return codecs.getincrementaldecoder(encoding)()
     except (LookupError, TypeError, ValueError) as error:
-        raise ValueError(f"encoding={short(encoding)} is no text encoding that Python knows") from error
+        raise ValueError(f"encoding={short(encoding)} is not a text encoding that Python knows") from error

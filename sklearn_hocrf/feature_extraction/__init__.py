@@ -84,12 +84,13 @@ exact orders.
 
 Data larger than memory
 -----------------------
-A batch is saved as a folder of arrays, and loaded as memory maps: every estimator trains on it and predicts from it,
-with the results of a batch in memory, and what it makes of the features lies in files, too. The transformers are fitted
-part by part: ``fit_partition`` counts what a part of the data has, and leaves the transformer as it is; ``merge`` adds
-up the counts of neighbouring parts; ``finish`` sets the fitted attributes, which are those of ``fit`` with all parts.
-So parts may be counted in several processes. ``transform_partition`` makes of a part what ``fit_transform`` makes of
-all. Labels as integers in arrays, one array a sequence, take the least memory.
+A batch is saved as a folder of arrays and loaded as memory maps. Every estimator trains on it and predicts from it,
+with the same results as from a batch in memory, and stores its intermediate arrays in files as well. The transformers
+are fitted part by part: ``fit_partition`` counts the attributes or strings of one part of the data, without changing
+the transformer; ``merge`` adds up the counts of neighbouring parts; ``finish`` sets the same fitted attributes as
+``fit`` with all parts. Parts can therefore be counted in several processes. ``transform_partition`` applies to one part
+what ``fit_transform`` applies to the whole. Labels as integers in arrays, one array per sequence, take the least
+memory.
 
 >>> from functools import reduce
 >>> from pathlib import Path
@@ -104,10 +105,10 @@ all. Labels as integers in arrays, one array a sequence, take the least memory.
 1.0
 
 With ``n_features``, a :class:`SequenceFeatureExtractor` learns nothing and needs no fit. :class:`SegmentLogOddsEncoder`
-must be told `max_length`. :class:`TokenTransformer` is fitted to the whole, or to a sample.
+requires `max_length` here. Fit :class:`TokenTransformer` on all data or on a sample.
 
-The transformers return a :class:`SequenceBatch`, which all estimators take; it is sliced like a list of sequences.
-Segments have features of their own, by :class:`SegmentFeatureExtractor` and :class:`SegmentLogOddsEncoder`: see
+The transformers return a :class:`SequenceBatch`, which all estimators accept; it is sliced like a list of sequences.
+:class:`SegmentFeatureExtractor` and :class:`SegmentLogOddsEncoder` make features of whole segments: see
 :mod:`sklearn_hocrf.semicrf`. Bad input raises an error that names the sequence, the position and the value.
 """
 

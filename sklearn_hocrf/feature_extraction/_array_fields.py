@@ -20,25 +20,27 @@ class ArrayColumn(NamedTuple):
     """One field of all tokens that holds arrays of numbers.   N tokens, d numbers each."""
 
     values: np.ndarray  # (N, d) float32   0 where the token has no array
-    lacks: np.ndarray  # (N,) bool   which tokens have none
+    lacks: np.ndarray  # (N,) bool   tokens without an array
 
 
 def is_array_type(kind) -> bool:
-    """Tell whether values of a type are arrays: of numpy, or of a library whose arrays numpy reads."""
+    """Return whether values of a type are numpy arrays, or arrays of a library that numpy can read."""
     return issubclass(kind, np.ndarray) or (hasattr(kind, "__array__") and not issubclass(kind, np.generic))
 
 
 def array_column(cells, describe: Callable[[int], str]) -> ArrayColumn:
-    """Return the column of cells that are arrays of numbers, of one length, or missing.
+    """Return the column of cells that are missing or arrays of numbers, all of the same length.
 
-    ``describe(t)`` says in an error message what cell t is.
+    ``describe(t)`` names cell t in error messages.
     """
     arrays = [None if _is_missing(cell) else _as_numbers(cell, t, describe) for t, cell in enumerate(cells)]
     lacks = np.array([array is None for array in arrays])
     first = next(array for array in arrays if array is not None)
     for t, array in enumerate(arrays):
         if array is not None and len(array) != len(first):
-            raise ValueError(f"{describe(t)} holds {len(array)} numbers, but the first array of the field {len(first)}")
+            raise ValueError(
+                f"{describe(t)} holds {len(array)} numbers, but the first array of the field holds {len(first)}"
+            )
     if not len(first):
         raise ValueError(f"{describe(int(np.argmin(lacks)))} is an array without numbers")
     nothing, values = np.zeros_like(first), np.empty((len(cells), len(first)), np.float32)
@@ -47,7 +49,7 @@ def array_column(cells, describe: Callable[[int], str]) -> ArrayColumn:
         np.concatenate(filled, out=values.reshape(-1), casting="same_kind")
     if not are_finite(values):
         t, i = np.argwhere(~np.isfinite(values))[0].tolist()
-        why = "numbers must be finite" if not np.isfinite(filled[t][i]) else "float32 does not reach that far"
+        why = "numbers must be finite" if not np.isfinite(filled[t][i]) else "out of the range of float32"
         raise ValueError(f"{describe(t)} holds {filled[t][i]} at {i}; {why}")
     return ArrayColumn(freeze(values, np.float32), lacks)
 
@@ -67,7 +69,7 @@ def _as_numbers(cell, t, describe) -> np.ndarray:
 
 
 class ArrayTemplates(NamedTuple):
-    """The (field, offset) pairs that make dense columns, and how many numbers the arrays of each field have."""
+    """The (field, offset) pairs that make dense columns, and the length of the arrays of each field."""
 
     pairs: list
     widths: Mapping
@@ -77,7 +79,7 @@ class ArrayTemplates(NamedTuple):
         return sum(self.widths[field] for field, _ in self.pairs)
 
     def names(self) -> np.ndarray:
-        """Return the names of the features: ``vector[0]``, ``vector[1]`` ..; of a neighbour's, ``vector[-1][0]`` .."""
+        """Return the names of the features: ``vector[0]``, ``vector[1]`` ..; for a neighbour, ``vector[-1][0]`` .."""
         names = [
             f"{escape(str(field), '|=')}{f'[{offset}]' if offset else ''}[{i}]"
             for field, offset in self.pairs
@@ -88,7 +90,7 @@ class ArrayTemplates(NamedTuple):
         return array
 
     def check(self, columns, offsets) -> None:
-        """Raise a ValueError if a column does not hold such arrays as in fit."""
+        """Raise a ValueError if a column does not hold arrays of the same length as in fit."""
         for field, column in columns.items():
             width = self.widths.get(field)
             if isinstance(column, ArrayColumn) and column.values.shape[1] != width:
@@ -98,12 +100,12 @@ class ArrayTemplates(NamedTuple):
                     f"{position_name(offsets, t)}: field {short(field)} holds an array of {column.values.shape[1]} "
                     f"numbers, but held {was} in fit"
                 )
-            is_empty = hasattr(column, "codes") and not len(column.values)  # of what is missing everywhere
+            is_empty = hasattr(column, "codes") and not len(column.values)  # missing everywhere
             if width is not None and not isinstance(column, ArrayColumn) and not is_empty:
-                raise ValueError(f"field {short(field)} held arrays in fit, but holds none now")
+                raise ValueError(f"field {short(field)} held arrays in fit, but does not hold arrays now")
 
     def values(self, columns, window) -> np.ndarray:
-        """Return the numbers of all tokens, 0 for what is missing or outside; shape (N, n_features), float32."""
+        """Return the numbers of all tokens, 0 where they are missing or outside; shape (N, n_features), float32."""
         n_tokens, parts = len(window.from_begin), []
         for field, offset in self.pairs:
             column, part = columns[field], np.zeros((n_tokens, self.widths[field]), np.float32)

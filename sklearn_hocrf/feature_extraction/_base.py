@@ -21,15 +21,15 @@ __all__ = ["CountingTransformer", "SequenceTransformer", "fit_task"]
 
 
 class SequenceTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Base class of the transformers, whose output is a batch and no table that could be a data frame."""
+    """Base class of the transformers, whose output is a batch and cannot be turned into a data frame."""
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Refuse data frames as output, which cannot hold sequences.
+        """Reject data frames as output, because they cannot hold sequences.
 
         Parameters
         ----------
         transform : {"default"} or None, default=None
-            Neither changes anything.
+            Both leave the output unchanged.
 
         Returns
         -------
@@ -38,23 +38,23 @@ class SequenceTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
         Raises
         ------
         ValueError
-            If the output is to be a data frame.
+            If a data frame is requested.
         """
         if transform in (None, "default"):
             return self
         raise ValueError(
             f"{type(self).__name__} returns a SequenceBatch, which set_output(transform={short(transform)}) cannot "
-            "turn into a data frame: leave it out; toarray() of the batch is a table of all tokens, with the columns "
-            "get_feature_names_out()"
+            "turn into a data frame: do not call set_output; toarray() of the batch is a table of all tokens, with the "
+            "columns get_feature_names_out()"
         )
 
 
 class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Base class of the transformers that count, and so learn from parts of the data as from the whole."""
+    """Base class of the transformers that learn by counting, so that they can be fitted part by part."""
 
     @abstractmethod
     def _count_partition(self, X, y) -> Any:
-        """Return what a part of the training sequences adds to the fit of all."""
+        """Return the counts of a part of the training sequences."""
 
     @abstractmethod
     def _finish(self, counts) -> None:
@@ -71,7 +71,7 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         Returns
         -------
         counts : object
-            For `merge` and `finish`. The transformer itself stays as it is.
+            Input of `merge` and `finish`. The transformer itself is not changed.
 
         Raises
         ------
@@ -81,12 +81,12 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         return self._count_partition(X, y)
 
     def merge(self, left: Any, right: Any) -> Any:
-        """Return the counts of two parts of the training sequences together, the earlier part first.
+        """Add up the counts of two parts of the training sequences, the earlier part first.
 
         Parameters
         ----------
         left, right : object
-            What `fit_partition` or `merge` has returned.
+            Results of `fit_partition` or `merge`.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         Raises
         ------
         ValueError
-            If the parts do not go together: their tokens are not of one form, or have other fields.
+            If the parts are incompatible: their tokens differ in form or fields.
         """
         return left.merged(right)
 
@@ -114,7 +114,7 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         Raises
         ------
         ValueError
-            If no part had tokens, or if parts lack what parameters name.
+            If no part had tokens, or if a field or key that a parameter names does not occur.
         """
         fresh = copy(self)
         fresh._finish(counts)
@@ -122,12 +122,12 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         return self
 
     def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Return a part of the training sequences as `fit_transform` of all does.
+        """Return the features of a part of the training sequences, as `fit_transform` returns those of the whole.
 
         Parameters
         ----------
         X, y
-            What `fit_partition` has got.
+            The same input as for `fit_partition`.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         Parameters
         ----------
         input_features : None
-            Ignored: `fit` keeps the names of a `SequenceBatch`.
+            Ignored: `fit` stores the names of a `SequenceBatch`.
 
         Returns
         -------

@@ -2,9 +2,9 @@
 
     [["in", "the"], ["a"]]   ->   offsets [0, 2, 3],  {"w": TokenColumn(codes [0, 1, 2], values ["in", "the", "a"])}
 
-Only this module handles each token as a Python object, in one pass per column. A column is text (a
-:class:`TokenColumn`), numeric (float64 of shape (N,), bools as 0 and 1, nan where the token lacks the field), or of
-arrays (an :class:`ArrayColumn`, which a batch does not keep: its dense columns do).
+Only this module handles each token as a Python object, in one pass per column. A column holds text (a
+:class:`TokenColumn`), numbers (float64 of shape (N,), bools as 0 and 1, nan where the token lacks the field), or arrays
+(an :class:`ArrayColumn`; a batch stores these numbers in its dense columns instead).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TokenTable(NamedTuple):
     offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
     columns: dict[Any, TokenColumn | np.ndarray | ArrayColumn]  # by field; text, numbers of shape (N,), or arrays
     kind: str  # "text", "number", "tuple", "dict", "batch", or "empty" when there are no tokens
-    absent: frozenset = frozenset()  # fields asked for that no dict has, not even with None
+    absent: frozenset = frozenset()  # requested fields that no dict has, not even with None
 
 
 def is_text(column) -> bool:
@@ -54,7 +54,7 @@ def is_text(column) -> bool:
 
 
 def without_arrays(columns) -> dict:
-    """Return the columns but those of arrays."""
+    """Return all columns except those of arrays."""
     return {field: column for field, column in columns.items() if not isinstance(column, ArrayColumn)}
 
 
@@ -71,12 +71,12 @@ def complete_fields(columns, fields) -> list:
 
 
 def check_complete(columns, offsets, complete, absent=()) -> None:
-    """Compare later columns with the fields that every training token had.
+    """Check that later columns have the fields that every training token had.
 
     Raises
     ------
     ValueError
-        If one of them is ``absent``: no token has it, not even with None, which says that a value is missing.
+        If one of them is ``absent``: no token has it, not even with None, which marks a missing value.
 
     Warns
     -----
@@ -142,7 +142,7 @@ def _check_sequences(X) -> list:
             "wrap it: [X]"
         )
     if is_table and getattr(getattr(X, "dtype", None), "kind", "-") in "USO":
-        raise ValueError("X is an array of text with two dimensions; for a list of sequences of tokens: X.tolist()")
+        raise ValueError("X is a two-dimensional array of text; for a list of sequences of tokens, pass X.tolist()")
     if is_table:
         raise ValueError(
             "X has two dimensions, which is one sequence, but a list of sequences is expected; wrap it: [X]"
@@ -158,13 +158,13 @@ def _check_sequence(sequence, n):
         return sequence
     if isinstance(sequence, (str, bytes)):
         raise ValueError(
-            f"sequence {n} is the text {short(sequence)}, but a sequence is a list of tokens: text.tokenize(X) cuts "
+            f"sequence {n} is the text {short(sequence)}, but a sequence is a list of tokens: text.tokenize(X) splits "
             "texts into tokens, list(text) gives the characters of one, and a single sequence is [X]"
         )
     if isinstance(sequence, Mapping) or sparse.issparse(sequence) or not isinstance(sequence, Iterable):
         raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(sequence).__name__}")
     if len(getattr(sequence, "shape", ())) == 2 and not isinstance(sequence, np.ndarray):
-        return _rows_of_frame(sequence, n)  # its iterator would give columns or their names
+        return _rows_of_frame(sequence, n)  # iterating over it would yield columns or their names
     if not isinstance(sequence, np.ndarray):
         return list(sequence)
     if sequence.ndim not in (1, 2):
@@ -185,7 +185,7 @@ def _rows_of_frame(frame, n) -> list:
 
 
 def _token_kind(tokens, offsets):
-    """Return the tokens, arrays among them as lists, and which of text, number, tuple, dict they all are."""
+    """Return the tokens, with arrays turned into lists, and their common form: text, number, tuple or dict."""
     kinds = {kind: _kind_of_type(kind) for kind in set(map(type, tokens))}
     for kind, name in kinds.items():
         if name is None:
@@ -199,7 +199,7 @@ def _token_kind(tokens, offsets):
         t = next(t for t, token in enumerate(tokens) if kinds[type(token)] != first)
         raise ValueError(
             f"{position_name(offsets, t)}: the token {short(tokens[t])} is a {type(tokens[t]).__name__}, "
-            f"but the first token {short(tokens[0])} is a {type(tokens[0]).__name__}; all tokens must be of one form"
+            f"but the first token {short(tokens[0])} is a {type(tokens[0]).__name__}; all tokens must have one form"
         )
     if any(issubclass(kind, np.ndarray) for kind in kinds):
         tokens = [token.tolist() if isinstance(token, np.ndarray) else token for token in tokens]
@@ -227,7 +227,7 @@ def _check_width(widths, tokens, offsets) -> int:
         t = next(t for t, width in enumerate(widths) if width != widths[0])
         raise ValueError(
             f"{position_name(offsets, t)}: the token {short(tokens[t])} has {widths[t]} columns, "
-            f"but the first token has {widths[0]}; for lists of attribute names there is SequenceDictVectorizer"
+            f"but the first token has {widths[0]}; for lists of attribute names, use SequenceDictVectorizer"
         )
     if widths[0] == 0:
         raise ValueError(f"{position_name(offsets, 0)}: the token {short(tokens[0])} has no columns")
@@ -244,7 +244,7 @@ def _column_names(fields, width):
 
 def _array_columns(sequences, offsets, fields):
     """Return the columns of numeric sequences of shape (T, n_columns)."""
-    # an empty sequence may have come without its columns
+    # an empty sequence may lack its columns
     sequences, numbers_ = zip(*((s, n) for n, s in enumerate(sequences) if len(s)), strict=True)
     for n, sequence in zip(numbers_, sequences, strict=True):
         if sequence.shape[1] != sequences[0].shape[1]:
@@ -265,14 +265,14 @@ def _dict_columns(tokens, offsets, fields):
 
 
 def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray | ArrayColumn:
-    """Return the column with the given cells; None is a missing value, and so are pandas' signs of one.
+    """Return the column with the given cells; None and pandas' NA and NaT are missing values.
 
-    ``describe(t)`` says in an error message what cell t is.
+    ``describe(t)`` names cell t in error messages.
     """
     kinds = _kinds_of_cells(cells)
     if "array" in kinds.values():
         return array_column(cells, describe)
-    if "missing" in kinds.values() or {"text", "number"} <= set(kinds.values()):  # nan stands for a text, too
+    if "missing" in kinds.values() or {"text", "number"} <= set(kinds.values()):  # nan may be a missing text
         cells = [None if is_missing(cell) else cell for cell in cells]
         kinds = _kinds_of_cells(cells)
     distinct_kinds = set(kinds.values())
@@ -313,7 +313,7 @@ def _number_column(cells, describe) -> TokenColumn | np.ndarray:
         column = np.array(cells, dtype=np.float64)  # None becomes nan
     except OverflowError:
         column = np.array([None if cell is None else to_float(cell) for cell in cells], dtype=np.float64)
-    if np.isnan(column).all():  # a column of text may look like that where all texts are missing
+    if np.isnan(column).all():  # so is a column of text in which all texts are missing
         return _text_column([None] * len(cells))
     for t in np.flatnonzero(~np.isfinite(column)).tolist():
         if cells[t] is not None:
@@ -323,7 +323,7 @@ def _number_column(cells, describe) -> TokenColumn | np.ndarray:
 
 def _read_batch(batch, fields) -> TokenTable:
     if not batch.columns:
-        raise ValueError("this SequenceBatch has no raw token columns to take features from")
+        raise ValueError("this SequenceBatch has no raw token columns to make features from")
     names = list(batch.columns) if fields is None else list(fields)
     for name in names:
         if name not in batch.columns:
@@ -336,7 +336,7 @@ def _read_batch(batch, fields) -> TokenTable:
 
 
 def _batch_column(column, field):
-    """Return a column of a SequenceBatch with only the values that occur: slices share those of the whole batch."""
+    """Return a column of a SequenceBatch with only the values that occur: slices share all values of the batch."""
     if not is_text(column):
         return column
     used = np.bincount(column.codes + 1, minlength=len(column.values) + 1)[1:] > 0
@@ -353,7 +353,7 @@ def _gather(column, codes):
 
 
 def apply_function(function: Callable, column, name) -> TokenColumn | np.ndarray:
-    """Return the column of ``function`` of each value; it is called once per distinct value."""
+    """Return the column of the results of ``function``, which is called once per distinct value."""
     if is_text(column):
         values, codes = column.values.tolist(), column.codes
     else:

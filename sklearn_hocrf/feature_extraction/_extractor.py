@@ -51,7 +51,7 @@ DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: CONTRIBUTING.md,
 
 
 class TokenCounts(NamedTuple):
-    """What some training sequences add to a :class:`SequenceFeatureExtractor`; nothing if they have no tokens."""
+    """The counts of some training sequences for a :class:`SequenceFeatureExtractor`; empty if they have no tokens."""
 
     input: InputFeatures | None
     kind: str = "empty"  # form of the tokens
@@ -59,18 +59,18 @@ class TokenCounts(NamedTuple):
     complete: Collection = ()  # fields that every token has
     functions: dict = {}  # the field of each token feature
     vocabularies: TemplateVocabularies = TemplateVocabularies([], {})  # all attributes, however rare
-    n_of: Sequence = ()  # how many tokens have each of them, by template
+    n_of: Sequence = ()  # number of tokens with each of them, by template
 
     def by_template(self) -> dict:
-        """Return how many tokens have each attribute, by template."""
+        """Return the number of tokens with each attribute, by template."""
         return {own.template: n for own, n in zip(self.vocabularies.all, self.n_of, strict=True)}
 
     def merged(self, other) -> TokenCounts:
-        """Return the counts of both."""
+        """Return the sums of the counts of both."""
         if self.input is None or other.input is None:
             return other if self.input is None else self
         if self.kind != other.kind:
-            raise ValueError(f"tokens are of the form {self.kind!r} in one partition and {other.kind!r} in another")
+            raise ValueError(f"tokens have the form {self.kind!r} in one partition and {other.kind!r} in another")
         self.input.check_same(other.input)
         if self.kind != "dict" and list(self.columns) != list(other.columns):
             raise ValueError(
@@ -81,7 +81,7 @@ class TokenCounts(NamedTuple):
             if self.functions[name] != other.functions[name]:
                 raise ValueError(
                     f"the token feature {name!r} is for the field {self.functions[name]!r} in one partition and for "
-                    f"{other.functions[name]!r} in another: say which in token_features"
+                    f"{other.functions[name]!r} in another: specify the field in token_features"
                 )
         vocabularies, numbers = merge_vocabularies(self.vocabularies, other.vocabularies)
         n_of = self.by_template(), other.by_template()
@@ -108,14 +108,14 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     (``True`` is 1, and 0 is the same as no attribute); in a template of several pairs the values are multiplied. An
     array of numbers (an embedding, say) makes one feature for each of its numbers, kept dense. Missing values are
     ``None``, absent keys of a dict, masked entries and, in data frames, nan among texts and pandas' NA and NaT. A
-    template with a missing value makes no attribute. Attributes that did not occur in training are ignored. Where
-    training tokens had one field alone, plain texts are taken for it.
+    template with a missing value makes no attribute. Attributes that did not occur in training are ignored. If the
+    training tokens had a single field, plain texts are read as that field.
 
     Parameters
     ----------
     templates : iterable of tuples of (field, offset) pairs, or None, default=None
         A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
-        plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None stands for
+        plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means
         default templates. For the first text field these are the five tokens around and the two pairs with a neighbour.
         For other text fields they also include the other pairs and the triples within the same five tokens. Numeric
         and array fields are taken at the token itself.
@@ -129,18 +129,18 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         ``"lower"``, ``"shape"`` and affixes, without functions that change no value and without names that are fields;
         the shape is then used in the same templates as the text.
     affixes : int or None, default=None
-        Adds the functions ``prefix1``, ``suffix1`` and so on up to so many characters, of the first text field. None
-        means 5 where "auto" chooses the functions, and 0 otherwise. Languages with long endings, such as Turkish, gain
-        by more (10).
+        Adds the functions ``prefix1``, ``suffix1`` and so on, up to this number of characters, of the first text field.
+        None means 5 if "auto" chooses the functions, and 0 otherwise. Languages with long endings, such as Turkish,
+        benefit from more (10).
     fields : sequence of str or None, default=None
         Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
         instead of the default names. For dicts and batches: the keys to read, in this order.
     padding : {"mark", "drop"}, default="mark"
         Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
-        that reach outside make nothing; the first token has the attribute ``__BOS__``, the last ``__EOS__``, as in
+        that reach outside make no attribute; the first token has the attribute ``__BOS__``, the last ``__EOS__``, as in
         CRFsuite.
     min_count : int, default=1
-        Attributes of fewer training tokens than this are left out.
+        Attributes that occur in fewer training tokens are dropped.
     bias : bool, default=False
         Whether every token has the attribute ``bias``.
     n_features : int or None, default=None
@@ -156,8 +156,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     token_features_ : dict
         ``{name: (field, function)}`` of the token features in use; named functions by their names.
     complete_fields_ : list
-        The raw fields in use that every training token had. `transform` warns of tokens that lack one of them, and
-        refuses X if all tokens lack it.
+        The raw fields in use that every training token had. `transform` warns if some tokens lack one of them, and
+        raises an error if all tokens lack it.
     n_features_out_ : int
         Number of features, including the earlier features of a `SequenceBatch`.
 
@@ -175,19 +175,19 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     With ``n_features`` the feature of an attribute is the hash of its name, by
     :class:`~sklearn.feature_extraction.FeatureHasher` without signs. Attributes with equal hashes share a feature, and
     their values are added; 2**18 to 2**22 features are usual. ``templates=None`` depends on the fields of the data, and
-    ``token_features="auto"`` stands for all of its functions; nothing else depends on the data. So :meth:`transform`
-    works without :meth:`fit`, batch by batch of a stream. After :meth:`fit`, the fields must stay the same.
+    ``token_features="auto"`` means all of its functions; nothing else depends on the data. :meth:`transform` therefore
+    works without :meth:`fit`, on a stream of batches. After :meth:`fit`, the fields must stay the same.
     ``min_count`` must be 1. The batches have no feature names, because the hashed names are not stored;
     :meth:`get_feature_names_out` returns ``hash[0]``, ``hash[1]`` and so on.
 
     Fields of one-dimensional numpy arrays, all of one length d, make features ``vector[0]`` .. ``vector[d - 1]``, or
     ``vector[-1][0]`` .. at the offset -1, after all others. Their values are kept as float32 in one array of shape
     (n_tokens, d), which takes a fraction of the memory and time of sparse features. Outside the sequence, and where a
-    token has None for an array, they are 0. Such a field makes a template alone, has no token features, and is not
-    among the raw token columns of the batch. To scale embeddings, put `TokenTransformer` behind an extractor of them,
-    and an extractor of the texts behind both; see the last example.
+    token has None for an array, they are 0. Such a field must be the only one in its template, cannot have token
+    features, and is not among the raw token columns of the batch. To scale embeddings, put `TokenTransformer` after an
+    extractor of the embeddings, and an extractor of the texts after both; see the last example.
 
-    Names are unique. Where several values are joined, each "|" and each backslash within a value is preceded by a
+    Names are unique. If several values are joined, each "|" and each backslash within a value is preceded by a
     backslash. If the given batch already has a feature of the same name, the new one gets a number, as in
     ``w[0]=the#2``.
 
@@ -211,7 +211,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     >>> SequenceFeatureExtractor(n_features=2**18).transform([["In", "the", "end"]])
     SequenceBatch(1 sequences, 3 tokens, 262144 features)
 
-    Embeddings beside texts, as they are and scaled:
+    Embeddings next to texts, unscaled and scaled:
 
     >>> import numpy as np
     >>> from sklearn.pipeline import make_pipeline
@@ -233,7 +233,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
 
-    _array_widths: dict = {}  # how many numbers the arrays of each such field have; models of 0.1 have none
+    _array_widths: dict = {}  # length of the arrays of each field of arrays; absent in models of version 0.1
 
     _parameter_constraints = {
         "templates": "no_validation",
@@ -273,7 +273,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         Parameters
         ----------
         X : list of sequences of tokens, or SequenceBatch with raw token columns
-            Sequences may be lists or arrays, of different lengths, also empty.
+            Sequences may be lists or arrays, may have different lengths and may be empty.
         y : None
             Ignored.
 
@@ -284,15 +284,15 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         Raises
         ------
         ValueError
-            If a template names an unknown field, or if the tokens are not all of one form; the message names sequence,
-            position and value.
+            If a template names an unknown field, or if the tokens are not all of the same form; the message names
+            sequence, position and value.
         TypeError
-            If a token or a value is of a type that has no features.
+            If a token or a value is of an unsupported type.
 
         Warns
         -----
         UserWarning
-            If a token feature is a lambda or a local function: the transformer cannot be pickled then.
+            If a token feature is a lambda or a local function, because the transformer cannot be pickled then.
         """
         self._learn(X)
         return self
@@ -300,7 +300,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the attributes of training sequences and return their features.
 
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------
@@ -368,13 +368,13 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     @fit_context(prefer_skip_nested_validation=True)
     def _count_partition(self, X, y) -> TokenCounts:
-        """Return what sequences add to the fit of all."""
+        """Return the counts of sequences."""
         self._check_hashing()
         table = read_tokens(X, _check_fields(self.fields))
         if table.kind == "empty":
             return TokenCounts(None)
         columns = table.columns
-        if table.kind == "dict":  # other parts may have tokens with these keys
+        if table.kind == "dict":  # tokens of other parts may have these keys
             columns = {**columns, **self._missing(columns, table.offsets)}
         counting = copy(self)
         counting.min_count = 1
@@ -399,7 +399,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         )
 
     def _missing(self, columns, offsets) -> dict:
-        """Return empty columns for the fields that parameters name and ``columns`` lack."""
+        """Return empty columns for the fields that parameters name but ``columns`` lack."""
         functions = self.token_features
         named = []
         if functions is not None and not isinstance(functions, str):
@@ -430,7 +430,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     def _lacks_counts(self, what) -> ValueError:
         return ValueError(
-            f"{what} was not counted in every partition, as some lack values of a field: give templates and "
+            f"{what} was not counted in every partition, because some have no values of a field: give templates and "
             f"token_features with their fields; the tokens have {short(self.fields_)}"
         )
 
@@ -438,7 +438,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if isinstance(self.n_features, bool):
             raise ValueError(f"n_features must be an integer >= 1 or None, got {self.n_features!r}")
         if self.n_features is not None and self.min_count > 1:
-            raise ValueError(f"min_count={self.min_count} needs a vocabulary, which n_features does without")
+            raise ValueError(f"min_count={self.min_count} needs a vocabulary, but n_features uses none")
 
     def _read_form(self, kind, columns, features, complete):
         """Set the attributes that describe tokens, from training columns and the fields that every token has."""
@@ -459,8 +459,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _plan(self, columns, of_all=False):
         """Set ``templates_`` and ``token_features_`` from the parameters and the training columns.
 
-        With ``of_all`` the columns are those of a part of the data: functions that change none of its texts may change
-        others.
+        With ``of_all`` the columns are from a part of the data: functions that change none of its texts may change
+        texts of other parts.
         """
         first_text = next((field for field, column in columns.items() if is_text(column)), None)
         templates = _default_templates(columns) if self.templates is None else check_templates(self.templates)
@@ -498,19 +498,19 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         arrays = {f: column.values.shape[1] for f, column in columns.items() if isinstance(column, ArrayColumn)}
         for template in templates:
             if len(template) > 1 and any(field in arrays for field, _ in template):
-                raise ValueError(f"the template {template!r} joins a field of arrays with others; it must be alone")
+                raise ValueError(f"the template {template!r} joins a field of arrays with others; use it separately")
         self._array_widths = arrays
         used = {field for template in templates for field, _ in template}
         self.templates_ = templates + [((name, 0),) for name in self.token_features_ if name not in used]
 
     @property
     def _sparse(self):
-        """The templates that make attributes."""
+        """Return the templates that make attributes."""
         return [template for template in self.templates_ if template[0][0] not in self._array_widths]
 
     @property
     def _arrays(self):
-        """The templates that make dense columns."""
+        """Return the templates that make dense columns."""
         pairs = [template[0] for template in self.templates_ if template[0][0] in self._array_widths]
         return ArrayTemplates(pairs, self._array_widths)
 
@@ -549,13 +549,13 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _attributes(self, offsets, columns, learn):
         """Return, for each template and each attribute outside the templates, the numbers and values of the tokens.
 
-        Numbers, of shape (N,) int32, are -1 where there is no attribute; values are float64, or None for all 1. They
-        count the attributes of a template, or hashed features.
+        The numbers, of shape (N,) int32, index the attributes of a template, or hashed features; -1 means no attribute.
+        The values are float64, or None if all are 1.
         """
         window = Window(offsets, self.padding == "mark")
         vocabularies = self._vocabularies
         if self.n_features is not None:
-            vocabularies = TemplateVocabularies.of(self._sparse, columns)  # of this X alone
+            vocabularies = TemplateVocabularies.of(self._sparse, columns)  # of this X only
         tables = vocabularies.tables
         coded = {field: table.encode(columns[field], field) for field, table in tables.items()}
         shifted = {
@@ -583,7 +583,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         return attributes
 
     def _always(self, window):
-        """Return which tokens have the attributes outside the templates."""
+        """Return, for each attribute outside the templates, which tokens have it."""
         present = [window.from_begin >= 0] if self.bias else []
         return present if window.mark else [*present, window.from_begin == 0, window.to_end == 0]
 
@@ -644,7 +644,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         return batch.with_blocks((*X.blocks, bag), self._feature_names)
 
     def _dense(self, table, n_features) -> DenseColumns | None:
-        """Return the dense columns, the last of so many features."""
+        """Return the dense columns, which are the last of ``n_features`` features."""
         n_dense = self._arrays.n_features
         if not n_dense:
             return None
@@ -668,7 +668,7 @@ def _changes_any(function, texts):
 
 
 def _default_templates(columns):
-    """Return the templates for ``templates=None``: those of CRFsuite's chunking example for texts."""
+    """Return the templates for ``templates=None``: for texts, the templates of CRFsuite's chunking example."""
     templates = []
     texts = [field for field, column in columns.items() if is_text(column)]
     for field in columns:
@@ -686,7 +686,7 @@ def _main_templates(field):
 
 
 def _ngrams(field, n):
-    """Return the templates of n neighbours among the five tokens around."""
+    """Return the templates of n neighbouring tokens within offsets -2 to 2."""
     return [tuple((field, offset + i) for i in range(n)) for offset in range(-2, 4 - n)]
 
 

@@ -16,14 +16,14 @@ __all__ = ["IdentityRows", "SegmentTexts"]
 
 
 class SegmentTexts(NamedTuple):
-    """The texts of training segments, those without missing values."""
+    """The texts of training segments without missing values."""
 
     trie: Trie
-    counts: np.ndarray  # (n_nodes,) int64   of how many segments a string is the text
+    counts: np.ndarray  # (n_nodes,) int64   number of segments with this text
 
     @classmethod
     def of(cls, codes, start, stop, n_codes) -> SegmentTexts:
-        """Return the texts of the segments ``[start, stop)`` of tokens with such codes, -1 where one is missing."""
+        """Return the texts of the segments ``[start, stop)``; a code of -1 marks a missing value."""
         n_present = offsets_of(codes >= 0)  # tokens with a value, before each token
         complete = n_present[stop] - n_present[start] == stop - start
         start, stop = start[complete], stop[complete]
@@ -31,7 +31,7 @@ class SegmentTexts(NamedTuple):
         return cls(trie, np.bincount(trie.find(codes, start, stop), minlength=trie.n_nodes))
 
     def merged(self, other, codes, n_codes) -> SegmentTexts:
-        """Return the texts of both; ``codes`` are Numbers of the codes of each."""
+        """Return the texts of both; ``codes`` are Numbers for the codes of each part."""
         trie, nodes = merge_tries(self.trie, other.trie, codes, n_codes)
         return SegmentTexts(trie, nodes.add_up(self.counts, other.counts, trie.n_nodes))
 
@@ -42,11 +42,11 @@ class IdentityRows:
     Parameters
     ----------
     texts : SegmentTexts
-        Of the training segments.
+        Texts of the training segments.
     token_codes : TokenCodes
-        The texts of the codes.
+        Gives the texts of the codes.
     min_count : int
-        Texts of fewer segments than this have no feature.
+        Texts of fewer segments get no feature.
     """
 
     def __init__(self, texts, token_codes, min_count):

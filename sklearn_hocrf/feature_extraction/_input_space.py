@@ -1,4 +1,4 @@
-"""Reading of X for the transformers that make features of whole segments: any form to a SequenceBatch."""
+"""Read X, in any form, as a SequenceBatch for the transformers that make features of whole segments."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ._templates import check_kind
 __all__ = ["TOKEN_FEATURES_FIRST", "InputSpace", "has_tokens", "kept_blocks", "text_field", "token_form"]
 
 TOKEN_FEATURES_FIRST = (
-    "put an SequenceDictVectorizer (dicts, lists of attribute names), a SequenceFeatureExtractor (texts, numbers) or "
-    "TokenTransformer (numbers) before"
+    "put a SequenceDictVectorizer (dicts, lists of attribute names), a SequenceFeatureExtractor (texts, numbers) or "
+    "TokenTransformer (numbers) before it"
 )
 
 
@@ -29,9 +29,9 @@ class InputSpace(NamedTuple):
     features: InputFeatures
     kind: str  # of the tokens: "text", "number", "tuple", "dict", or "batch"
     fields: list  # raw columns
-    text_fields: set  # those that hold text
-    complete: list  # those that every token has
-    unknown: tuple = ()  # those without values, which could be text or numbers
+    text_fields: set  # fields that hold text
+    complete: list  # fields that every token has
+    unknown: tuple = ()  # fields without values, which could be text or numbers
 
     @classmethod
     def of(cls, X) -> tuple[InputSpace, SequenceBatch]:
@@ -49,10 +49,10 @@ class InputSpace(NamedTuple):
         return cls(InputFeatures.of(X), kind, list(batch.columns), text_fields, complete, unknown), batch
 
     def merged(self, other) -> InputSpace:
-        """Return the form of the sequences of both, or raise if they are not of one form."""
+        """Return the common form of both, or raise an error if they differ in form."""
         self.features.check_same(other.features)
         if self.kind != other.kind:
-            raise ValueError(f"tokens are of the form {self.kind!r} in one partition and {other.kind!r} in another")
+            raise ValueError(f"tokens have the form {self.kind!r} in one partition and {other.kind!r} in another")
         fields = list(dict.fromkeys([*self.fields, *other.fields]))  # in the order of their first appearance
         text = {*self.text_fields, *other.text_fields} - self._unsure(other)
         numbers = {field for part in (self, other) for field in part.fields if field not in part.text_fields}
@@ -68,25 +68,25 @@ class InputSpace(NamedTuple):
         return {*self.unknown, *other.unknown} - sure
 
     def read(self, X, used) -> SequenceBatch:
-        """Return a later X as a batch with the columns of fit, or raise; no field ``used`` may be missing."""
+        """Return a later X as a batch with the columns of fit, or raise; all fields ``used`` must be present."""
         batch, absent = self._read(X)
         check_complete(batch.columns, batch.offsets, [field for field in self.complete if field in used], absent)
         return batch
 
     def _read(self, X) -> tuple[SequenceBatch, frozenset]:
-        """Return X as a batch, and the fields that its dicts do not have."""
+        """Return X as a batch, and the fields that its dicts lack."""
         self.features.check(X)
         if isinstance(X, SequenceBatch):
             self._check_columns(X.columns)
             return X, frozenset()
         if self.kind == "batch":
             raise ValueError("X has raw sequences, but fit had a SequenceBatch: pass X through the same transformers")
-        table = read_tokens(X, self.fields if self.kind == "dict" else None)  # dicts may lack keys, or have others
+        table = read_tokens(X, self.fields if self.kind == "dict" else None)  # dicts may lack keys or have others
         if table.kind == "empty":
             missing = TokenColumn(np.empty(0, dtype=np.int32), np.empty(0, dtype=object))
             table = table._replace(columns=dict.fromkeys(self.fields, missing))
         elif table.kind != self.kind:
-            raise ValueError(f"X has tokens of the form {table.kind!r}, but those in fit were of {self.kind!r}")
+            raise ValueError(f"X has tokens of the form {table.kind!r}, but in fit they had the form {self.kind!r}")
         columns = without_arrays(table.columns)
         self._check_columns(columns)
         return _raw_batch(table.offsets, columns), table.absent
@@ -101,7 +101,7 @@ class InputSpace(NamedTuple):
 
 
 def has_tokens(X) -> bool:
-    """Tell whether a list of sequences has tokens; what is no such list does as well, and is refused later."""
+    """Return whether a list of sequences has tokens; True for anything else, which is rejected later."""
     if isinstance(X, SequenceBatch):
         return X.n_tokens > 0
     if not isinstance(X, (list, tuple)):
@@ -137,15 +137,15 @@ def kept_blocks(batch) -> tuple:
 
 
 def text_field(space: InputSpace, field, parameter) -> tuple:
-    """Return the fields that a parameter names; True or None stands for the first one of text, else the first."""
+    """Return the fields that a parameter names; True or None means the first text field, else the first field."""
     if not space.fields:
         raise ValueError(
-            f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. Of feature dicts "
-            "SequenceDictVectorizer(columns=...) keeps them, of numbers a SequenceFeatureExtractor that comes first"
+            f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. For feature "
+            "dicts, SequenceDictVectorizer(columns=...) keeps them; for numbers, put a SequenceFeatureExtractor first"
         )
     if field is True or field is None:
         return (next((field for field in space.fields if field in space.text_fields), space.fields[0]),)
-    # tokens may have a tuple for a key, hence the first test
+    # a tuple may be a key of the tokens, hence the first test
     fields = (field,) if field in space.fields or not isinstance(field, (tuple, list)) else tuple(field)
     for name in fields:
         if name not in space.fields:

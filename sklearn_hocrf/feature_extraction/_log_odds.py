@@ -29,17 +29,17 @@ __all__ = ["SegmentLogOddsEncoder"]
 
 
 class LogOddsCounts(NamedTuple):
-    """What training sequences add to a :class:`SegmentLogOddsEncoder`; ``space`` is None if they have no tokens."""
+    """The counts of training sequences for a :class:`SegmentLogOddsEncoder`; ``space`` is None without tokens."""
 
     space: InputSpace | None
-    batch: Any = None  # SequenceBatch of no sequences, with the features that X has already
+    batch: Any = None  # SequenceBatch of no sequences, with the features that X already has
     token_codes: Any = None  # TokenCodes
     strings: Any = None  # StringCounts
     labels: Sequence = ()  # of segments, sorted
     longest: int = 0  # length of the longest segment
 
     def merged(self, other) -> LogOddsCounts:
-        """Return the counts of both."""
+        """Return the sums of the counts of both."""
         if self.space is None or other.space is None:
             return other if self.space is None else self
         space = self.space.merged(other.space)
@@ -66,15 +66,15 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         ``fit_transform(X, y)`` is not ``fit(X, y).transform(X)``. In `fit_transform` the counts for a sequence leave
         out this sequence with all of its segments and occurrences (*leave-one-out*). In `transform` all counts are
         used. The segmentation of a training sequence contributes to the counts. With all counts, every training segment
-        would be evidence for itself, and the model would trust the feature too much on new sequences. So train on the
-        result of `fit_transform` and predict on the result of `transform`. A :class:`~sklearn.pipeline.Pipeline` does
-        this by itself, also in each fold of a cross-validation. scikit-learn's `TargetEncoder` makes the same
-        difference for the same reason.
+        would be evidence for itself, and the model would trust the feature too much on new sequences. Therefore train
+        on the result of `fit_transform` and predict on the result of `transform`. A :class:`~sklearn.pipeline.Pipeline`
+        does this automatically, also in each fold of a cross-validation. scikit-learn's `TargetEncoder` makes the same
+        distinction for the same reason.
 
     Parameters
     ----------
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        Form in which y gives the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
+        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
         "bioes" are segments of one token with the label "O".
     per_label : bool, default=False
         Whether to add a feature for each label, ``log_odds=<label>``: w counts the segments with this label, n all
@@ -84,17 +84,17 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
     kind : {"log_odds", "log_probability"} or tuple of both, default="log_odds"
         The features to make.
     field : field, tuple of fields or None, default=None
-        Raw columns of the tokens whose values form the string. None means the first text field (the first field if none
-        is text).
+        Raw columns of the tokens whose values form the string. None means the first text field, or the first field if
+        there is no text field.
     max_length : int or None, default=None
-        Longer strings are not counted. None means the length of the longest training segment.
+        Maximum length of the strings that are counted. None means the length of the longest training segment.
 
     Attributes
     ----------
     labels_ : list
         Labels of segments, sorted.
     max_length_ : int
-        Length of the longest strings that are counted.
+        Maximum length of the strings that are counted.
     n_features_out_ : int
         Number of features, including the earlier features of a `SequenceBatch`.
 
@@ -163,7 +163,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         X : SequenceBatch with raw token columns, or list of sequences of tokens
             Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features.
         y : list of sequences
-            The segments, in the form given by `scheme`.
+            The segments, in the format given by `scheme`.
 
         Returns
         -------
@@ -172,9 +172,9 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         Raises
         ------
         ValueError
-            If a parameter or y does not fit X; the message names sequence and position.
+            If a parameter or y does not match X; the message names sequence and position.
         TypeError
-            If a token or a part of y is of a wrong type.
+            If a token or a part of y has a wrong type.
         """
         self._learn(X, y)
         return self
@@ -183,7 +183,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         """Count strings and segments, and return the training sequences with **leave-one-out** features.
 
         This differs from ``fit(X, y).transform(X)``: the features of a sequence use the counts of all other sequences.
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------
@@ -224,12 +224,12 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         return tags
 
     def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Return a part of the training sequences with **leave-one-out** features, as `fit_transform` of all does.
+        """Return the **leave-one-out** features of a part of the training sequences, as `fit_transform` of the whole.
 
         Parameters
         ----------
         X, y
-            What `fit_partition` has got.
+            The same input as for `fit_partition`.
 
         Returns
         -------
@@ -238,7 +238,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         Raises
         ------
         ValueError, TypeError
-            As for `transform` and `fit`; also if y has a label that none of the parts had.
+            As for `transform` and `fit`; also if y has a label that did not occur in any part.
         """
         check_is_fitted(self, "n_features_out_")
         batch = self._space.read(X, self._token_codes.fields)
@@ -250,7 +250,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         targets = self._partition_targets(y, batch)
         for label in targets.labels.tolist():
             if label not in self.labels_:
-                raise ValueError(f"y has segments of the label {short(label)}, which is not among {SEEN}")
+                raise ValueError(f"y has segments with the label {short(label)}, which is not among {SEEN}")
         own = np.array([self.labels_.index(label) for label in targets.labels.tolist()], dtype=np.int32)
         return self._to_batch(batch, codes, self._gold(batch, targets.segments, own[targets.segments.codes]))
 
@@ -258,8 +258,8 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
     def _count_partition(self, X, y) -> LogOddsCounts:
         if self.max_length is None:
             raise ValueError(
-                "SegmentLogOddsEncoder needs max_length to be fitted by partitions: a partition does not know the "
-                "longest segment of the others, and so not which of its strings to count"
+                "SegmentLogOddsEncoder requires max_length when it is fitted by partitions: a partition does not know "
+                "the longest segment of the others, and therefore not which of its strings to count"
             )
         if not has_tokens(X):
             return LogOddsCounts(None)

@@ -1,7 +1,7 @@
 """Counts of all strings of training sequences, and the log-odds that they are segments.
 
-V strings (nodes of a trie), N tokens, M candidate segments, C columns of counts: all segments, and, if labels are
-distinguished, the segments of each label.
+V strings (nodes of a trie), N tokens, M candidate segments, C columns of counts: of all segments and, if labels are
+distinguished, of the segments of each label.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class StringCounts:
     offsets : ndarray of shape (n_sequences + 1,)
         Token range of each sequence.
     gold : dict of ndarrays of shape (N,)
-        "length" of the segment that begins at a token, 0 if none does; "label" of this segment, if labels are
+        "length" of the segment that begins at a token, 0 if no segment does; "label" of this segment, if labels are
         distinguished.
     max_length : int
-        Longest strings to count.
+        Maximum length of the strings to count.
     n_codes : int
     n_labels : int
         Number of labels that are distinguished.
@@ -75,7 +75,7 @@ class StringCounts:
             raise ValueError("strings cannot be segments more often than they occur")
 
     def merged(self, other, codes, n_codes, labels) -> StringCounts:
-        """Return the counts of both; ``codes`` are Numbers of the codes of each, ``labels`` of its labels."""
+        """Return the sums of both; ``codes`` are Numbers for the codes of each part, ``labels`` for its labels."""
         trie, nodes = merge_tries(self._trie, other._trie, codes, n_codes)
         own = np.zeros(trie.n_nodes, dtype=bool)
         n_labels = int(np.concatenate(labels).max(initial=-1)) + 1
@@ -143,18 +143,18 @@ class StringCounts:
 
 
 def _joined(arrays) -> np.ndarray:
-    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])  # there may be none
+    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])  # arrays may be empty
 
 
 def _tokens_of(offsets, first, last):
-    """Return the tokens of sequences first .. last - 1, the sequence of each, and the tokens left in it from there."""
+    """Return the tokens of sequences first .. last - 1, the sequence of each, and the number of tokens left in it."""
     tokens = np.arange(offsets[first], offsets[last])
     sequence = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))
     return tokens, sequence, offsets[sequence + 1] - tokens
 
 
 def _count_segments(row, first_tokens, n_rows, gold, n_labels) -> np.ndarray:
-    """Return the table (n_rows, 1 + n_labels) of the segments of each row, in all and by label."""
+    """Return the number of segments of each row, in total and by label; shape (n_rows, 1 + n_labels)."""
     table = np.empty((n_rows, 1 + n_labels), dtype=np.int64)
     table[:, 0] = np.bincount(row, minlength=n_rows)
     if n_labels:
@@ -166,8 +166,8 @@ def _count_segments(row, first_tokens, n_rows, gold, n_labels) -> np.ndarray:
 class LogOddsRows:
     """Log odds and log probabilities of candidate segments.   See RowBlock.
 
-    Candidates get leave-one-out values if ``token_data`` has the training segmentation: "length", and "label" if labels
-    are distinguished.
+    Candidates get leave-one-out values if ``token_data`` contains the training segmentation: "length", and "label" if
+    labels are distinguished.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-"""What parts of the training data have, each with numbers of its own, joined as if they had been read at once.
+"""Merge values, attributes and strings of parts of the training data as if all parts had been read at once.
 
-Values of fields and keys of attributes are numbered in sorted order, so the joined numbers are those of the whole. A
-template whose keys do not fit into 64 bits numbers its first pairs by what occurs; these numbers may differ from those
-of the whole, but not their order, and so not the number of any attribute.
+Each part has its own numbering. Values of fields and keys of attributes are numbered in sorted order, so the merged
+numbers equal the numbers of the whole. A template whose keys do not fit into 64 bits numbers only the combinations of
+its first pairs that occur; these numbers may differ from the numbers of the whole, but their order does not, and so
+neither does the number of any attribute.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ __all__ = ["Numbers", "merge_columns", "merge_codes", "merge_tries", "merge_voca
 
 
 class Numbers(NamedTuple):
-    """The joined numbers of what two parts have numbered."""
+    """The merged numbers of the items that two parts have numbered."""
 
     left: np.ndarray
     right: np.ndarray
 
     def add_up(self, left, right, n_rows) -> np.ndarray:
-        """Return the sums of the rows that the parts have under their own numbers; shape (n_rows, ...), int64."""
+        """Return the sums of the rows that two parts hold by their own numbers; shape (n_rows, ...), int64."""
         total = np.zeros((n_rows, *np.shape(left)[1:]), dtype=np.int64)
         total[self.left] += left  # numbers of one part are distinct
         total[self.right] += right
@@ -70,7 +71,7 @@ def _mixed(field) -> ValueError:
 
 
 def _new_codes(table, merged) -> np.ndarray:
-    """Return what the codes of a table, with those of the marks outside, are in the merged one; int32."""
+    """Return the codes in the merged table of the codes of a table and of the marks outside; int32."""
     known = np.zeros(table.size, dtype=np.int32)
     if merged.labels is not None:
         known = np.searchsorted(_objects(merged.labels), _objects(table.labels)).astype(np.int32)
@@ -84,7 +85,7 @@ def _objects(texts) -> np.ndarray:
 
 
 def without_tokens(columns) -> dict:
-    """Return columns of no tokens that hold the same values."""
+    """Return columns without tokens that hold the same values."""
     return {field: _without_tokens(column) for field, column in columns.items()}
 
 
@@ -97,7 +98,7 @@ def _without_tokens(column):
 
 
 def merge_columns(left, right) -> dict:
-    """Return columns of no tokens that hold the values of both, in the order of the first appearance of fields."""
+    """Return columns without tokens that hold the values of both, in the order in which fields first appear."""
     merge: Callable = _merge_column
     return {
         field: merge(left[field], right[field], field) if field in left and field in right else {**right, **left}[field]
@@ -120,14 +121,16 @@ def _merge_column(left, right, field):
         raise _mixed(field)
     if not is_text(left):
         return left
-    # in the order of their first appearance, as in a column
+    # in the order in which they first appear, as in a column
     return TokenColumn(left.codes, _objects(list(dict.fromkeys([*left.values.tolist(), *right.values.tolist()]))))
 
 
 def merge_codes(left, right) -> tuple[TokenCodes, Numbers]:
-    """Return the codes of the values of tokens that either has, and what they are of their own codes."""
+    """Return the codes of the token values of both, and the Numbers of the codes of each."""
     if left.fields != right.fields:
-        raise ValueError(f"the text of segments is read from the fields {left.fields!r} and {right.fields!r}: name one")
+        raise ValueError(
+            f"the text of segments is read from the fields {left.fields!r} and {right.fields!r}: choose one"
+        )
     was_text = []
     for field, flags, tables in zip(
         left.fields,
@@ -144,7 +147,7 @@ def merge_codes(left, right) -> tuple[TokenCodes, Numbers]:
 
 
 def merge_tries(left, right, codes, n_codes) -> tuple[Trie, Numbers]:
-    """Return the trie of the strings of both, and what their nodes are in it; ``codes`` are Numbers of their codes."""
+    """Return the trie of the strings of both, and the Numbers of nodes; ``codes`` are the Numbers of codes."""
     nodes = Numbers(np.zeros(left.n_nodes, dtype=np.int64), np.zeros(right.n_nodes, dtype=np.int64))
     keys, level_starts = [np.empty(0, dtype=np.int64)], [0]
     edges = left.edges(), right.edges()

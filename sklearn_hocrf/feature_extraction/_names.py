@@ -1,9 +1,9 @@
-"""Names of features, made at the first request.
+"""Names of features, created when first needed.
 
-A transformer makes one :class:`FeatureNames` in fit and gives it to all its batches. If a batch holds the same object
+A transformer makes one :class:`FeatureNames` in fit and passes it to all its batches. If a batch holds the same object
 as the training batch, an estimator need not compare the names.
 
-Names of features are unique, so that weights can be looked up by name. Where texts are joined, ambiguous characters are
+Names of features are unique, so that weights can be looked up by name. When texts are joined, ambiguous characters are
 escaped by a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers make equal names, the later ones get a
 number (``w[0]=the#2``).
 """
@@ -26,7 +26,7 @@ __all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "escape", "names_of
 
 
 def escape(text, marks) -> str:
-    """Return a text with a backslash before each of some characters and before each backslash.
+    """Return a text with a backslash before each backslash and each of the given characters.
 
     Examples
     --------
@@ -40,11 +40,11 @@ def escape(text, marks) -> str:
 
 
 class ConstantNames:
-    """A part whose names exist already: an array of objects, or other FeatureNames."""
+    """A part with existing names: an array of objects, or other FeatureNames."""
 
     def __init__(self, array):
         self.array = array
-        self._packed: tuple | list | FeatureNames | None = None  # one object for all places in a file
+        self._packed: tuple | list | FeatureNames | None = None  # one object, shared by all places in a file
 
     def __getstate__(self):
         if self._packed is None:
@@ -82,7 +82,7 @@ class PrefixedNames:
 
 
 class FeatureNames(Sequence):
-    """Names of features, made at the first request.
+    """Names of features, created when first needed.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class FeatureNames(Sequence):
 
     @classmethod
     def of(cls, names) -> FeatureNames:
-        """Return names that exist already."""
+        """Return the given names as FeatureNames."""
         return cls([ConstantNames(_as_objects(names))])
 
     def __len__(self):
@@ -107,7 +107,7 @@ class FeatureNames(Sequence):
         return iter(np.asarray(self))
 
     def __getitem__(self, key):
-        """Return one name for an int, an array of names for anything else that indexes an array."""
+        """Return one name for an int, an array of names for any other index of an array."""
         return np.asarray(self)[key]
 
     def tolist(self) -> list:
@@ -126,7 +126,7 @@ class FeatureNames(Sequence):
         return self._array.astype(dtype or object, copy=bool(copy))
 
     def __reduce__(self):
-        return FeatureNames, (self._parts,)  # the strings are made anew rather than sent to a worker
+        return FeatureNames, (self._parts,)  # the strings are created again rather than sent to a worker
 
 
 def _as_objects(names) -> np.ndarray:
@@ -136,7 +136,7 @@ def _as_objects(names) -> np.ndarray:
 
 
 def _number_repeated(names) -> np.ndarray:
-    """Return the names, with "#2", "#3" ... after those that have occurred before."""
+    """Return the names, with "#2", "#3" ... after repeated names."""
     taken = set(names.tolist())
     if len(taken) == len(names):
         return names
@@ -152,7 +152,7 @@ def _number_repeated(names) -> np.ndarray:
 
 
 def names_of_blocks(blocks, attribute_names) -> FeatureNames:
-    """Return the names of the features of blocks; they keep no reference to a batch."""
+    """Return the names of the features of blocks, without a reference to a batch."""
     return FeatureNames(
         [
             PrefixedNames(attribute_names, block.attributes, block.prefix)
@@ -164,10 +164,10 @@ def names_of_blocks(blocks, attribute_names) -> FeatureNames:
 
 
 class InputFeatures(NamedTuple):
-    """The features that X has already; a transformer that appends to them compares later X with the X of fit."""
+    """The features that X already has; a transformer that appends to them compares later X with the X of fit."""
 
-    attribute_names: Sequence | np.ndarray  # "x0", "x1" .. where the batch has none
-    feature_names: Sequence | np.ndarray  # the same object where there are no blocks
+    attribute_names: Sequence | np.ndarray  # "x0", "x1" .. if the batch has no names
+    feature_names: Sequence | np.ndarray  # the same object if there are no blocks
     has_blocks: bool
 
     @classmethod
@@ -191,9 +191,7 @@ class InputFeatures(NamedTuple):
     def check_same(self, given: InputFeatures) -> None:
         """Raise if a later X does not have these features."""
         if len(given.feature_names) != len(self.feature_names):
-            raise ValueError(
-                f"X comes with {len(given.feature_names)} features, but had {len(self.feature_names)} in fit"
-            )
+            raise ValueError(f"X has {len(given.feature_names)} features, but had {len(self.feature_names)} in fit")
         if given.has_blocks != self.has_blocks:
             raise ValueError(
                 f"X comes {'with' if given.has_blocks else 'without'} features of segments, unlike the X of fit"
@@ -203,12 +201,12 @@ class InputFeatures(NamedTuple):
 
 
 def _check_names(given, fitted, what):
-    """Compare names; one object for both, the usual case, costs nothing."""
+    """Raise if names differ; in the usual case both are one object, and the comparison is skipped."""
     if given is fitted:
         return
     if len(given) != len(fitted):
-        raise ValueError(f"X comes with {len(given)} {what}s, but had {len(fitted)} in fit")
+        raise ValueError(f"X has {len(given)} {what}s, but had {len(fitted)} in fit")
     different = np.flatnonzero(np.asarray(given) != np.asarray(fitted))
     if len(different):
         i = int(different[0])
-        raise ValueError(f"X comes with the {what} {short(given[i])}, where fit had {short(fitted[i])}")
+        raise ValueError(f"X has the {what} {short(given[i])}, but fit had {short(fitted[i])} instead")

@@ -33,19 +33,19 @@ LENGTH_KINDS = ("indicator", "capped", "log")
 
 
 class SegmentCounts(NamedTuple):
-    """What some training sequences add to a :class:`SegmentFeatureExtractor`; ``space`` is None if there are none."""
+    """The counts of training sequences for a :class:`SegmentFeatureExtractor`; ``space`` is None without tokens."""
 
     space: InputSpace | None
-    batch: SequenceBatch | None = None  # of no sequences, with the features that X has already
+    batch: SequenceBatch | None = None  # without sequences, with the features that X already has
     token_blocks: list | None = None
     labels: list | None = None  # of segments, sorted; None where y is not needed
     longest: int | None = None  # length of the longest segment
     token_codes: TokenCodes | None = None
     texts: SegmentTexts | None = None
-    of_functions: tuple = ()  # how many segments have each named value, by kind of function
+    of_functions: tuple = ()  # number of segments with each named value, by kind of function
 
     def merged(self, other) -> SegmentCounts:
-        """Return the counts of both."""
+        """Return the sums of the counts of both."""
         if self.space is None or other.space is None:
             return other if self.space is None else self
         space = self.space.merged(other.space)
@@ -53,7 +53,7 @@ class SegmentCounts(NamedTuple):
             if part.fields != space.fields or set(part.unknown) != set(space.unknown):
                 raise ValueError(
                     f"functions of segments get the fields {short(part.fields)} in one partition, but the whole has "
-                    f"{short(space.fields)}; a partition must have values of each"
+                    f"{short(space.fields)}; each partition must have values of all fields"
                 )
         merged = self._replace(space=space)
         if self.labels is not None:
@@ -70,67 +70,68 @@ class SegmentCounts(NamedTuple):
 class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Make features of segments from token features, lengths, texts and functions.
 
-    The features of a segment [start, stop) are its length, its text, the values of your own functions, and token
-    features. Token features count at all of its tokens (*bag*), at its first token, at its last token, at the tokens
-    inside, or at the last token of an n-gram of token tags. Features of tags make a hybrid of a Markov and a
+    The features of a segment [start, stop) are its length, its text, the values of user-defined functions, and token
+    features. Token features count at all tokens of the segment (*bag*), at its first token, at its last token, at the
+    tokens inside, or at the last token of an n-gram of token tags. Features of tags make a hybrid of a Markov and a
     semi-Markov model. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns weights for all these features; without this
     transformer it uses the token features as a bag.
 
     The parameters `bag`, `begin`, `end`, `inside` and the values of `tags` choose token features by the beginning of
-    their names: a str, or a tuple of them; ``True`` stands for all and ``()`` for none.
+    their names: a str, or a tuple of them; ``True`` means all and ``()`` none.
 
     Parameters
     ----------
     bag : None, str or tuple of str, default=None
         Token features that count at every token of a segment; their names do not change. None means all. If X already
         has features of segments, these are kept, and `bag` must be None. An estimator would turn dicts, lists or rows
-        of numbers into token features; ``()`` also declares that they are meant as raw tokens.
+        of numbers into token features; ``()`` also declares them to be raw tokens.
     begin, end, inside : str, tuple of str or True, default=()
-        Token features that count at the first token, at the last token, and at all tokens but the first. Their names
+        Token features that count at the first token, at the last token, and at all tokens except the first. Their names
         begin with ``"begin:"``, ``"end:"`` and ``"inside:"``. For a feature that is always on, choose ``"bias"`` of
         ``SequenceFeatureExtractor(bias=True)``.
     tags : None, "unigrams", "bigrams" or dict, default=None
         ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
-        segment ("B", "I", "BI", "II", "BII" ...). The tags are those of `tag_scheme`. "B|" and "I|" are the bigrams
+        segment ("B", "I", "BI", "II", "BII" ...). The tags depend on `tag_scheme`. "B|" and "I|" are the bigrams
         across a border: they combine the last tag of a segment with the token features of the first token after it.
-        The names of features begin with the n-gram and a colon, as in ``"BI:"``. "unigrams" stands for all tags with
-        all token features, "bigrams" for all n-grams of one and two tags.
+        The names of features begin with the n-gram and a colon, as in ``"BI:"``. "unigrams" means all tags with
+        all token features, "bigrams" all n-grams of one and two tags.
     tag_scheme : {"bio", "bioes"}, default="bio"
         The tags of the tokens of a segment: B I I I or B I I E, and B or S for a segment of one token.
     length : None, "indicator", "capped", "log" or tuple of them, default=None
-        Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have none.
-        "capped" is the same, but the last indicator, with a plus sign, means this length or more. "log" is
+        Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
+        indicator. "capped" is the same, but the last indicator, with a plus sign, also covers longer segments. "log" is
         ``log_length``, the natural logarithm of d.
     max_length : int or None, default=None
-        Longest segment that has a length indicator of its own; None means the longest training segment. Without
-        `length`, a number is an error.
+        Maximum length with a separate indicator; None means the length of the longest training segment. A number
+        without `length` is an error.
     identity : bool, field, tuple of fields or None, default=False
-        Whether the text of a segment makes an indicator, ``identity=<text>``. Only texts of training segments have one.
-        True means the first text field of the raw tokens (the first field if none is text); None is the same as False.
+        Whether the text of a segment makes an indicator, ``identity=<text>``. Only texts of training segments get one.
+        True means the first text field of the raw tokens, or the first field if there is no text field; None is the
+        same as False.
     vector_functions : callable or sequence of callables, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the borders of all its candidate
-        segments as arrays of shape (n_segments,), and returns an array of that shape, which gets the name of the
-        function, or a dict of named arrays. Numbers and bools are real values, a text makes an indicator ``name=text``,
-        None and masked entries make nothing. `tokens` is an array of shape (T,), of float64 (nan if missing) or of
-        texts (None if missing); tokens of several fields are a dict of such arrays. With ``cumsum`` and the like, these
-        functions take a small part of the time of `functions`.
+        segments as arrays of shape (n_segments,), and returns an array of that shape, which is named after the
+        function, or a dict of named arrays. Numbers and bools are real values, a text becomes an indicator
+        ``name=text``; None and masked entries add no feature. `tokens` is an array of shape (T,), of float64 (nan if
+        missing) or of texts (None if missing); tokens of several fields are a dict of such arrays. With ``cumsum`` and
+        similar operations, these functions take a fraction of the time of `functions`.
     functions : callable or sequence of callables, default=()
         ``function(tokens, start, stop)`` returns a dict of named values of the segment ``[start, stop)`` of a sequence.
-        A str makes an indicator ``name=value``, numbers and bools are real values, None makes nothing. Features that no
-        training segment has are ignored. `tokens` are the raw tokens of the sequence: texts or numbers if they have one
-        column, otherwise tuples, or dicts if the columns have names. The functions are called for every candidate
-        segment, so they are by far the slowest kind of features: prefer `vector_functions`. Define functions in a
-        module that can be imported: with lambdas, the fitted transformer cannot be pickled.
+        A str becomes an indicator ``name=value``, a number or bool a real value; None adds no feature. Features that do
+        not occur in training segments are ignored. `tokens` are the raw tokens of the sequence: texts or numbers if
+        they have one column, otherwise tuples, or dicts if the columns have names. The functions are called for every
+        candidate segment, so they are by far the slowest kind of features: prefer `vector_functions`. Define functions
+        in an importable module: with lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
-        Texts (`identity`) and features of functions that occur in fewer training segments are left out.
+        Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        Form in which y gives the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
+        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
         `identity`, for functions, and for indicators of lengths without `max_length`.
 
     Attributes
     ----------
     max_length_ : int or None
-        The longest segment that has a length indicator of its own; None if no length has.
+        Maximum length with a separate indicator; None without length indicators.
     n_features_out_ : int
         Number of features of segments, including the earlier features of a `SequenceBatch`.
 
@@ -142,7 +143,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
     Notes
     -----
     Texts and functions are evaluated when the estimator scores candidate segments, not in `transform`. The token
-    features of a `SequenceBatch` are shared, not copied, however many places they count at.
+    features of a `SequenceBatch` are shared, not copied, regardless of the number of places at which they count.
 
     References
     ----------
@@ -223,7 +224,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
             unless they have passed through an :class:`SequenceDictVectorizer`, a :class:`SequenceFeatureExtractor` or
             :class:`TokenTransformer`.
         y : list of sequences, or None, default=None
-            The training segments, in the form given by `scheme`. Only some features need it.
+            The training segments, in the format given by `scheme`. Only some features need them.
 
         Returns
         -------
@@ -232,16 +233,16 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         Raises
         ------
         ValueError
-            If a parameter does not fit X, or if y is needed and is missing or does not fit X; the message names
+            If a parameter does not match X, or if y is needed but missing, or does not match X; the message names
             sequence and position.
         TypeError
-            If a parameter, a token or the result of a function is of a wrong type.
+            If a parameter, a token or the result of a function has a wrong type.
 
         Warns
         -----
         UserWarning
-            If no token feature has a name that begins as a parameter says; if tokens that look like token features are
-            read as raw tokens and `bag` is not ``()``.
+            If no token feature has a name with a given beginning; if tokens that look like token features are read as
+            raw tokens and `bag` is not ``()``.
         """
         self._learn(X, y)
         return self
@@ -249,7 +250,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the features of training segments and return the sequences with them.
 
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------
@@ -300,11 +301,13 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         return batch
 
     def _count(self, X, y, read) -> tuple[SegmentCounts, SequenceBatch]:
-        """Return the counts of sequences, and their batch; ``read`` is how y is read."""
+        """Return the counts of sequences, and their batch; ``read`` is the function that reads y."""
         kinds = _check_lengths(self.length)
         functions = self._functions()
         if self.max_length is not None and not kinds:
-            raise ValueError(f'max_length={self.max_length} has no effect without length: say length="capped"?')
+            raise ValueError(
+                f'max_length={self.max_length} has no effect without length: did you mean length="capped"?'
+            )
         tags = check_tags(self.tags, self.tag_scheme)
         space, batch = InputSpace.of(X)
         fields = () if self.identity is False or self.identity is None else text_field(space, self.identity, "identity")
@@ -360,7 +363,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         used = [(rows, chosen) for rows, chosen in self._functions().items() if chosen]
         for (rows, chosen), of_rows in zip(used, counts.of_functions, strict=True):
             self._makers.append(rows.of_counts(chosen, space.fields, of_rows, self.min_count))
-        # those that are looked at
+        # the fields that features use
         self._fields = space.fields if used else () if counts.token_codes is None else counts.token_codes.fields
         self._space, self._scheme = space, self.scheme
         blocks = (*self._first_blocks(counts.batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
@@ -371,7 +374,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         """Return the blocks of token features that count at some tokens of a segment."""
         if self.bag is not None and features.has_blocks:
             raise ValueError(
-                "X has features of segments already, which are all kept: bag must be None here; choose bag features "
+                "X already has features of segments, which are all kept, so bag must be None; choose bag features "
                 "in the transformer that made them"
             )
         wanted = [
@@ -385,11 +388,11 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
             TokenBlock(channel, _choose(features.attribute_names, prefixes, parameter), prefix)
             for parameter, channel, prefix, prefixes in wanted
         ]
-        empty = () if self.bag is None else chosen[:1]  # a batch of no features at all has a block, too
+        empty = () if self.bag is None else chosen[:1]  # even a batch without any features has a block
         return [block for block in chosen if block.n_features] or list(empty)
 
     def _first_blocks(self, batch) -> tuple:
-        """Return the blocks of the features that X has already."""
+        """Return the blocks of the features that X already has."""
         return kept_blocks(batch) if self.bag is None else ()
 
     def _to_batch(self, batch) -> SequenceBatch:
@@ -418,10 +421,10 @@ def _check_lengths(length) -> tuple:
 
 
 def _warn_of_raw_tokens(X):
-    """Warn if X may be meant as token features."""
+    """Warn if X looks like token features."""
     form = None if isinstance(X, SequenceBatch) else token_form(X)
     if form is not None:
-        warn_user(f"the tokens are {form}: no token features are made of them; {TOKEN_FEATURES_FIRST}, or say bag=()")
+        warn_user(f"the tokens are {form}: no token features are made of them; {TOKEN_FEATURES_FIRST}, or set bag=()")
 
 
 def _choose(names, prefixes, parameter) -> np.ndarray:
@@ -430,7 +433,7 @@ def _choose(names, prefixes, parameter) -> np.ndarray:
         prefixes = (prefixes,) if isinstance(prefixes, str) else prefixes
         if not isinstance(prefixes, (tuple, list)) or not all(isinstance(prefix, str) for prefix in prefixes):
             raise TypeError(
-                f"{parameter} must be True, the beginning of a token feature's name, or a tuple of them, got "
+                f"{parameter} must be True, the beginning of a token feature's name, or a tuple of beginnings, got "
                 f"{prefixes!r}"
             )
         if not prefixes:
@@ -443,7 +446,7 @@ def _choose(names, prefixes, parameter) -> np.ndarray:
     for prefix in prefixes:
         matches = np.fromiter((str(name).startswith(prefix) for name in np.asarray(names)), bool, len(names))
         if not matches.any():
-            hint = "; SequenceFeatureExtractor(bias=True) makes one" if prefix == "bias" else ""
+            hint = "; SequenceFeatureExtractor(bias=True) adds it" if prefix == "bias" else ""
             warn_user(f"{parameter}: no token feature has a name that begins with {prefix!r}{hint}")
         chosen |= matches
     return np.flatnonzero(chosen).astype(np.int32)

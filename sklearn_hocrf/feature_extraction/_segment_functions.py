@@ -1,4 +1,4 @@
-"""Features of segments computed by the user's functions."""
+"""Features of segments computed by user-defined functions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _NamedRows:
     fields : list
         Fields of the tokens.
     names : FeatureNames
-        Of the features that training segments had.
+        Names of the features of training segments.
     """
 
     def __init__(self, functions, fields, names):
@@ -61,12 +61,12 @@ class _NamedRows:
 
     @classmethod
     def counts(cls, functions, fields, columns, offsets, start, stop) -> Counter:
-        """Return how many of the segments ``[start, stop)`` of training tokens have each named value, other than 0."""
+        """Return the number of training segments ``[start, stop)`` with each named value other than 0."""
         return cls(functions, fields, FeatureNames.of([]))._count(columns, offsets, start, stop)
 
     @classmethod
     def of_counts(cls, functions, fields, counts: Counter, min_count: int) -> Self:
-        """Return the features that ``min_count`` training segments have."""
+        """Return the features that occur in at least ``min_count`` training segments."""
         return cls(functions, fields, FeatureNames.of(sorted(name for name, n in counts.items() if n >= min_count)))
 
     def _count(self, columns, offsets, start, stop) -> Counter:
@@ -102,7 +102,7 @@ class FunctionRows(_NamedRows):
         return sparse.csr_array((np.array(data, dtype=np.float64), (rows, indices)), shape=shape)
 
     def _values(self, columns, offsets, start, stop) -> Iterator[tuple[int, dict[str, float]]]:
-        """Yield number and {feature name: value, not 0} of each segment; values of one name add up."""
+        """Yield number and {feature name: nonzero value} of each segment; values of equal names are added."""
         sequence = np.searchsorted(offsets, start, side="right") - 1
         readers = [_reader(columns[field]) for field in self._fields]
         tokens, current = [], -1
@@ -134,7 +134,7 @@ class FunctionRows(_NamedRows):
 
 
 def _reader(column) -> Callable[[int, int], list]:
-    """Return a function that gives the values of tokens first .. last - 1; None where they are missing."""
+    """Return a function that returns the values of tokens first .. last - 1, None where they are missing."""
     if is_text(column):
         values = np.array([*column.values, None], dtype=object)
         return lambda first, last: values[column.codes[first:last]].tolist()
@@ -151,7 +151,7 @@ def _call(function, tokens, n, start, stop) -> Iterator[tuple[str, float]]:
         error.add_note(f"in {where}")
         raise
     if not isinstance(result, Mapping):
-        raise TypeError(f"{where}: it returned {result!r:.60}, where a dict of named values belongs")
+        raise TypeError(f"{where}: it returned {result!r:.60}, but must return a dict of named values")
     for key, value in result.items():
         if not isinstance(key, str):
             raise TypeError(f"{where}: the name {key!r:.60} of a value must be a str")
@@ -194,7 +194,7 @@ class VectorRows(_NamedRows):
         return sparse.csr_array((np.concatenate(data), places), shape=(len(start), self.n_features))
 
     def _entries(self, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield name, numbers of segments and values, not 0, of each feature of each sequence, one at a time."""
+        """Yield name, numbers of segments and nonzero values of each feature, one sequence at a time."""
         sequence = np.searchsorted(offsets, start, side="right") - 1
         order = np.argsort(sequence, kind="stable")
         of_sequence, firsts = np.unique(sequence[order], return_index=True)
@@ -209,7 +209,7 @@ class VectorRows(_NamedRows):
 
 
 def _vector_reader(column) -> Callable[[int, int], np.ndarray]:
-    """Return a function that gives the values of tokens first .. last - 1; missing texts are None, numbers nan."""
+    """Return a function that returns the values of tokens first .. last - 1; missing texts are None, numbers nan."""
     if is_text(column):
         values = np.array([*column.values, None], dtype=object)
         return lambda first, last: values[column.codes[first:last]]
@@ -217,13 +217,13 @@ def _vector_reader(column) -> Callable[[int, int], np.ndarray]:
 
 
 def _read_only(array) -> np.ndarray:
-    """Return an array that one function cannot change for the next one."""
+    """Make an array read-only, so that no function changes it for the next one, and return it."""
     array.flags.writeable = False
     return array
 
 
 def _added_up(functions, tokens, n, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield name, places among the segments and values, not 0, of the features of a sequence; equal names add up."""
+    """Yield name, positions of segments and nonzero values of the features of a sequence; equal names are added."""
     parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     own_names: set[str] = set()
     for function in functions:
@@ -249,9 +249,10 @@ def _own_name(function) -> str:
 
 
 def _call_vector(function, tokens, n, bounds, own_names) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield name, places among the segments and values of the features that a function returns for one sequence.
+    """Yield name, positions of segments and values of the features that a function returns for one sequence.
 
-    ``own_names`` are those of the functions before it whose arrays have their names; the function's own one is added.
+    ``own_names`` are the names of earlier functions that named their arrays; the name of this function is added if it
+    names its array.
     """
     own_name = _own_name(function)
     where = f"the segment function {own_name!r}, sequence {n}"
@@ -259,7 +260,7 @@ def _call_vector(function, tokens, n, bounds, own_names) -> Iterator[tuple[str, 
         result = function(tokens, *bounds)
         if not isinstance(result, Mapping):
             if own_name in own_names:
-                raise ValueError(f"two functions have the name {own_name!r}: return a dict {{name: array}}")
+                raise ValueError(f"two functions have the name {own_name!r}: return a dict {{name: array}} instead")
             own_names.add(own_name)
             result = {own_name: result}
         arrays = {key: np.ma.asarray(values) for key, values in result.items()}
@@ -275,7 +276,7 @@ def _call_vector(function, tokens, n, bounds, own_names) -> Iterator[tuple[str, 
 
 
 def _features_of_array(key, array, where, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield the features of an array with one value for each segment; masked ones are missing."""
+    """Yield the features of an array with one value per segment; masked values are missing."""
     present = ~np.ma.getmaskarray(array)
     values = array.data
     if values.dtype.kind in "biuf":

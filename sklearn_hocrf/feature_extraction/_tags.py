@@ -1,10 +1,11 @@
-"""Token tags of segments: at which tokens of a segment a tag n-gram ends.
+"""Token tags of segments: the tokens of a segment at which a tag n-gram ends.
 
     a segment of four tokens   BIO:  B I I I    BIOES:  B I I E
     a segment of one token     BIO:  B          BIOES:  S
 
-An n-gram inside a segment ends at a fixed distance from the segment's first or last token, or at each of a range of
-tokens: a channel. Across a border there is only the bigram: the last tag of one segment, and "a segment begins here".
+A channel describes where an n-gram inside a segment ends: at a fixed distance from the first or last token of the
+segment, or at each token of a range. Across a border there are only bigrams: the last tag of one segment, and "a
+segment begins here".
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ POSSIBLE = {
     "bio": "'B' or 'I', either with any number of 'I' after it, and 'B|' and 'I|' for the first token of the next "
     "segment",
     "bioes": "'S', 'B' and 'I' with any number of 'I' after it, each of them and 'E' alone also with 'E' at the end "
-    "(but for 'S'), and 'S|' and 'E|' for the first token of the next segment",
+    "(except for 'S'), and 'S|' and 'E|' for the first token of the next segment",
 }
 
 
@@ -42,7 +43,7 @@ def tag_channel(tags: str, scheme: str) -> Channel | None:
     >>> tag_channel("IB", "bio") is None
     True
     """
-    longer = 1 if scheme == "bioes" else 0  # tokens that a segment must have beyond B and I, for its E
+    longer = 1 if scheme == "bioes" else 0  # additional token that a segment needs for its E
     border = {
         "bio": {"B|": (1, 1), "I|": (2, NO_LIMIT)},
         "bioes": {"S|": (1, 1), "E|": (2, NO_LIMIT)},
@@ -79,7 +80,7 @@ def check_tags(tags, scheme) -> dict:
         channel = tag_channel(ngram, scheme) if isinstance(ngram, str) else None
         if channel is None:
             raise ValueError(
-                f"tags has {ngram!r}, which is no tag n-gram for tag_scheme={scheme!r}. There are {POSSIBLE[scheme]}"
+                f"tags has {ngram!r}, which is not a tag n-gram for tag_scheme={scheme!r}. Use {POSSIBLE[scheme]}"
             )
         checked[ngram] = channel, prefixes
     return checked

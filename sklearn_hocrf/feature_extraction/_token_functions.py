@@ -1,7 +1,7 @@
-"""Functions of one token's text, named by strings.
+"""Functions of the text of one token, named by strings.
 
-They are called once for each distinct text, not once for each token, so plain Python is fast enough. A function returns
-a str (one attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (nothing).
+They are called once per distinct text, not once per token, so plain Python is fast enough. A function returns a str
+(one attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ _AFFIX = re.compile(r"(prefix|suffix)([1-9][0-9]*)")
 
 
 def affix_names(longest: int) -> list[str]:
-    """Return the names of the functions that give the first and last 1 to so many characters."""
+    """Return the names of the functions for prefixes and suffixes of 1 to ``longest`` characters."""
     return [f"{kind}{length}" for kind in AFFIXES for length in range(1, longest + 1)]
 
 
 def is_token_function(name) -> bool:
-    """Tell whether ``name`` names a token function."""
+    """Return whether ``name`` is the name of a token function."""
     return isinstance(name, str) and (name in FUNCTIONS or _AFFIX.fullmatch(name) is not None)
 
 
@@ -90,7 +90,7 @@ def token_function(name: str) -> Callable:
     affix = _AFFIX.fullmatch(name) if isinstance(name, str) else None
     if affix is None and not is_token_function(name):
         names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
-        raise ValueError(f"token_features: there is no token function {name!r}; use one of {names}, or a callable")
+        raise ValueError(f"token_features: unknown token function {name!r}; use one of {names}, or a callable")
     if affix is None:
         return FUNCTIONS[name]
     kind, length = affix.groups()
@@ -98,16 +98,16 @@ def token_function(name: str) -> Callable:
 
 
 def as_function(function: Callable | str) -> Callable:
-    """Return a token function itself; what is fitted keeps names, which can be saved where ``str.lower`` cannot."""
+    """Return a token function given by itself or by name; fitted objects hold names: ``str.lower`` cannot be saved."""
     return token_function(function) if isinstance(function, str) else function
 
 
 def warn_if_local(function, what) -> None:
-    """Warn of a user's function that cannot be pickled; ``what`` names the parameter that holds it."""
+    """Warn if a user-defined function cannot be pickled; ``what`` names the parameter that holds it."""
     function = getattr(function, "func", function)  # of a functools.partial
     if "<" in getattr(function, "__qualname__", ""):  # <lambda>, <locals>
         warn_user(
-            f"{what} is a lambda or a local function: the fitted transformer cannot be pickled, so not be saved; "
+            f"{what} is a lambda or a local function: the fitted transformer cannot be pickled or saved; "
             "define it with def at the top of a module"
         )
 
@@ -127,7 +127,7 @@ def named_functions(token_features, default_field) -> dict:
             name = f"{name}({field})"
         if name in named:
             raise ValueError(
-                f"token_features: two functions are called {name!r}; name them in a dict {{name: function}}"
+                f"token_features: two functions have the name {name!r}; name them in a dict {{name: function}}"
             )
         named[name] = field, function
     return named
@@ -140,9 +140,9 @@ def _field_and_function(spec, default_field):
             raise ValueError(f"token_features: {spec!r} must be a function, or a pair of a field and a function")
         field, function = spec
     elif default_field is None:
-        raise ValueError(f"token_features: no field holds text; say which one {spec!r} is for: (field, {spec!r})")
+        raise ValueError(f"token_features: no field holds text; specify the field of {spec!r}: (field, {spec!r})")
     if isinstance(function, str):
-        token_function(function)  # raises if there is none
+        token_function(function)  # raises if the name is unknown
         return field, function, function
     if not callable(function):
         raise TypeError(f"token_features: {function!r} must be a callable or the name of a token function")

@@ -28,7 +28,7 @@ __all__ = ["TokenTransformer"]
 
 
 class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Apply a scikit-learn transformer to the tokens of numeric sequences, stacked to one table.
+    """Apply a scikit-learn transformer to the tokens of numeric sequences, stacked into one table.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
 
     Notes
     -----
-    The features of a `SequenceBatch` are replaced; its raw token columns are kept. The transformer gets the features as
-    a dense array if at least half of the training entries are stored, otherwise as a sparse matrix. What it returns is
-    kept dense if it is an array at least half of which is not 0, in float32 if it is of that type. Sequences that are
-    data frames of pandas or polars are stacked to one frame, whose columns a `ColumnTransformer` takes by name. One
-    column of texts is given to a `CountVectorizer` in this way, too.
+    The features of a `SequenceBatch` are replaced; its raw token columns are kept. The transformer receives the
+    features as a dense array if at least half of the training entries are stored, otherwise as a sparse matrix. A
+    resulting array that is at least half nonzero is kept dense, and float32 is preserved. Sequences that are pandas or
+    polars data frames are stacked into one frame, so that a `ColumnTransformer` can select columns by name, such as a
+    column of texts for a `CountVectorizer`.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
     >>> batch.toarray().round(2).tolist()
     [[-1.22, -0.71], [0.0, -0.71], [1.22, 1.41]]
 
-    Texts beside numbers:
+    Texts next to numbers:
 
     >>> from sklearn.compose import make_column_transformer
     >>> from sklearn.feature_extraction.text import CountVectorizer
@@ -113,7 +113,7 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Fit the transformer to the stacked tokens and return the result of its ``fit_transform``.
 
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------
@@ -145,22 +145,22 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
         """
         check_is_fitted(self, "transformer_")
         table, offsets = _stack(X)
-        if offsets[-1] == 0:  # transformers refuse tables without rows
+        if offsets[-1] == 0:  # transformers reject tables without rows
             return self._to_batch(X, offsets, np.empty((0, self.n_features_out_)))
         return self._to_batch(X, offsets, _call(self.transformer_.transform, offsets, self._as_in_fit(table)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the transformer's names of its output columns.
+        """Return the names that the transformer gives to its output columns.
 
         Parameters
         ----------
         input_features : None
-            Ignored: the names that the features of a `SequenceBatch` had in `fit` are used.
+            Ignored: the feature names of a `SequenceBatch` in `fit` are used.
 
         Returns
         -------
         names : ndarray of shape (n_features_out_,), dtype object
-            "pca0", "pca1", ... if the transformer (a `PCA`, say) gives no names.
+            "pca0", "pca1", ... if the transformer (a `PCA`, say) does not define names.
         """
         check_is_fitted(self, "transformer_")
         return np.array(self._names, dtype=object)
@@ -179,7 +179,7 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
     @fit_context(prefer_skip_nested_validation=False)
     @fit_task
     def _fit(self, X, y, method):
-        """Fit a clone by the given method; return the offsets of the sequences and what the method returned."""
+        """Fit a clone by the given method; return the offsets of the sequences and the result of the method."""
         table, offsets = _stack(X)
         if offsets[-1] == 0:
             raise ValueError("X has no tokens to fit the transformer to")
@@ -194,7 +194,7 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
         return offsets, result
 
     def _as_in_fit(self, table):
-        """Return the table dense or sparse as it was in fit."""
+        """Return the table as a dense array or sparse matrix, as in fit."""
         if table.shape[1] != self.n_features_in_:
             raise ValueError(f"the tokens have {table.shape[1]} columns, but had {self.n_features_in_} in fit")
         return table.toarray() if self._dense and sparse.issparse(table) else table
@@ -202,7 +202,7 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
     def _output_names(self, X, table):
         names = X.feature_names if isinstance(X, SequenceBatch) else None
         names = None if names is None else np.asarray(names, dtype=object)
-        with suppress(AttributeError):  # a pipeline has the method, and then finds a step without it
+        with suppress(AttributeError):  # a pipeline has the method even if one of its steps does not
             return np.array(self.transformer_.get_feature_names_out(names), dtype=object)
         width = self.transformer_.transform(table[:1]).shape[1]
         stem = type(self.transformer_).__name__.lower()
@@ -220,7 +220,7 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
 
 
 def _call(method, offsets, table, *labels):
-    """Call a method of the transformer; if it rejects the table because of nan or inf, say where that is."""
+    """Call a method of the transformer; if it rejects the table because of nan or inf, name the position."""
     try:
         return method(table, *labels)
     except ValueError as error:
@@ -237,8 +237,8 @@ def _stack(X):
     if isinstance(X, SequenceBatch):
         if X.blocks is not None:
             raise ValueError(
-                "TokenTransformer replaces the features of tokens, but X has features of segments that are made of "
-                "them; put TokenTransformer before the transformer that made those"
+                "TokenTransformer replaces the features of tokens, but X has features of segments that are made from "
+                "them; put TokenTransformer before the transformer that made the features of segments"
             )
         is_dense = X.dense is not None and len(X.dense.attributes) == X.n_attributes
         return X.dense.values if is_dense else X.tocsr(), X.offsets
@@ -264,21 +264,21 @@ def _stack(X):
 
 
 def _library(sequence):
-    """Return the name of the library that a data frame is of, None for other sequences."""
+    """Return the name of the library of a data frame, None for other sequences."""
     return type(sequence).__module__.partition(".")[0] if hasattr(sequence, "columns") else None
 
 
 def _stack_frames(frames):
-    """Return data frames as one; those without rows may have other columns."""
+    """Return data frames as one; frames without rows may have other columns."""
     first, filled = next((n for n, frame in enumerate(frames) if len(frame)), 0), [f for f in frames if len(f)]
     library, names = _library(frames[first]), list(frames[first].columns)
     for n, frame in enumerate(frames):
         if len(frame) and (_library(frame) != library or list(frame.columns) != names):
             raise ValueError(
-                f"sequence {n} is a frame of {_library(frame)} with the columns {short(list(frame.columns))}, but "
-                f"sequence {first} is one of {library} with the columns {short(names)}"
+                f"sequence {n} is a {_library(frame)} frame with the columns {short(list(frame.columns))}, but "
+                f"sequence {first} is a {library} frame with the columns {short(names)}"
             )
-    options = {"how": "vertical_relaxed"} if library == "polars" else {}  # takes integers beside floats
+    options = {"how": "vertical_relaxed"} if library == "polars" else {}  # accepts integers next to floats
     return sys.modules[library].concat(filled or frames[:1], **options)
 
 
@@ -303,13 +303,15 @@ def _as_table(sequence, n):
     if table.dtype.kind == "O":
         for (t, *_), value in np.ndenumerate(table) if table.ndim else ():
             if isinstance(value, int) and np.isinf(to_float(value)):
-                raise ValueError(f"sequence {n}, position {t}: {short(value)} is beyond floating point numbers")
+                raise ValueError(
+                    f"sequence {n}, position {t}: {short(value)} is beyond the range of floating point numbers"
+                )
     if table.size == 0 and table.ndim == 1:
         return table.reshape(0, 0)
     if table.ndim == 1 and isinstance(table[0], str):
         raise ValueError(
             f"sequence {n} is a list of texts, but TokenTransformer takes rows of columns: make each token a row, such "
-            f"as [{short(str(table[0]), 20)}], and give its column to a transformer of texts by "
+            f"as [{short(str(table[0]), 20)}], and pass its column to a text transformer by "
             "ColumnTransformer([('texts', CountVectorizer(), 0)])"
         )
     if table.ndim != 2:
@@ -327,7 +329,7 @@ def _stack_labels(y, offsets):
             raise ValueError(f"sequence {n}: y has {len(labels)} labels, but X has {length} tokens")
     labels = list(chain.from_iterable(sequences))
     stacked = np.asarray(labels)
-    if stacked.ndim != 1:  # labels that are tuples stay one object each
+    if stacked.ndim != 1:  # a tuple is one label
         stacked = np.empty(len(labels), dtype=object)
         stacked[:] = labels
     return stacked

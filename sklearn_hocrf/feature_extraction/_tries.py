@@ -3,8 +3,8 @@
     tokens of a sequence:  codes  2 0 2 1          node 0 is the empty string, its child along code 2 is the string "2"
 
 A trie is one sorted array of edge keys, ``parent * n_codes + code``: nodes are numbered level by level, so the edge at
-position i leads to node i + 1. All strings are walked at once, one token further at each step, and those that have left
-the trie are dropped: nothing is done in Python for each string.
+position i leads to node i + 1. All strings are walked at once, one token further at each step, and strings that have
+left the trie are dropped, so there is no Python loop over strings.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["TokenCodes", "Trie", "by_length"]
 
 
 class TokenCodes:
-    """The values of one field, or the combinations of values of several, as integers; text and numbers alike.
+    """The values of one field, or the combinations of values of several fields, as integers.
 
     Parameters
     ----------
     fields : tuple
         The fields to read.
     was_text : list of bool
-        Which of them held text in training.
+        Whether each field held text in training.
     vocabularies : TemplateVocabularies
         The values, or combinations of values, of training tokens.
 
@@ -57,7 +57,7 @@ class TokenCodes:
 
     @property
     def was_text(self) -> list[bool]:
-        """Which fields held text, rather than numbers; those without values count as text."""
+        """Whether each field held text rather than numbers; fields without values count as text."""
         return self._was_text
 
     @property
@@ -69,7 +69,7 @@ class TokenCodes:
         return self._vocabularies.all[0]
 
     def encode(self, columns) -> np.ndarray:
-        """Return the code of each token, of shape (N,) int32; -1 for missing values and those not seen in training."""
+        """Return the code of each token, of shape (N,) int32; -1 for missing values and values not seen in training."""
         for field, was_text in zip(self.fields, self._was_text, strict=True):
             check_kind(columns[field], was_text, field)
         texts = [_as_text(columns[field], field) for field in self.fields]
@@ -90,7 +90,7 @@ def _number_text(number):
 
 
 class Trie:
-    """A set of strings of codes, with all of their prefixes.
+    """A set of strings of codes, with all their prefixes.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Trie:
         self._check()
 
     def _check(self):
-        """Raise a ValueError unless each node hangs below one of the level above it."""
+        """Raise a ValueError unless the parent of each node is in the level above it."""
         starts = self._level_starts
         if not len(starts) or starts[0] != 0 or starts[-1] != len(self._keys) or (np.diff(starts) <= 0).any():
             raise ValueError(f"the levels of a trie must ascend from 0 to {len(self._keys)}")
@@ -117,7 +117,7 @@ class Trie:
         parents, level = self._keys // max(self._n_codes, 1), np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         first = np.where(level > 0, starts[np.maximum(level - 1, 0)] + 1, 0)
         if (parents < first).any() or (parents > starts[level]).any():
-            raise ValueError("nodes of a trie must hang below nodes of the level above")
+            raise ValueError("the parents of nodes of a trie must be in the level above")
 
     def __reduce__(self):
         return Trie, (self._keys, self._level_starts, self._n_codes)
@@ -132,7 +132,7 @@ class Trie:
 
     @classmethod
     def of(cls, codes, start, longest, n_codes) -> tuple[Trie, list]:
-        """Return the trie of strings, and for each length the strings that long with the nodes of their prefixes.
+        """Return the trie of strings, and for each length the strings with prefixes of this length, and their nodes.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Trie:
         -------
         trie : Trie
         levels : list of (chosen, nodes)
-            Element d - 1: numbers of the strings that have d tokens, and the nodes of their first d tokens.
+            Element d - 1: numbers of the strings of at least d tokens, and the nodes of their first d tokens.
         """
         chosen = np.flatnonzero(longest > 0)
         nodes = np.zeros(len(chosen), dtype=np.int64)
@@ -166,9 +166,9 @@ class Trie:
             chosen, nodes = chosen[goes_on], nodes[goes_on]
 
     def walk(self, codes, start, longest) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield d = 1, 2 .., the strings whose first d tokens are in the trie, and the nodes of these.
+        """Yield d = 1, 2 .., the strings whose first d tokens are in the trie, and the nodes of these prefixes.
 
-        Parameters are those of :meth:`of`; ``chosen`` are again numbers of strings.
+        The parameters are the same as for :meth:`of`; strings are given by their numbers.
         """
         chosen = np.flatnonzero(longest > 0)
         nodes = np.zeros(len(chosen), dtype=np.int64)
@@ -186,7 +186,7 @@ class Trie:
             chosen, nodes = chosen[goes_on], nodes[goes_on]
 
     def find(self, codes, start, stop) -> np.ndarray:
-        """Return the nodes of strings ``[start, stop)``, of shape (M,) int64; 0 for those that are not in the trie."""
+        """Return the nodes of strings ``[start, stop)``, of shape (M,) int64; 0 for strings not in the trie."""
         nodes = np.zeros(len(start), dtype=np.int64)
         if not len(start):
             return nodes
@@ -225,11 +225,11 @@ class Trie:
         return Trie(keys, level_starts, self._n_codes), np.flatnonzero(kept)
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return parent and code of the nodes 1, 2 ..."""
+        """Return the parents and the codes of the nodes 1, 2 ..."""
         return np.divmod(self._keys, self._n_codes)
 
 
 def by_length(lengths, longest) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order of strings by length; those of length d stand at ``bounds[d - 1]`` to ``bounds[d]``."""
+    """Return the order of strings by length, and bounds: ``bounds[d - 1]`` to ``bounds[d]`` have length d."""
     order = np.argsort(lengths, kind="stable")
     return order, np.searchsorted(lengths[order], np.arange(1, longest + 2))

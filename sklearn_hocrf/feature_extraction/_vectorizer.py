@@ -33,17 +33,17 @@ __all__ = ["SequenceDictVectorizer"]
 
 
 class AttributeCounts(NamedTuple):
-    """What some training sequences add to an :class:`SequenceDictVectorizer`."""
+    """The counts of some training sequences for a :class:`SequenceDictVectorizer`."""
 
     n_tokens: int
-    of_names: Counter  # how many tokens have each attribute
+    of_names: Counter  # number of tokens with each attribute
     complete: tuple  # keys that every token has
-    columns: dict  # raw columns of no tokens, with all values
-    keys: set  # those of ``columns`` that some token has
-    complete_columns: list  # of which every token has a value
+    columns: dict  # raw columns without tokens, with all values
+    keys: set  # keys of ``columns`` that some token has
+    complete_columns: list  # columns in which every token has a value
 
     def merged(self, other) -> AttributeCounts:
-        """Return the counts of both."""
+        """Return the sums of the counts of both."""
         if not self.n_tokens or not other.n_tokens:
             return self if self.n_tokens else other
         of_names = self.of_names.copy()
@@ -61,14 +61,14 @@ class AttributeCounts(NamedTuple):
 class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of feature dicts or attribute-name lists into a batch that other transformers can extend.
 
-    These are the forms of python-crfsuite, and the estimators read them directly. This transformer is for users who
-    have token features in one of these forms and want features of segments, too. It makes the same token features
-    under the same names; :class:`SegmentFeatureExtractor` or :class:`SegmentLogOddsEncoder` follows it in the pipeline.
+    These are the input formats of python-crfsuite, and the estimators read them directly. This transformer is for users
+    who have token features in one of these formats and also want features of segments. It makes the same token features
+    with the same names; :class:`SegmentFeatureExtractor` or :class:`SegmentLogOddsEncoder` follows it in the pipeline.
 
     Parameters
     ----------
     min_count : int, default=1
-        Attributes of fewer training tokens than this are left out.
+        Attributes that occur in fewer training tokens are dropped.
     columns : str or sequence of str, default=()
         Keys of feature dicts whose values (texts or numbers) are also kept as raw columns of the tokens. The other
         transformers need raw columns for the text of a segment.
@@ -76,7 +76,7 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
     Attributes
     ----------
     vocabulary_ : dict
-        Number of each attribute, by name.
+        Index of each attribute, by name.
     n_features_out_ : int
         Number of attributes.
 
@@ -120,7 +120,7 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
         Parameters
         ----------
         X : list of sequences of feature dicts or attribute-name lists
-            Sequences may be of different lengths, also empty.
+            Sequences may have different lengths and may be empty.
         y : None
             Ignored.
 
@@ -131,11 +131,11 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
         Raises
         ------
         ValueError
-            If X holds no tokens, if no token has one of the `columns`, or if a number is not finite; the message names
+            If X has no tokens, if no token has one of the `columns`, or if a number is not finite; the message names
             sequence and position.
         TypeError
-            If a token is neither a dict nor a list, an attribute name is not a str, or a value is of a type that makes
-            no attributes.
+            If a token is neither a dict nor a list, an attribute name is not a str, or a value is of an
+            unsupported type.
         """
         self._learn(X)
         return self
@@ -143,7 +143,7 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the attributes of training sequences and return their batch.
 
-        Parameters and errors are those of `fit`.
+        Parameters and errors are the same as for `fit`.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
         return self._with(batch, columns)
 
     def __getstate__(self):
-        """Return the state with the attributes' names alone, which number themselves."""
+        """Return the state with only the names of the attributes, whose order gives their numbers."""
         state = super().__getstate__()
         if "vocabulary_" in state:
             state["_complete_keys"] = list(state.pop("vocabulary_").complete)
@@ -209,7 +209,7 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
         columns = self._read_columns(X, batch.offsets)
         for key in columns:
             if not any(key in token for token in chain.from_iterable(X)):
-                raise ValueError(f"columns names the key {key!r}, which no token of X has; there are {_some_keys(X)}")
+                raise ValueError(f"columns names the key {key!r}, which no token of X has; X has {_some_keys(X)}")
         batch, vocabulary = sort_vocabulary(batch, vocabulary)
         names = np.asarray(batch.attribute_names)
         if self.min_count > 1:
@@ -271,7 +271,7 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
         return {key: _column(tokens, key, offsets) for key in keys}
 
     def _with(self, batch, columns) -> SequenceBatch:
-        """Return the batch with the names of fit, one object for all batches, and with raw columns."""
+        """Return the batch with raw columns and the names of fit, which all batches share as one object."""
         return SequenceBatch(
             batch.offsets, batch.indptr, batch.indices, batch.values, batch.n_attributes, self._names, columns
         )
@@ -289,9 +289,9 @@ def _some_keys(X) -> str:
 
 
 def _check_sequences(X) -> list:
-    """Return X as a list of sequences of dicts and lists of names."""
+    """Return X as a list of sequences of dicts or lists of names."""
     if isinstance(X, SequenceBatch):
-        raise TypeError("X is a SequenceBatch already, where feature dicts or lists of attribute names belong")
+        raise TypeError("X is already a SequenceBatch; feature dicts or lists of attribute names are expected")
     X = without_series(X)
     if input_form(X) != "sequences" or looks_like_rows(X, default=False):
         raise TypeError(

@@ -1,23 +1,24 @@
-"""What a fitted model has learned, why it predicts what it predicts, and how uncertain both are.
+"""Inspect what a fitted model has learned, the reasons for its predictions, and the uncertainty of both.
 
 * :class:`SegmentsDisplay`: predicted segments in coloured text, with probabilities and errors;
 * :class:`MarginalsDisplay`: probabilities of labels along a sequence, or of segments that compete;
 * :func:`explain`: why the best labelling is better than another one, exactly; :class:`ExplanationDisplay` shows it;
-* :func:`weights`: the weights by label, feature and order, as a table; :class:`PatternWeightsDisplay` shows those of
-  label patterns;
-* :func:`template_importance`: how much worse predictions become when the features of a template are those of others;
+* :func:`weights`: the weights by label, feature and order, as a table; :class:`PatternWeightsDisplay` shows the weights
+  of label patterns;
+* :func:`template_importance`: how much predictions degrade when the features of one template are permuted across
+  tokens;
 * :func:`weight_standard_errors` and :func:`log_odds_standard_errors`, by the Laplace approximation: near the optimum
-  the posterior of the weights is about a Gaussian, whose precision is the Hessian of the training objective plus that
-  of the penalty.
+  the posterior of the weights is about a Gaussian, whose precision is the Hessian of the training objective plus the
+  Hessian of the penalty.
 
-Notebooks show displays, explanations and tables as HTML without scripts, on light and dark ground; in terminals they
-are texts. ``plot()`` of a display draws it with matplotlib (the extra "plot"); unlike those of scikit-learn, displays
-are not plotted when they are made. :func:`sklearn_hocrf.metrics.error_table` lists errors, and
+Notebooks show displays, explanations and tables as HTML without scripts, on light and dark backgrounds; in terminals
+they are plain text. ``plot()`` of a display draws it with matplotlib (the extra "plot"); unlike scikit-learn's
+displays, they are not plotted on creation. :func:`sklearn_hocrf.metrics.error_table` lists errors, and
 :func:`sklearn_hocrf.metrics.segment_confusion` counts them.
 
 Examples
 --------
-From all errors to the reasons of one of them:
+From all errors to the reasons for one of them:
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor

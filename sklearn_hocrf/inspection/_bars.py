@@ -13,7 +13,7 @@ __all__ = ["bars"]
 
 
 def bars(names: list[str], values: list[float], what: str, ax: Any) -> Any:
-    """Plot horizontal bars, the first one above, and return the Axes."""
+    """Plot horizontal bars, the first one at the top, and return the Axes."""
     if ax is None:
         _, ax = pyplot().subplots(figsize=(6.4, 0.8 + 0.28 * max(len(names), 1)), layout="constrained")
     places = np.arange(len(values))

@@ -23,11 +23,11 @@ from ._reasons import explanation_html
 
 __all__ = ["Contribution", "Explanation", "SegmentContribution", "explain"]
 
-_ROUNDING = 1e-12  # relative: what sums of features that cancel may leave
+_ROUNDING = 1e-12  # relative: rounding errors of sums of features that cancel
 
 
 class Contribution(NamedTuple):
-    """What one weight contributes at one token: a row of the ``table`` of an :class:`Explanation`.
+    """The contribution of one weight at one token: a row of the ``table`` of an :class:`Explanation`.
 
     See the examples of :func:`explain`.
 
@@ -36,12 +36,13 @@ class Contribution(NamedTuple):
     position : int
         The token.
     pattern : tuple of labels
-        The label pattern that ends with the token, in one of the labellings; a tuple of the part, of a weight that
-        labels share (``label_parts``).
+        The label pattern that ends with the token, in one of the labellings; for a weight that labels share
+        (``label_parts``), a tuple of the part.
     feature : str, int or None
-        The feature; None for the weight of the pattern itself, "(each token)" for that of each token of a segment.
+        The feature; None for the weight of the pattern itself, "(each token)" for the weight of each token of a
+        segment.
     value : float
-        By how much the weight counts more in the first labelling.
+        How much more often the weight applies in the first labelling.
     weight : float
     contribution : float
         Their product.
@@ -56,7 +57,7 @@ class Contribution(NamedTuple):
 
 
 class SegmentContribution(NamedTuple):
-    """What one weight contributes between two tokens where both segmentations have a border.
+    """The contribution of one weight between two tokens where both segmentations have a border.
 
     It is a row of the ``table`` of an :class:`Explanation` of a segment model. See :func:`explain`.
 
@@ -87,16 +88,16 @@ class Explanation(HtmlPage):
     sequence : int
         The number of the sequence in X.
     position : int or None
-        The token that was asked about.
+        The token to explain.
     label, against : label or (start, stop, label), or None
-        What the two labellings say of it. Of segment models, the segments that contain it.
+        The labels of the token in the two labellings. For segment models, the segments that contain it.
     labels, labels_against : as ``predict`` returns them for one sequence
         The best labelling, and its best competitor.
     log_odds_paths : float
         log P(labels) - log P(labels_against), which is the difference of their scores.
     log_odds_marginal : float or None
-        log P(label) - log P(against), of the token or of the segments, whatever the rest of the sequence is; None
-        without a position, and for models without probabilities.
+        log P(label) - log P(against), of the token or of the segments, for any labelling of the rest of the sequence;
+        None without a position, and for models without probabilities.
     table : Table
         Columns ``position`` (for segment models ``start`` and ``stop``), ``pattern``, ``feature``, ``value``,
         ``weight`` and ``contribution``, the largest contributions first. They add up to ``log_odds_paths``.
@@ -116,7 +117,7 @@ class Explanation(HtmlPage):
 
     @property
     def title(self) -> str:
-        """What is explained, in a line."""
+        """One-line description of the explanation."""
         if self.position is None:
             return f"the best labelling against another: log-odds {self.log_odds_paths:.2f}"
         return (
@@ -137,28 +138,28 @@ def explain(
 ) -> Explanation:
     """Return why a model prefers its best labelling of a sequence to another one: exact log-odds, weight by weight.
 
-    Let y be the most probable labelling and y' the most probable one of those that say something else of a token. In
-    log P(y) - log P(y') all weights cancel but those in which the two differ. Each of these is one row of the table:
-    weights of features at the token, but also of label patterns and of neighbours whose labels change with it. Adding
-    up the weights of one token alone leaves these out.
+    Let y be the most probable labelling and y' the most probable one that labels a token differently. In log P(y) - log
+    P(y') all weights cancel except those in which the two differ. Each of these is one row of the table: weights of
+    features at the token, but also of label patterns and of neighbours whose labels change with it. The sum of the
+    weights at the token itself would leave the latter out.
 
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
-        A fitted model. ``decoding`` is ignored: y is the labelling of highest probability.
+        A fitted model. ``decoding`` is ignored: y is the most probable labelling.
     X : as in ``predict``
     sequence : int, default=0
         The number of the sequence in X.
     position : int or None, default=None
-        The token, from 0. None asks about the labelling as a whole.
+        The token, from 0. None explains the labelling as a whole.
     against : object, default=None
-        What y' says.
+        The content of y'.
 
         * With a position: a label, one of ``classes_``, that the token has in y'. For
           :class:`~sklearn_hocrf.HighOrderSemiCRF` also a segment (start, stop, label) that contains the token. None
-          means anything but what y says, of segment models any other segment.
+          means anything that differs from y, for segment models any other segment.
         * Without a position: labels or segments of the sequence, such as the true ones, in the form of y in ``fit``;
-          they may have holes, as ``known`` in ``predict``. None stands for the second best labelling.
+          they may have holes, as ``known`` in ``predict``. None means the second best labelling.
 
     field : object, default=None
         As in :meth:`SegmentsDisplay.from_estimator`; for the texts that are shown.
@@ -170,14 +171,14 @@ def explain(
     Raises
     ------
     ValueError, TypeError
-        If there is no such sequence, token or label, if y says what is given as ``against``, and if the model allows no
-        labelling that does.
+        If there is no such sequence, token or label, if ``against`` is what the best labelling already contains, or if
+        the model rules it out.
 
     Notes
     -----
     Two passes of Viterbi's algorithm find y and y', for a segment of n tokens without ``against`` up to n + 2. For
-    segment models, what both segmentations have between two common borders is compared as a whole: a word that is in
-    either segment cancels.
+    segment models, the segments of both segmentations between two common borders are compared as a whole: a word that
+    is in either segment cancels.
 
     Examples
     --------
@@ -243,7 +244,7 @@ def _marginal(contest: Contest, other: Any, position: int | None) -> float:
 
 
 class _Counts(NamedTuple):
-    """How often weights count in a labelling.   Parallel arrays; after the last feature come none, and each token."""
+    """How often weights count in a labelling.   Parallel arrays; two features follow the last: none, and each token."""
 
     block: np.ndarray
     pattern: np.ndarray

@@ -14,15 +14,15 @@ __all__ = ["ExplanationDisplay"]
 
 
 class ExplanationDisplay(Display):
-    """Why a model prefers a labelling to another one: both labellings, and bars of the contributions of weights.
+    """Display of why a model prefers a labelling to another one: both labellings, and bars of weight contributions.
 
-    Notebooks show it as HTML, and :class:`Explanation` in the same way.
+    Notebooks show it, and also an :class:`Explanation`, as HTML.
 
     Parameters
     ----------
     explanation : Explanation
     top : int, default=15
-        How many contributions are shown, those of one weight together; the others are added up.
+        Number of contributions to show, summed by weight; the others are added up.
 
     Attributes
     ----------
@@ -59,18 +59,18 @@ class ExplanationDisplay(Display):
         field: Any = None,
         top: int = 15,
     ) -> Self:
-        """Return the display of what :func:`explain` says.
+        """Return the display of the result of :func:`explain`.
 
         Parameters
         ----------
         estimator, X, sequence, position, against, field : as in :func:`explain`
         top : int, default=15
-            How many contributions are shown.
+            Number of contributions to show.
 
         Returns
         -------
         display : ExplanationDisplay
-            It is not plotted yet.
+            The display, not yet plotted.
         """
         return cls(explain(estimator, X, sequence, position, against=against, field=field), top)
 

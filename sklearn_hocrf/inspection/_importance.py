@@ -1,4 +1,4 @@
-"""How much predictions depend on the features of a template."""
+"""Importance of the features of a template for predictions."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def template_importance(
     n_repeats: int = 5,
     random_state: int | np.random.RandomState | None = None,
 ) -> Bunch:
-    """Return how much worse predictions become when the features of a template are those of other tokens.
+    """Return how much predictions degrade when the features of one template are permuted across tokens.
 
     The features that come from one template, such as all words ``w[0]=...``, are permuted across the tokens of all
-    sequences, together [1]_. The model is not fitted again. Templates that say the same, such as a word and its lower
-    case, share their importance: each alone may seem to be of no use. For that fit models without them.
+    sequences, together [1]_. The model is not fitted again. Templates with the same information, such as a word and its
+    lower case, share their importance: each alone may seem useless. In that case, fit models without them.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ def template_importance(
     y : as in ``score``
     scoring : str, callable or None, default=None
         A scorer of sequences, such as ``sklearn_hocrf.metrics.segment_f1_scorer``; scikit-learn's own, such as
-        "accuracy", are of single labels. It is given the model alone and a
-        :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`. None stands for ``score`` of the model.
+        "accuracy", are for single labels. It is called with the model itself and a
+        :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`. None means ``score`` of the model.
     groups : "template" or callable, default="template"
-        What is permuted together: a function from the name of a token feature (its number where it has no name) to the
-        name of its group, or None for features that stay. "template" is the part of the name before "=", and of names
-        made from dicts the key.
+        Features to permute together: a function from the name of a token feature (its number if it has no name) to the
+        name of its group, or None for features that are not permuted. "template" is the part of the name before "=", or
+        the key of names made from dicts.
     n_repeats : int, default=5
         Number of permutations of each group.
     random_state : int, RandomState instance or None, default=None
@@ -61,8 +61,8 @@ def template_importance(
     Returns
     -------
     result : Bunch
-        ``groups``, the names of the groups; ``importances``, ndarray of shape (n_groups, n_repeats), by how much the
-        score falls; ``importances_mean`` and ``importances_std`` of shape (n_groups,), as in
+        ``groups``, the names of the groups; ``importances``, ndarray of shape (n_groups, n_repeats), the decrease of
+        the score; ``importances_mean`` and ``importances_std`` of shape (n_groups,), as in
         :func:`sklearn.inspection.permutation_importance`. Groups are sorted by ``importances_mean``, the highest first.
 
     Raises
@@ -75,8 +75,8 @@ def template_importance(
     -----
     Features of whole segments that are computed from raw tokens, such as texts, and lengths, are not permuted. Segment
     features that count token features, such as ``begin:w[0]=...``, change with these: they belong to the group of the
-    token feature. Each number of an array field, ``vector[0]``, ``vector[1]`` .., is a group of its own, which permutes
-    less than the embedding tells; ``groups=lambda name: name.split("[")[0]`` puts them together.
+    token feature. Each number of an array field, ``vector[0]``, ``vector[1]`` .., is a separate group, which permutes
+    only a part of the embedding; ``groups=lambda name: name.split("[")[0]`` combines them.
 
     References
     ----------
@@ -161,7 +161,7 @@ def _group_of(groups: Callable[[Any], Any], name: Any) -> Any:
 
 
 def _permuted(batch: SequenceBatch, is_member: np.ndarray, random: np.random.RandomState) -> SequenceBatch:
-    """Return the batch in which some token features are those of other tokens, whole rows together."""
+    """Return the batch with some token features permuted across tokens, whole rows together."""
     rows = sparse.coo_array(batch.tocsr())
     token = rows.row.copy()
     moved = is_member[rows.col]

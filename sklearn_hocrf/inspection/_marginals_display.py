@@ -18,17 +18,17 @@ from ._texts import read_rows, segment_labels
 
 __all__ = ["MarginalsDisplay"]
 
-_MOST_TICKS = 40  # tokens of a plot that are written below it
+_MOST_TICKS = 40  # most tokens of a plot that are written below it
 _LINE = 90  # characters of a line of tokens
 _SEEN = 0.02  # lowest probability that HTML and legends show
 _LEGEND_ROWS = 12
 
 
 class MarginalsDisplay(Display):
-    """Probabilities of labels at each token of a sequence, or of segments that compete with each other.
+    """Display of the probabilities of labels at each token of a sequence, or of competing segments.
 
-    Make one by :meth:`from_estimator` or :meth:`from_predictions`. Notebooks show it as HTML; :meth:`plot` shows long
-    sequences, such as those of sensors, as areas over time.
+    Create one with :meth:`from_estimator` or :meth:`from_predictions`. Notebooks show it as HTML; :meth:`plot` shows
+    long sequences, such as those of sensors, as areas over time.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ class MarginalsDisplay(Display):
     classes : list of labels
         The classes; with ``segments``, all labels that segments may have.
     segments : list of (start, stop, label, probability) or None, default=None
-        Segments, which may overlap, in place of the probabilities of tokens.
+        Segments, which may overlap, instead of the probabilities of tokens.
 
     Attributes
     ----------
     max_tokens : int
-        How many tokens HTML shows at most, 200 unless it is set.
+        Maximum number of tokens shown in HTML, 200 by default.
     colors : dict
-        The colour of each class as "#RRGGBB", which can be set, in the order of ``classes``. "O" is grey.
+        The colour of each class as "#RRGGBB", in the order of ``classes``; it can be changed. "O" is grey.
     ax_, figure_ : matplotlib Axes and Figure
         After :meth:`plot`.
 
@@ -105,7 +105,7 @@ class MarginalsDisplay(Display):
         Returns
         -------
         display : MarginalsDisplay
-            It is not plotted yet.
+            The display, not yet plotted.
 
         Raises
         ------
@@ -139,20 +139,20 @@ class MarginalsDisplay(Display):
         marginals : array-like of shape (n_tokens, n_classes), or segments
             As ``predict_marginals`` or ``segment_marginals`` return it for the sequence.
         classes : list of labels
-            The classes, where ``marginals`` are those of tokens.
+            The classes, if ``marginals`` are probabilities of tokens.
         field : object, default=None
             As in :meth:`SegmentsDisplay.from_estimator`.
 
         Returns
         -------
         display : MarginalsDisplay
-            It is not plotted yet.
+            The display, not yet plotted.
 
         Raises
         ------
         ValueError, TypeError
-            If there is not one row for each token and one column for each class, if a segment is none or ends after the
-            last token, and if a probability is no finite number.
+            If there is not one row for each token and one column for each class, if a segment is not valid or ends
+            after the last token, or if a probability is not a finite number.
         """
         [tokens] = texts_of([x], field)
         if classes is None:
@@ -212,7 +212,7 @@ class MarginalsDisplay(Display):
         return html_table(head, rows, ["start"] + ["center"] * (stop - first))
 
     def _segments_html(self, n_shown: int) -> str:
-        """Return a table with the tokens above and segments below, no two of a row at one place."""
+        """Return a table with the tokens above and segments below, in rows without overlaps."""
         style, rows = "padding:.15em .3em;text-align:center", []
         for row in self._packed():
             cells, at = "", 0
@@ -268,11 +268,11 @@ class MarginalsDisplay(Display):
         return ax
 
     def _draw_areas(self, ax: Any) -> None:
-        """Draw the probabilities of classes above each other, a step for each token."""
+        """Draw the probabilities of classes stacked on each other, a step for each token."""
         assert self.probabilities is not None
         edges, low = np.arange(len(self.tokens) + 1), np.zeros(len(self.tokens))
         for label, column in zip(self.classes, self.probabilities.T, strict=True):
-            name = visible(label) if column.max() >= _SEEN else None  # which the legend leaves out
+            name = visible(label) if column.max() >= _SEEN else None  # None is left out of the legend
             ax.stairs(low + column, edges, baseline=low, fill=True, color=self.colors[label], label=name)
             low = low + column
         ax.set(ylim=(0, 1), ylabel="probability")

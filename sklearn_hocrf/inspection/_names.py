@@ -1,4 +1,4 @@
-"""Which template a feature comes from, as its name tells."""
+"""The template of a feature, derived from its name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .._estimator.fitted_model import FittedModel
 
 __all__ = ["EACH_TOKEN", "feature_names", "row_names", "template_of", "templates_of"]
 
-EACH_TOKEN = "(each token)"  # stands for a feature where tables list the weight of each token of a segment
+EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of each token of a segment
 
 _HEAD = re.compile(r"((?:[^=\\]|\\.)*)=", re.DOTALL)  # up to the first "=" that no backslash escapes
 _HASHED = re.compile(r"hash\[\d+\]$")
@@ -22,7 +22,7 @@ def feature_names(fitted: FittedModel) -> list:
 
 
 def row_names(fitted: FittedModel) -> list[tuple]:
-    """Return what the rows of a model's weights belong to: its patterns, and then its parts of labels, as tuples."""
+    """Return the names of the rows of a model's weights: its patterns, and then its parts of labels, as tuples."""
     return [*fitted.estimator.patterns_, *((part,) for part in fitted.estimator.label_parts_.tolist())]
 
 

@@ -1,4 +1,4 @@
-"""Two labellings of a sequence that compete: the best one, and the best of those that say something else."""
+"""Two competing labellings of a sequence: the best one, and the best one that differs in some respect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LABELS = 240  # characters of a list of labels in a message: about twenty of th
 
 
 class Units(NamedTuple):
-    """What one labelling of a sequence consists of: its tokens, or its segments.   M units."""
+    """The units of a labelling of a sequence: its tokens, or its segments.   M units."""
 
     start: np.ndarray  # (M,)
     stop: np.ndarray  # (M,)
@@ -58,20 +58,20 @@ class Contest:
         return float(self.model.log_score(self.batch, labelling)[0])
 
     def units(self, labelling: Any) -> Units:
-        """Return what a labelling consists of."""
+        """Return the units of a labelling."""
         if self.labels_segments:
             return Units(labelling.start, labelling.stop, labelling.codes)
         return Units(np.arange(self.n_tokens), np.arange(1, self.n_tokens + 1), labelling)
 
     def name(self, labelling: Any, position: int) -> Any:
-        """Return what a labelling says of a token: its label, or the segment that contains it."""
+        """Return the label of a token in a labelling, or the segment that contains it."""
         units = self.units(labelling)
         unit = units.at(position)
         label = self.fitted.labels[units.codes[unit] :][:1].tolist()[0]
         return (int(units.start[unit]), int(units.stop[unit]), label) if self.labels_segments else label
 
     def log_probability(self, labelling: Any, position: int) -> float:
-        """Return the log probability of what a labelling says of a token."""
+        """Return the log probability of the label of a token in a labelling, or of the segment that contains it."""
         units = self.units(labelling)
         unit = units.at(position)
         if self.labels_segments:
@@ -86,7 +86,7 @@ class Contest:
     # --- competitors --------------------------------------------------------------------------------------------------
 
     def other(self, position: int | None, against: Any) -> Any:
-        """Return the best labelling that says something else; parameters as in :func:`explain`."""
+        """Return the best labelling that competes; parameters as in :func:`explain`."""
         if position is None:
             return self._second() if against is None else self._agreeing(against)
         if against is None:
@@ -101,7 +101,7 @@ class Contest:
     def _second(self) -> Any:
         best = self.fitted.best_labellings(self.batch, 2, self.mask)
         if not best.regret[1, 0] < np.inf:
-            raise ValueError("the model allows the sequence a single labelling, so there is nothing to explain")
+            raise ValueError("the model allows only one labelling of the sequence, so there is nothing to explain")
         return self.model.labelling(self.batch, best.codes[1], best.lengths[1])
 
     def _agreeing(self, against: Any) -> Any:
@@ -110,20 +110,20 @@ class Contest:
         return self._different(self._best_under(known), "against")
 
     def _runner_up(self, position: int) -> Any:
-        """Return the best labelling of those that say something else of a token."""
+        """Return the best labelling that differs at a token."""
         found = [labelling for mask in self._elsewhere(position) if (labelling := self._best_under(mask)) is not None]
         if not found:
             raise ValueError(f"the model allows nothing else at position {position}, so there is nothing to explain")
         return max(found, key=self.score)
 
     def _elsewhere(self, position: int) -> Iterator[Mask]:
-        """Yield masks that together let through all labellings that say something else of a token."""
+        """Yield masks that together allow all labellings that differ at a token."""
         units = self.units(self.best)
         unit = units.at(position)
         mask = self._free()
         mask.allowed[position, units.codes[unit]] = False
         yield mask
-        if self.labels_segments:  # or the segment begins or ends somewhere else
+        if self.labels_segments:  # or the segment begins or ends elsewhere
             start, stop = int(units.start[unit]), int(units.stop[unit])
             for border in range(max(start, 1), min(stop + 1, self.n_tokens)):
                 mask = self._free()
@@ -131,12 +131,12 @@ class Contest:
                 yield mask
 
     def _of_class(self, position: int, against: Any) -> Mask | None:
-        """Return the mask of the labellings with a class at a token; None if there are none."""
+        """Return the mask of the labellings with a class at a token; None if this is impossible."""
         fitted, classes = self.fitted, self.fitted.estimator.classes_
         code = label_codes(classes).get(against, -1) if isinstance(against, Hashable) else -1
         if code < 0:
             raise ValueError(
-                f"against={short(against)} is none of the classes, which are {short(classes.tolist(), _LABELS)}"
+                f"against={short(against)} is not one of the classes, which are {short(classes.tolist(), _LABELS)}"
             )
         mask, tags = self._free(), fitted.tags
         label = code if tags is None else int(tags.label[code])
@@ -149,7 +149,7 @@ class Contest:
         return self._with_borders(mask, {position: begins, position + 1: goes_on})
 
     def _of_segment(self, position: int, start: int, stop: int, label: Any) -> Mask | None:
-        """Return the mask of the labellings with a segment; None if there are none."""
+        """Return the mask of the labellings with a segment; None if this is impossible."""
         if not 0 <= start <= position < stop <= self.n_tokens:
             raise ValueError(
                 f"against={short((start, stop, label))} does not contain position {position}, or ends after the "
@@ -163,7 +163,7 @@ class Contest:
         return self._with_borders(mask, {start: 1, **dict.fromkeys(range(start + 1, stop), -1), stop: 1})
 
     def _with_borders(self, mask: Mask, borders: dict[int, int]) -> Mask | None:
-        """Set where segments begin and where not; the sequence itself begins and ends one."""
+        """Set where segments begin and where they do not; the sequence itself begins and ends one."""
         for border, begins in borders.items():
             if border in (0, self.n_tokens):
                 if begins < 0:
@@ -176,7 +176,7 @@ class Contest:
         return Mask.free(self.n_tokens, len(self.fitted.labels))
 
     def _best_under(self, mask: Mask) -> Any:
-        """Return the best labelling that a mask lets through, or None."""
+        """Return the best labelling that a mask allows, or None."""
         allowed = both(self.mask, mask)
         plan = self.model.plan(self.batch).masked(allowed, may_be_impossible=True)
         if self.model.log_partition(self.batch, plan=plan)[0] == -np.inf:
@@ -187,7 +187,7 @@ class Contest:
         if labelling is None:
             raise ValueError(f"no labelling that the model allows agrees with {what}")
         if all(map(np.array_equal, self.units(labelling), self.units(self.best))):
-            raise ValueError(f"the best labelling agrees with {what}: give something that it does not say")
+            raise ValueError(f"the best labelling agrees with {what}: give something that it does not contain")
         return labelling
 
 

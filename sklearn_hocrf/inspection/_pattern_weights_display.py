@@ -18,7 +18,7 @@ _MOST_LABELS = 25  # of a matrix of weights
 
 
 class PatternWeightsDisplay(Display):
-    """Weights of label patterns themselves: of pairs of labels as a matrix, of others as bars.
+    """Display of the weights of label patterns themselves: pairs of labels as a matrix, others as bars.
 
     Notebooks show it as HTML.
 
@@ -26,9 +26,9 @@ class PatternWeightsDisplay(Display):
     ----------
     patterns : list of tuples of labels
     weights : list of float
-        The weight of each of them, the largest first.
+        The weight of each pattern, the largest first.
     labels : list of labels or None, default=None
-        With labels, patterns are pairs of them, shown as a matrix.
+        If given, the patterns are pairs of these labels, shown as a matrix.
 
     Attributes
     ----------
@@ -59,15 +59,15 @@ class PatternWeightsDisplay(Display):
         ----------
         estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
         order : int or None, default=1
-            The order of the patterns; None stands for all orders from 1 on.
+            The order of the patterns; None means all orders from 1.
         top : int, default=20
-            How many patterns are shown as bars, those of the largest weights. Pairs of labels are shown as a matrix if
+            Number of patterns to show as bars, those with the largest weights. Pairs of labels are shown as a matrix if
             there are at most 25 labels.
 
         Returns
         -------
         display : PatternWeightsDisplay
-            It is not plotted yet.
+            The display, not yet plotted.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class PatternWeightsDisplay(Display):
             nan where a pair has no weight.
         """
         if self.labels is None:
-            raise ValueError("these are not all pairs of labels, but the patterns of the largest weights")
+            raise ValueError("the display contains the patterns with the largest weights, not all pairs of labels")
         place = {label: i for i, label in enumerate(self.labels)}
         matrix = np.full((len(place),) * 2, np.nan)
         for (first, second), weight in zip(self.patterns, self.weights, strict=True):

@@ -1,4 +1,4 @@
-"""Explanations for readers: contributions of one weight together, and both labellings, as HTML."""
+"""Explanations as HTML: contributions summed by weight, and both labellings."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _SHORT = 16  # characters of the beginning, and of the end, of long texts
 
 
 class Reason(NamedTuple):
-    """What one weight contributes, at all places together."""
+    """The contribution of one weight, summed over all places."""
 
     tokens: str
     pattern: tuple
     feature: Any
-    value: Any  # None where several weights are added up
+    value: Any  # None if several weights are added up
     weight: Any
     contribution: float
 
 
 class Reasons(NamedTuple):
-    """The largest contributions, and what is left."""
+    """The largest contributions, and the sum of the others."""
 
     largest: list[Reason]
     n_others: int
@@ -33,7 +33,7 @@ class Reasons(NamedTuple):
 
 
 def reasons_of(explanation: Any, top: int) -> Reasons:
-    """Return the largest contributions of an :class:`Explanation`, those of one weight together."""
+    """Return the largest contributions of an :class:`Explanation`, summed by weight."""
     rows: dict = {}
     for row in explanation.table:
         rows.setdefault((row.pattern, row.feature), []).append(row)

@@ -29,37 +29,37 @@ _MONO = 0.602  # width of a character of DejaVu Sans Mono, in the size of the fo
 
 
 class SegmentsDisplay(Display):
-    """Sequences as text in which segments are coloured, with their labels and probabilities.
+    """Display of sequences as text with coloured segments, with their labels and probabilities.
 
-    Make one by :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML, without scripts, in
-    which every token is text: ``<script>`` is a token like others, control characters are shown as escapes, and text
-    from right to left runs from right to left. :meth:`plot` draws the same with matplotlib (the extra "plot"), where
-    segments stand from left to right in any case.
+    Create one with :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML without scripts, in
+    which every token is text: ``<script>`` is an ordinary token, control characters are shown as escapes, and
+    right-to-left text runs from right to left. :meth:`plot` draws the same with matplotlib (the extra "plot"), where
+    segments always run from left to right.
 
     Parameters
     ----------
     texts : list of lists of str
         The texts of the tokens of each sequence.
     segments : list of lists of (start, stop, label) or (start, stop, label, probability)
-        The segments of each sequence, which do not overlap. Those of the label "O" are shown as what is between
-        segments, and the label "_", that of tags without one, is not written.
+        The segments of each sequence, which do not overlap. Segments with the label "O" are shown like the text between
+        segments, and the label "_", of tags without a label, is not written.
     true_segments : list of lists of (start, stop, label) or None, default=None
-        The true segments. Segments that are none of them are marked as wrong, and those that are not found are listed
-        below their sequence.
+        The true segments. Segments that are not among them are marked as wrong, and true segments that are not found
+        are listed below their sequence.
     gaps : list of lists of str or None, default=None
-        What is after each token; None stands for spaces.
+        The text after each token; None means spaces.
     names : list of str or None, default=None
-        What stands before the sequences in HTML; None stands for their numbers.
+        The names before the sequences in HTML; None means their numbers.
     classes : iterable of labels or None, default=None
-        All labels of segments, which get their colours in this order; None stands for those that are shown, sorted.
+        All labels of segments, to which colours are assigned in this order; None means the labels shown, sorted.
 
     Attributes
     ----------
     max_sequences : int
-        How many sequences are shown at most, 20 unless it is set.
+        Maximum number of sequences shown, 20 by default.
     colors : dict
-        The colour of each label as "#RRGGBB", which can be set. The first eight are told apart with any kind of colour
-        vision; tints of them follow, then they repeat.
+        The colour of each label as "#RRGGBB"; it can be changed. The first eight are distinguishable with any kind of
+        colour vision; tints of them follow, then they repeat.
     ax_, figure_ : matplotlib Axes and Figure
         After :meth:`plot`.
 
@@ -113,29 +113,30 @@ class SegmentsDisplay(Display):
         estimator : estimator
             A fitted model of this package, or a pipeline or a search around one.
         X : as in ``predict``
-            Texts of tokens are taken from it, see ``field``.
+            The source of the texts of tokens, see ``field``.
         y_true : list of sequences or None, default=None
-            The true labels or segments: errors are shown.
+            The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
             How labels encode segments; "auto" is the scheme of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, the scheme
-            that ``constraints`` name, that of labels that look like tags, and else "runs" of equal labels.
+            that ``constraints`` name, the scheme of labels that look like tags, and else "runs" of equal labels.
         known : as in ``predict``, default=None
         field : object, default=None
             Which field of a token that is a mapping, a list or a tuple is its text, or which column of a
-            :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`; None stands for the first that is a text. Tokens
+            :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`; None means the first that is a string. Tokens
             without text show their position.
         separator : str, default=" "
-            What is between tokens, "" for characters. A :class:`~sklearn_hocrf.text.TokenizedText` knows it.
+            The text between tokens, "" for characters; ignored for a :class:`~sklearn_hocrf.text.TokenizedText`, which
+            contains it.
 
         Returns
         -------
         display : SegmentsDisplay
-            It is not plotted yet.
+            The display, not yet plotted.
 
         Raises
         ------
         ValueError, TypeError
-            If X, ``y_true`` or ``known`` are not valid, if a token has no such field, or if labels are no tags of the
+            If X, ``y_true`` or ``known`` are not valid, if a token has no such field, or if labels are not tags of the
             scheme.
 
         Examples
@@ -182,17 +183,17 @@ class SegmentsDisplay(Display):
             Labels of the tokens; or segments: lists of (start, stop, label) or (start, stop, label, probability), or
             arrays such as ``predict_segments(X, with_probability=True)`` returns.
         y_true : list of sequences or None, default=None
-            The true labels or segments: errors are shown.
+            The true labels or segments, to show errors.
         scheme, field, separator : as in :meth:`from_estimator`
-            Segments are taken as such, whatever the scheme is.
+            The scheme is ignored for segments.
         classes : iterable of labels or None, default=None
-            All labels that there are, tags or labels of segments, in any order: with them, colours are the same in all
-            displays and those of :meth:`from_estimator`. None stands for the labels that are shown.
+            All existing labels, tags or labels of segments, in any order: with them, colours are the same in all
+            displays and in :meth:`from_estimator`. None means the labels shown.
 
         Returns
         -------
         display : SegmentsDisplay
-            It is not plotted yet.
+            The display, not yet plotted.
 
         Raises
         ------
@@ -239,12 +240,12 @@ class SegmentsDisplay(Display):
         return [Piece(start, stop, label, None, "missed") for start, stop, label in missed]
 
     def _text(self, n: int, piece: Piece) -> str:
-        """Return the text of a piece, without what is after it."""
+        """Return the text of a piece, without the text after it."""
         words = self.texts[n][piece.start : piece.stop]
         return "".join(word + gap for word, gap in zip(words, [*self._gaps(n, piece)[:-1], ""], strict=True))
 
     def _gap(self, n: int, piece: Piece) -> str:
-        """Return what is after a piece."""
+        """Return the text after a piece."""
         return self._gaps(n, piece)[-1]
 
     def _gaps(self, n: int, piece: Piece) -> list[str]:
@@ -298,7 +299,7 @@ class SegmentsDisplay(Display):
     # --- matplotlib ---------------------------------------------------------------------------------------------------
 
     def _plot(self, ax: Any) -> Any:
-        """Draw the text, in a new figure as high as it needs, and return the Axes."""
+        """Draw the text, in a new figure of the necessary height, and return the Axes."""
         sequences = [self._lines(n) for n in self._shown()]
         height = sum(_LINE * len(lines) + _AFTER for lines in sequences) or 1.0
         if ax is None:
@@ -316,7 +317,7 @@ class SegmentsDisplay(Display):
         return ax
 
     def _lines(self, n: int) -> list[list[Box]]:
-        """Return what to draw of a sequence, line by line."""
+        """Return the boxes to draw for a sequence, line by line."""
         typesetter = Typesetter()
         for piece in self._pieces(n):
             typesetter.add(piece, self.texts[n][piece.start : piece.stop], self._gaps(n, piece))
@@ -328,7 +329,7 @@ class SegmentsDisplay(Display):
         return typesetter.lines
 
     def _draw(self, ax: Any, box: Box, top: float, size: float) -> None:
-        """Draw a box whose line has its top there."""
+        """Draw a box whose line begins at ``top``."""
         middle, options = top + (_ABOVE + _LINE) / 2, {"family": ["monospace", "sans-serif"], "parse_math": False}
         if box.piece.label is None:
             ax.text(box.left, middle, box.text, va="center_baseline", fontsize=size, **options)

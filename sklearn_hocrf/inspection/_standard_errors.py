@@ -25,7 +25,7 @@ from ._names import EACH_TOKEN, row_names
 
 __all__ = ["log_odds_standard_errors", "weight_standard_errors"]
 
-_NEAR = 0.1  # distance from the optimum in standard errors that is worth a warning
+_NEAR = 0.1  # distance from the optimum, in standard errors, above which there is a warning
 
 
 def weight_standard_errors(
@@ -42,16 +42,16 @@ def weight_standard_errors(
     Parameters
     ----------
     estimator : estimator
-        A fitted model of ``objective="likelihood"`` with a Gaussian prior (no L1 penalty), or a pipeline, a search or
-        calibration around one. The temperature of calibration counts as known: it divides the errors as it does the
-        weights.
+        A fitted model with ``objective="likelihood"`` and a Gaussian prior (no L1 penalty), or a pipeline, a search or
+        calibration around one. The temperature of calibration is treated as known: it divides the errors as it divides
+        the weights.
     X : list of sequences, SequenceBatch, array-like or sparse matrix
         The training data, as in ``fit`` of the estimator. Labels are not needed: the curvature of the likelihood does
         not depend on them.
     weights : list of tuples (pattern, feature)
         The weights. A pattern is a tuple of labels, as in ``patterns_``. A feature is a name, as in
         ``feature_names_in_``, a column of ``coef_``, None for the weight of the pattern itself, or "(each token)" for
-        that of each token of a segment.
+        the weight of each token of a segment.
     sample_weight : array-like of shape (n_sequences,), default=None
         As in ``fit``. For a model with ``class_weight``: the weights of the sequences in the objective.
     tol : float, default=1e-6
@@ -73,7 +73,8 @@ def weight_standard_errors(
     Warns
     -----
     ConvergenceWarning
-        If ``optimality_gap_`` allows that weights are more than a tenth of a standard error away from the optimum.
+        If, according to ``optimality_gap_``, weights may be more than a tenth of a standard error away from the
+        optimum.
 
     Examples
     --------
@@ -124,7 +125,7 @@ def log_odds_standard_errors(
         Fields ``label``, ``log_odds`` and ``standard_error``. The label is the token's label in the most probable
         labelling; for :class:`~sklearn_hocrf.HighOrderSemiCRF` it is the label of the token's segment, one of
         ``segment_labels_``. The log-odds are log P / (1 - P), where P is the probability that the token has this label.
-        If P is 1 to the last digit, log-odds and standard error are inf and nan.
+        If P is exactly 1 in floating point, log-odds and standard error are inf and nan.
 
     Raises
     ------
@@ -186,13 +187,13 @@ class _Laplace:
         self.precision = penalty.precision
         if trained.class_weight is not None and sample_weight is None:
             raise ValueError(
-                f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: give "
-                "them as sample_weight"
+                f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: pass "
+                "these weights as sample_weight"
             )
         if fitted.record.had_holes:
             raise ValueError(
-                "standard errors are those of maximum likelihood with all labels, but y had holes in fit: the "
-                "likelihood is not convex then, and X alone does not say what was known"
+                "standard errors require maximum likelihood with all labels, but y had holes in fit: the likelihood is "
+                "then not convex, and X alone does not determine the known labels"
             )
         batch, form = fitted.read(X)
         _warn_if_far(fitted.estimator)
@@ -221,23 +222,23 @@ class _Laplace:
 
 
 def _warn_if_far(estimator: Any) -> None:
-    """Warn of a fitted model whose weights may be away from the optimum by a good part of a standard error.
+    """Warn of a fitted model whose weights may differ from the optimum by a considerable part of a standard error.
 
-    With A as above, a change v of the weights lowers the objective by v' A v / 2, and its largest change of a weight,
-    or of a linear function of them, over the standard error is the root of v' A v.
+    With A as above, a change v of the weights lowers the objective by v' A v / 2, and the largest change of a weight,
+    or of a linear function of the weights, divided by its standard error is the square root of v' A v.
     """
     gap, value = estimator.optimality_gap_, float(estimator.objective_history_[-1])
     if _NEAR**2 / 2 < gap < np.inf:
         tol = 0.9 * _NEAR * (2 * value) ** -0.5
         warn_user(
-            f"{type(estimator).__name__} may be {(2 * gap) ** 0.5:.2g} standard errors away from the optimum, which "
-            f"the Laplace approximation is about: fit with tol={tol:.0e}",
+            f"{type(estimator).__name__} may be {(2 * gap) ** 0.5:.2g} standard errors away from the optimum, where "
+            f"the Laplace approximation is valid: fit with tol={tol:.0e}",
             ConvergenceWarning,
         )
 
 
 class _FeatureNumbers:
-    """The numbers of features, by name or as they are."""
+    """The numbers of features, by name or number."""
 
     def __init__(self, estimator: Any) -> None:
         names = getattr(estimator, "feature_names_in_", None)
@@ -269,7 +270,7 @@ def _weight_number(fitted: FittedModel, features: _FeatureNumbers, weight: tuple
     else:
         numbers = np.flatnonzero((layout.pair_pattern == row) & (layout.pair_feature == features[feature]))
     if not len(numbers):
-        what = "a weight of its own" if feature is None else f"a weight with the feature {feature!r}"
+        what = "its own weight" if feature is None else f"a weight with the feature {feature!r}"
         raise ValueError(f"the pattern {pattern!r} does not have {what}")
     return int(numbers[0])
 

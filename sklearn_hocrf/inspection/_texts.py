@@ -35,7 +35,7 @@ __all__ = [
 
 
 def gaps_of(sequence: Any, separator: str) -> list[str]:
-    """Return what is after each token of a sequence; texts with offsets know it."""
+    """Return the text between tokens: after each token of a sequence, from its offsets if it has any."""
     if not (hasattr(sequence, "text") and hasattr(sequence, "offsets")) or isinstance(sequence, SequenceBatch):
         length = sequence.n_tokens if isinstance(sequence, SequenceBatch) else len(sequence)
         return [separator] * length
@@ -56,7 +56,7 @@ def segment_labels(model: Any, scheme: str) -> list:
 
 
 def labels_in(classes: Iterable, scheme: str) -> list:
-    """Return the labels of segments in tags of an scheme, or in tags that look like one; other labels are such."""
+    """Return the segment labels in tags of a scheme, given or guessed; other labels are returned as they are."""
     classes = list(classes)
     scheme = guessed_scheme(classes) if scheme == "auto" else scheme
     parts = [split_tag(label, scheme) if scheme in PREFIXES else None for label in classes]
@@ -64,7 +64,7 @@ def labels_in(classes: Iterable, scheme: str) -> list:
 
 
 def read_any_segments(y: Any, scheme: str, name: str, texts: list[list[str]]) -> list[list[tuple]]:
-    """Return the segments that labels describe, or that are given."""
+    """Return segments, given directly or encoded by labels."""
     y = list_sequences(listed(y), name, "labels or segments")
     if len(y) != len(texts):
         raise ValueError(f"{name} has {len(y)} sequences, but X has {len(texts)}")

@@ -15,7 +15,7 @@ CAPTION = 0.78  # size of captions, relative to the text
 
 
 class Piece(NamedTuple):
-    """Tokens of a sequence: a segment, or what lies between segments."""
+    """Tokens of a sequence: a segment, or the tokens between segments."""
 
     start: int
     stop: int
@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 
     @property
     def caption(self) -> str:
-        """Label and probability, for readers."""
+        """Label and probability as text."""
         label = "" if self.label == NO_LABEL else visible(self.label)
         caption = label if self.probability is None else f"{label} {self.probability:.2f}".strip()
         return f"✗ {caption}" if self.edge == "wrong" else caption
@@ -42,7 +42,7 @@ class Box(NamedTuple):
 
 
 class Typesetter:
-    """Sets pieces into lines."""
+    """Set pieces into lines."""
 
     def __init__(self) -> None:
         self.lines: list[list[Box]] = [[]]
@@ -53,7 +53,7 @@ class Typesetter:
         self.at = 0.0
 
     def add(self, piece: Piece, words: list[str], gaps: list[str]) -> None:
-        """Set a piece: a box on each line that it is on."""
+        """Set a piece: a box on each line that it covers."""
         caption = "" if piece.label is None else piece.caption
         if self.at and self.at + CAPTION * len(caption) > COLUMNS:
             self.new_line()

@@ -27,14 +27,14 @@ class Weight(NamedTuple):
     Attributes
     ----------
     pattern : tuple of labels
-        Of weights that labels share (``label_parts``), a tuple of the part.
+        The label pattern; for weights that labels share (``label_parts``), a tuple of the part.
     order : int
-        That of the pattern, its number of labels minus 1; 0 for parts.
+        Order of the pattern, its number of labels minus 1; 0 for parts.
     feature : str, int or None
         Name of the feature, or its number if it has none; None for the weight of the pattern itself, and "(each token)"
         for the weight of each token of a segment, ``token_intercept_``.
     template : str, int or None
-        What the feature was made from, as its name tells: ``"w[0]"`` for ``"w[0]=the"``.
+        The template of the feature, derived from its name: ``"w[0]"`` for ``"w[0]=the"``.
     weight : float
     """
 
@@ -56,40 +56,40 @@ def weights(
 ) -> Table:
     """Return weights of a fitted model, the largest first.
 
-    Weights say what a model has learned, not why it predicts what it does: see :func:`explain`. A weight is a log-odds
-    for features of value 1; features of other scales have other weights.
+    Weights show what a model has learned, not the reasons for its predictions: for those, see :func:`explain`. A weight
+    is a log-odds for features of value 1; features on other scales have other weights.
 
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
         A fitted model; features have the names that the pipeline's other steps gave them.
     label : label, default=None
-        Only weights of patterns that end with this label, and of its parts.
+        Only weights of patterns that end with this label, and of the label's parts.
     feature : str, compiled regular expression, int or bool, default=None
-        Only weights of the feature of this name; if there is none, of all whose names begin so; of those in whose
-        names the regular expression finds something; of the feature of this number. True: all weights of features.
-        False: all weights of patterns themselves, and of tokens. None: all.
+        A name: only weights of this feature or, if it does not exist, of all features whose names begin with it. A
+        regular expression: of features whose names it matches anywhere. A number: of this feature. True: all weights of
+        features. False: all weights of patterns themselves, and of tokens. None: all.
     order : int, iterable of int or None, default=None
         Only weights of patterns of these orders: 0 for single labels, 1 for pairs of neighbours.
     top : int or None, default=20
-        How many weights; None stands for all that are not 0.
+        Number of weights; None means all that are not 0.
     sign : {"both", "positive", "negative"}, default="both"
         "both" sorts by absolute values.
 
     Returns
     -------
     weights : Table
-        Named tuples (pattern, order, feature, template, weight); a notebook shows a table, and ``pandas.DataFrame``
-        takes it.
+        Named tuples (pattern, order, feature, template, weight); notebooks show it as a table, and ``pandas.DataFrame``
+        accepts it.
 
     Raises
     ------
     ValueError, TypeError
-        If the model has no such label, feature or order, or if a setting has another value.
+        If the model has no such label, feature or order, or if a setting is invalid.
 
     See Also
     --------
-    weight_standard_errors : How certain weights are.
+    weight_standard_errors : Return standard errors of weights.
 
     Examples
     --------
@@ -133,19 +133,19 @@ def weights(
 
 
 def _of_label(fitted: FittedModel, label: Any) -> np.ndarray:
-    """Tell which patterns end with a label, and which parts it has."""
+    """Return which patterns end with a label, and which parts it has."""
     layout = fitted.record.layout
     if label is None:
         return np.ones(layout.n_rows, bool)
     chosen = np.array([pattern[-1] == label for pattern in fitted.estimator.patterns_], dtype=bool)
     if not chosen.any():
-        raise ValueError(f"label={short(label)} is none of the labels, which are {short(fitted.labels.tolist())}")
+        raise ValueError(f"unknown label={short(label)}; the labels are {short(fitted.labels.tolist())}")
     first, stop = layout.parts.starts[np.argmax(chosen) :][:2]  # single labels come first
     return np.concatenate([chosen, np.isin(np.arange(layout.parts.n_parts), layout.parts.parts[first:stop])])
 
 
 def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
-    """Tell which features are chosen, and last whether the weights of tokens are, and those of patterns themselves."""
+    """Return which features are chosen, followed by the choices for weights of tokens and of patterns themselves."""
     if feature is None or isinstance(feature, bool):
         chosen = np.full(len(names) + 2, feature is not False)
         chosen[-2:] = feature is not True
@@ -162,17 +162,17 @@ def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
     else:
         raise TypeError(f"feature must be a name, a regular expression, a number or a bool, got {short(feature)}")
     if not any(found) and not of_tokens:
-        raise ValueError(f"feature={short(feature)} is none of the {len(names)} features, nor the beginning of a name")
+        raise ValueError(f"feature={short(feature)} matches none of the {len(names)} features")
     return np.array([*found, of_tokens, False])
 
 
 def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
-    """Tell which weights belong to patterns of given orders."""
+    """Return which weights belong to patterns of given orders."""
     if order is None:
         return np.ones(len(orders), bool)
     wanted: Any = list(order) if isinstance(order, Iterable) else [order]
     if any(not isinstance(one, Integral) or isinstance(one, bool) for one in wanted):
         raise TypeError(f"order must be an integer, several of them, or None, got {short(order)}")
     if not wanted or not np.isin(wanted, orders).all():
-        raise ValueError(f"order={short(order)} chooses no weights: they are of orders 0 to {orders.max(initial=0)}")
+        raise ValueError(f"order={short(order)} selects no weights: the model has orders 0 to {orders.max(initial=0)}")
     return np.isin(orders, wanted)

@@ -1,4 +1,4 @@
-"""Models of CRFsuite as estimators."""
+"""CRFsuite models as estimators."""
 
 from __future__ import annotations
 
@@ -21,49 +21,51 @@ from ._crfsuite_file import CRFsuiteWeights, Weights, read_crfsuite_file
 
 __all__ = ["from_crfsuite"]
 
-PENALISED = {"lbfgs": "auto", "l2sgd": "sgd"}  # algorithms that minimise the penalised likelihood, and our solvers
+PENALISED = {"lbfgs": "auto", "l2sgd": "sgd"}  # algorithms for the penalised likelihood, and our solvers
 
 
 def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") -> HighOrderCRF:
-    """Return a model of CRFsuite as a fitted :class:`~sklearn_hocrf.HighOrderCRF`.
+    """Return a CRFsuite model as a fitted :class:`~sklearn_hocrf.HighOrderCRF`.
 
-    It gives the same labels and the same marginals, and takes the same X: sequences of feature dicts, or of lists of
-    attribute names. Whatever a fitted estimator can do, it can: ``predict_nbest``, ``known``, ``segment_marginals``,
-    pickle, skops. Of several labellings with the same score CRFsuite may return another one.
+    It gives the same labels and the same marginals, and accepts the same X: sequences of feature dicts, or of lists of
+    attribute names. It offers everything that a fitted estimator does: ``predict_nbest``, ``known``,
+    ``segment_marginals``, pickle, skops. If several labellings have the same score, CRFsuite may return a different
+    one.
 
     The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels; it has no weights
-    of single labels, hence ``fit_intercept=False``. Its algorithms "ap", "pa" and "arow" do not train probabilities.
-    CRFsuite gives marginals all the same, and so does this model.
+    of single labels, hence ``fit_intercept=False``. Its algorithms "ap", "pa" and "arow" do not train probabilities;
+    CRFsuite nevertheless gives marginals, and so does this model.
 
     Parameters
     ----------
     model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
-        The path of a model file is best, whatever wrote it: it is read to the last bit, without any other package. A
-        fitted ``sklearn_crfsuite.CRF`` says its penalty, too. An open ``Tagger`` does not say its path; its weights
-        come through a text, so that they have 6 decimals, and no name may have a line end.
+        Preferably the path of a model file, written by any program: weights are read exactly, without any other
+        package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not give its path;
+        its weights are read from a text, so that they have 6 decimals, and names must not contain line ends.
     encoding : str, default="utf-8"
-        Encoding of labels and attributes in the file. Python's packages write UTF-8; the command line of CRFsuite
+        Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
         writes the bytes that it has read.
 
     Returns
     -------
     crf : HighOrderCRF
-        Of ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and ``feature_names_in_``
-        are sorted. Of a ``sklearn_crfsuite.CRF`` it has the parameters ``sigma_reg``, ``l1_reg``, ``patterns``,
-        ``all_pairs``, ``min_pattern_count`` and ``min_pair_count``, so that training it again minimises the same
-        function; of a file, these are the defaults. With ``warm_start=True`` training starts from these weights.
+        A model with ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and
+        ``feature_names_in_`` are sorted. For a ``sklearn_crfsuite.CRF``, the parameters ``sigma_reg``, ``l1_reg``,
+        ``patterns``, ``all_pairs``, ``min_pattern_count`` and ``min_pair_count`` are set such that training it again
+        minimises the same function; for a file, they have their defaults. With ``warm_start=True``, training starts
+        from these weights.
 
     Raises
     ------
     ValueError
-        If the file is not a model of CRFsuite, is damaged, or has names that are no text in this encoding. Unlike
-        CRFsuite, which may end the process, this reads damaged files safely. Also if there are fewer than two labels.
+        If the file is not a CRFsuite model, is damaged, or has names that are not text in this encoding; if there are
+        fewer than two labels. Damaged files are safe to read, whereas CRFsuite may end the process.
     LookupError
-        If there is no such encoding.
+        If the encoding does not exist.
     OSError
         If the file cannot be read.
     TypeError
-        If the model is none of these.
+        If the model is not one of these.
     sklearn.exceptions.NotFittedError
         If the ``sklearn_crfsuite.CRF`` is not fitted.
 
@@ -82,7 +84,7 @@ def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") 
     >>> crf.predict(X) == [list(labels) for labels in theirs.predict(X)]
     True
 
-    The ten best labellings in which each field is there at most once:
+    The ten best labellings in which each field occurs at most once:
 
     >>> once = lambda labels: all(labels.count(label) <= 1 for label in labels if label.startswith("B-"))
     >>> candidates = crf.predict_nbest(X, 10, accept=once)
@@ -91,7 +93,7 @@ def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") 
         return _fitted(HighOrderCRF(fit_intercept=False), read_crfsuite_file(model, encoding), str(model))
     if hasattr(model, "modelfile") and hasattr(model, "all_possible_states"):
         if getattr(model, "tagger_", None) is None:
-            raise NotFittedError(f"this {type(model).__name__} is not fitted, so that it has no model")
+            raise NotFittedError(f"this {type(model).__name__} is not fitted, so it has no model")
         path = model.modelfile.name
         return _fitted(_with_parameters_of(model), read_crfsuite_file(path, encoding), path)
     if hasattr(model, "info") and hasattr(model, "marginal"):
@@ -103,7 +105,7 @@ def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") 
 
 
 def _with_parameters_of(model: Any) -> HighOrderCRF:
-    """Return an estimator, not fitted, that minimises what an estimator of sklearn-crfsuite minimises."""
+    """Return an unfitted estimator that minimises the same function as an estimator of sklearn-crfsuite."""
     params: dict[str, Any] = {"fit_intercept": False}
     algorithm = model.algorithm or "lbfgs"
     if algorithm in PENALISED:
@@ -124,9 +126,9 @@ def _weights_of_tagger(tagger: Any) -> CRFsuiteWeights:
     """Return the weights of an open tagger."""
     try:
         info = tagger.info()
-    except (AttributeError, AssertionError, IndexError, UnicodeError) as error:  # its reader of its own text has failed
+    except (AttributeError, AssertionError, IndexError, UnicodeError) as error:  # its parser of its own text has failed
         raise ValueError(
-            f"python-crfsuite cannot read the names in its text of this model ({type(error).__name__}): give the path "
+            f"python-crfsuite cannot read the names in its text of this model ({type(error).__name__}): pass the path "
             "of the file"
         ) from error
     labels, attributes = list(info.labels), list(info.attributes)
@@ -149,15 +151,15 @@ def _coordinates(weights: dict, sources: dict, targets: dict) -> Weights:
 
 
 def _fitted(crf: HighOrderCRF, weights: CRFsuiteWeights, origin: str) -> HighOrderCRF:
-    """Fill an estimator with weights."""
+    """Set the fitted attributes of an estimator from weights, and return it."""
     labels, attributes = sorted(weights.labels), sorted(weights.attributes)
     for what, texts in ("label", labels), ("attribute", attributes):
         if len(set(texts)) < len(texts):
-            raise ValueError(f"{origin} has two {what}s of the same name")
+            raise ValueError(f"{origin} has two {what}s with the same name")
     try:
         classes = sorted_labels(labels, [0, len(labels)])
     except ValueError as error:
-        raise ValueError(f"{origin} has {len(labels)} labels, where there must be two or more") from error
+        raise ValueError(f"{origin} has {len(labels)} labels, but at least two are required") from error
     layout, vector = _lay_out(weights, labels, attributes)
     names = np.empty(len(attributes), dtype=object)
     names[:] = attributes
@@ -170,7 +172,7 @@ def _fitted(crf: HighOrderCRF, weights: CRFsuiteWeights, origin: str) -> HighOrd
 def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str]) -> tuple[WeightLayout, np.ndarray]:
     """Return the layout of pairs (attribute, label) and (label, next label), numbered by sorted names, and the weights.
 
-    Pairs that the file has twice count twice, as in CRFsuite.
+    Repeated pairs count repeatedly, as in CRFsuite.
     """
     label_number, attribute_number = _places(weights.labels, labels), _places(weights.attributes, attributes)
     attribute, label = attribute_number[weights.state.source], label_number[weights.state.target]
@@ -192,6 +194,6 @@ def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str])
 
 
 def _places(names: list[str], in_order: list[str]) -> np.ndarray:
-    """Return where each name is among the sorted ones."""
+    """Return the position of each name among the sorted names."""
     place = {name: number for number, name in enumerate(in_order)}
     return np.array([place[name] for name in names], dtype=np.int64)

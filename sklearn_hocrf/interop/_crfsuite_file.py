@@ -1,11 +1,11 @@
-"""Model files of CRFsuite, read byte by byte.
+"""Read model files of CRFsuite byte by byte.
 
-python-crfsuite has no way to the weights but a dump as text, which rounds them to 6 decimals and breaks at line ends
-in names, and its library ends the process (SIGSEGV) on some damaged files. The format has not changed since 2011:
+python-crfsuite provides the weights only as a text, which rounds them to 6 decimals and breaks at line ends in names,
+and its library ends the process (SIGSEGV) on some damaged files. The format has not changed since 2011:
 
-    header | features | names of labels | names of attributes | tables that say which features each of these has
+    header | features | names of labels | names of attributes | tables of the features of each of these
 
-All numbers are little-endian. A database of names (CQDB) ends with a list of where the record of each number is.
+All numbers are little-endian. A database of names (CQDB) ends with a list of the positions of the records, by number.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ class Weights(NamedTuple):
 
 
 class CRFsuiteWeights(NamedTuple):
-    """The weights of a model of CRFsuite; those that are not there are 0."""
+    """The weights of a CRFsuite model; missing weights are 0."""
 
     labels: list[str]
     attributes: list[str]
-    state: Weights  # of the numbers of attribute and label
-    transition: Weights  # of the numbers of a label and the next one
+    state: Weights  # by the numbers of attribute and label
+    transition: Weights  # by the numbers of a label and the next one
 
 
 def read_crfsuite_file(path: str | PathLike[str], encoding: str) -> CRFsuiteWeights:
-    """Return the weights in a file, or raise a ValueError that names the file and what is wrong with it."""
+    """Return the weights in a file, or raise a ValueError that names the file and the error."""
     with open(path, "rb") as stream:
         file = _File(str(path), stream.read())
     header = file.read(HEADER, 0, 1, "header")[0]
     if (header["magic"], header["kind"]) != (b"lCRF", b"FOMC"):
         file.refuse(f"it begins with {short(file.content[:12])}")
     if header["version"] != VERSION:
-        file.refuse(f"it has version {header['version']}, of which only {VERSION} is known")
+        file.refuse(f"it has version {header['version']}, but only {VERSION} is known")
     if header["size"] > len(file.content):
         file.refuse(f"it has {len(file.content)} of {header['size']} bytes")
     labels = file.names(int(header["labels"]), int(header["n_labels"]), "labels", encoding)
@@ -73,10 +73,10 @@ class _File(NamedTuple):
     content: bytes
 
     def refuse(self, reason: str) -> NoReturn:
-        raise ValueError(f"{self.path} is no model of CRFsuite, or a damaged one: {reason}")
+        raise ValueError(f"{self.path} is not a CRFsuite model, or is damaged: {reason}")
 
     def read(self, dtype: np.dtype, start: int, count: int, what: str) -> np.ndarray:
-        """Return an array that lies in the file."""
+        """Return an array from the file."""
         if start + count * dtype.itemsize > len(self.content):
             self.refuse(f"the {what} at {start} would end after {len(self.content)} bytes, the end of the file")
         return np.frombuffer(self.content, dtype, count, start)
@@ -85,25 +85,25 @@ class _File(NamedTuple):
         """Return the weights of both kinds."""
         chunk = self.read(CHUNK, start, 1, "features")[0]
         if chunk["magic"] != b"FEAT":
-            self.refuse(f"{short(chunk['magic'])} is where the features begin")
+            self.refuse(f"the features begin with {short(chunk['magic'])}")
         table = self.read(FEATURE, start + CHUNK.itemsize, int(chunk["count"]), "features")
         if not np.isfinite(table["weight"]).all():
-            self.refuse("there are weights that are not finite")
+            self.refuse("some weights are not finite")
         found = []
         for kind, n_sources in (OF_ATTRIBUTE, n_attributes), (OF_LABEL, n_labels):
             some = table[table["kind"] == kind]
             if (some["source"] >= n_sources).any() or (some["target"] >= n_labels).any():
-                self.refuse(f"there are features of other than {n_attributes} attributes and {n_labels} labels")
+                self.refuse(f"some features are not of the {n_attributes} attributes and {n_labels} labels")
             found.append(Weights(some["source"].astype(np.int64), some["target"].astype(np.int64), some["weight"]))
         if sum(len(weights.weight) for weights in found) < len(table):
-            self.refuse("there are features of an unknown kind")
+            self.refuse("some features are of an unknown kind")
         return found
 
     def names(self, start: int, count: int, what: str, encoding: str) -> list[str]:
         """Return the names in a database, by number."""
         head = self.read(NAMES, start, 1, what)[0]
         if head["magic"] != b"CQDB" or head["count"] < count:
-            self.refuse(f"there are no {count} names of {what}")
+            self.refuse(f"it does not have {count} names of {what}")
         places = self.read(OFFSET, start + int(head["places"]), count, what)
         found, n_bytes = [], 0
         for number, place in enumerate(places.tolist()):
@@ -115,7 +115,7 @@ class _File(NamedTuple):
         return found
 
     def _record(self, start: int, number: int, what: str) -> bytes:
-        """Return the name of a number."""
+        """Return the name with a number."""
         record = self.read(RECORD, start, 1, what)[0]
         raw = self.read(BYTE, start + RECORD.itemsize, int(record["size"]), what).tobytes()
         if record["number"] != number or raw[-1:] != b"\0":
@@ -127,6 +127,6 @@ class _File(NamedTuple):
             return raw.decode(encoding)
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{self.path}: number {number} of the {what}, {short(raw)}, is no text in {encoding} "
-                f"({error.reason}): what is its encoding?"
+                f"{self.path}: number {number} of the {what}, {short(raw)}, is not text in {encoding} "
+                f"({error.reason}): specify its encoding"
             ) from None

@@ -1,29 +1,29 @@
 """Scores of label sequences and of segments, and a significance test for the difference between two systems.
 
-Labels come as lists of sequences (lists or arrays), as ``predict`` returns them. Segments are read from runs of equal
-labels or from BIO and BIOES tags, or are given as (start, stop, label). Scores of tokens and segments follow
+Labels are lists of sequences (lists or arrays), as returned by ``predict``. Segments are read from runs of equal labels
+or from BIO and BIOES tags, or are given as (start, stop, label) tuples. Scores of tokens and segments follow
 scikit-learn's conventions for averages and for divisions by zero. Scores of BIO and BIOES segments equal the scores of
-seqeval. Tags that break the rules are read as in conlleval and in the estimators, unless ``strict=True``.
+seqeval. Invalid tags are read as in conlleval and in the estimators, unless ``strict=True``.
 
-The probabilities of segments, as ``segment_marginals`` returns them, have :func:`calibration_table`,
-:func:`expected_calibration_error` and :func:`segment_brier_score`; :func:`segment_outcomes` returns what scikit-learn's
-tools for probabilities take.
+For the probabilities of segments returned by ``segment_marginals`` there are :func:`calibration_table`,
+:func:`expected_calibration_error` and :func:`segment_brier_score`; :func:`segment_outcomes` returns the input for
+scikit-learn's tools for probabilities.
 
-:func:`segment_confusion` counts which segments are taken for which, and :func:`error_table` lists all errors with their
-texts.
+:func:`segment_confusion` counts which segments are confused with which, and :func:`error_table` lists all errors with
+their texts.
 
-The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
+Pass the scorers to :class:`~sklearn.model_selection.GridSearchCV` and similar tools:
 
 * ``token_accuracy_scorer``, ``token_f1_scorer`` (macro average), ``sequence_accuracy_scorer``;
 * ``segment_f1_scorer``: exact runs of equal labels, including runs of "O", micro average;
 * ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, micro average;
 * ``span_f1_scorer``: exact segments of lists of (start, stop, label), micro average;
-* ``log_likelihood_scorer``: mean log-likelihood per token. :class:`LogLikelihoodScorer` has its parameter.
+* ``log_likelihood_scorer``: mean log-likelihood per token. :class:`LogLikelihoodScorer` also accepts a floor.
 
-Choose by the form of y. The scorers of runs give no meaning to the text of a label: runs of "B-PER", of "I-PER" and of
-"O" would be segments of three labels. In lists of segments "O" is an ordinary label. For other parameters use
-``make_scorer``, as in ``make_scorer(segment_f1_score, scheme="segments", ignore=["O"])``; it also takes a function of
-your own that returns the precision or the recall of :func:`segment_precision_recall_f1`.
+Choose the scorer that matches the form of y. Scorers of runs do not interpret the text of a label: runs of "B-PER", of
+"I-PER" and of "O" would be segments of three labels. In lists of segments "O" is an ordinary label. For other
+parameters use ``make_scorer``, as in ``make_scorer(segment_f1_score, scheme="segments", ignore=["O"])``; it also takes
+a custom function that returns the precision or the recall from :func:`segment_precision_recall_f1`.
 
 Examples
 --------
@@ -103,7 +103,7 @@ __all__ = [
 
 
 def _scorer(name: str, score: Callable, **options: Any) -> Any:
-    """Return a scorer that has the name which scikit-learn's displays ask for, and a docstring."""
+    """Return a scorer with the name that scikit-learn's displays need, and a docstring."""
     scorer = make_scorer(score, **options)
     scorer.__name__ = name
     parameters = "".join(f", {key}={value!r}" for key, value in options.items())

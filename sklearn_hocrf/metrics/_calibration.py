@@ -32,9 +32,9 @@ TABLE = np.dtype(
 
 
 class SegmentOutcomes(NamedTuple):
-    """Segments of all sequences in order, with what has become of them.   M segments.
+    """All segments in order, each marked right or wrong, with its probability.   M segments.
 
-    :func:`segment_outcomes` returns it. See the examples there.
+    Returned by :func:`segment_outcomes`; see the examples there.
     """
 
     is_right: np.ndarray  # (M,) bool
@@ -46,8 +46,8 @@ def segment_outcomes(
 ) -> SegmentOutcomes:
     """Return which segments are right, and their probabilities.
 
-    This is what :class:`sklearn.calibration.CalibrationDisplay` and scikit-learn's other tools for the probabilities of
-    two classes take, see the examples.
+    This is the input of :class:`sklearn.calibration.CalibrationDisplay` and of scikit-learn's other tools for the
+    probabilities of two classes, see the examples.
 
     Parameters
     ----------
@@ -56,26 +56,26 @@ def segment_outcomes(
         (start, stop, label).
     y_pred : list of sequences of segments
         For each sequence a structured array with fields ``start``, ``stop``, ``label`` and ``probability``, as
-        ``segment_marginals`` returns it, or a list of (start, stop, label, probability). Any segments will do: all that
-        have some probability, or those of the best labelling.
+        ``segment_marginals`` returns it, or a list of (start, stop, label, probability). Any segments may be given: all
+        with a positive probability, or only the segments of the best labelling.
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels of ``y_true`` encode segments, see :func:`extract_segments`.
     strict : bool, default=False
-        Treatment of tags that break the rules, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`extract_segments`.
 
     Returns
     -------
     outcomes : SegmentOutcomes
         Named tuple of ``is_right``, bool, and ``probability``, both of shape (n_segments,), in the order of ``y_pred``.
-        A segment is right if ``y_true`` has one of the same start, stop and label.
+        A segment is right if ``y_true`` has one with the same start, stop and label.
 
     Raises
     ------
     TypeError
         If ``y_pred`` does not consist of segments with probabilities.
     ValueError
-        If the numbers of sequences differ, if a probability is not in [0, 1], if a segment ends after the last token,
-        if there is one twice, or if ``y_true`` is invalid.
+        If the numbers of sequences differ, if a probability is not in [0, 1], if a segment ends after the last token or
+        occurs twice, or if ``y_true`` is invalid.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def segment_outcomes(
     >>> is_right
     array([ True, False, False])
 
-    A picture:
+    Plot the outcomes:
 
     >>> from sklearn.calibration import CalibrationDisplay
     >>> display = CalibrationDisplay.from_predictions(is_right, probability)  # pip install matplotlib
@@ -124,9 +124,9 @@ def calibration_table(
     Returns
     -------
     table : structured array of shape (n_bins,)
-        Fields ``low`` and ``high`` (a bin has the probabilities above ``low`` up to ``high``; the first one has its
-        ``low``, too), ``n_segments``, ``mean_probability`` and ``fraction_right``, which would be equal but for chance
-        if the probabilities are right; both are nan in an empty bin.
+        Fields ``low`` and ``high`` (a bin contains the probabilities above ``low`` up to ``high``; the first one also
+        its ``low``), ``n_segments``, ``mean_probability`` and ``fraction_right``. If the probabilities are calibrated,
+        these two differ only by chance; both are nan in an empty bin.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def calibration_table(
 
     See Also
     --------
-    sklearn_hocrf.calibration.CalibratedSequenceLabeler : Makes probabilities right.
+    sklearn_hocrf.calibration.CalibratedSequenceLabeler : Calibrate the probabilities of a model.
 
     Examples
     --------
@@ -162,8 +162,8 @@ def expected_calibration_error(
     """Return the mean difference between the probability of segments and the fraction that is right.
 
     It is the mean over the bins of :func:`calibration_table`, weighted by their segments, of the absolute differences
-    of ``mean_probability`` and ``fraction_right`` [1]_. Among all segments of some probability, those of low ones
-    prevail: for what predictions are worth, take those of the best labelling, or a threshold.
+    of ``mean_probability`` and ``fraction_right`` [1]_. Most segments have a low probability; to judge the predictions
+    themselves, pass only the segments of the best labelling or those above a threshold.
 
     Parameters
     ----------
@@ -204,8 +204,8 @@ def segment_brier_score(
 ) -> float:
     """Return the mean squared difference between the probability of segments and 1, if right, or 0 [1]_.
 
-    Unlike the calibration error, it also says how well probabilities tell right segments from wrong ones. Scores can be
-    compared where they refer to the same segments.
+    Unlike the calibration error, it also measures how well probabilities separate right segments from wrong ones.
+    Compare scores only if they refer to the same segments.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def segment_brier_score(
 def _outcomes(y_true: LabelSequences, y_pred: LabelSequences, scheme: str, strict: bool) -> SegmentOutcomes:
     outcomes = segment_outcomes(y_true, y_pred, scheme=scheme, strict=strict)
     if not len(outcomes.is_right):
-        raise ValueError("y_pred has no segments, so nothing can be said of their probabilities")
+        raise ValueError("y_pred has no segments, so there are no probabilities to assess")
     return outcomes
 
 
@@ -285,12 +285,13 @@ def _read_predicted(y_pred: LabelSequences, lengths: np.ndarray | None, n_sequen
 def _read_segment(segment: Any, where: str, length: int | None) -> tuple:
     if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != len(FIELDS):
         raise TypeError(
-            f"{short(segment)} of y_pred ({where}) is no segment with a probability (start, stop, label, probability)"
+            f"{short(segment)} of y_pred ({where}) is not a segment with a probability (start, stop, label, "
+            "probability)"
         )
     start, stop, label = read_segment(tuple(segment)[:3], where, "y_pred")
     probability = segment[3]
     if not isinstance(probability, Real):
-        raise TypeError(f"the probability {short(probability)} of y_pred ({where}) is no number")
+        raise TypeError(f"the probability {short(probability)} of y_pred ({where}) is not a number")
     if not 0 <= float(probability) <= 1:
         raise ValueError(f"the probability {short(probability)} of y_pred ({where}) is not in [0, 1]")
     if length is not None and stop > length:

@@ -1,8 +1,8 @@
-"""Counts of items, and the ratios made of them.
+"""Counts of items, and their ratios.
 
-An item is a token or a segment. Every metric of this package is a function of sums over sequences: of the items that
-are right, of those predicted and of those that are true, by label. Whoever has the counts of each sequence can so tell
-the metric for any weights of the sequences, or any mixture of two systems, without looking at labels again.
+An item is a token or a segment. Every metric of this package is a function of sums over sequences: of correct,
+predicted and true items, by label. Given the counts of each sequence, one can compute the metric for any weights of the
+sequences, or any mixture of two systems, without reading labels again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _check_sample_weight(sample_weight: ArrayLike | None, n_sequences: int) -> n
 def _matrix(
     rows: np.ndarray, codes: np.ndarray, n_rows: int, n_labels: int, data: np.ndarray | None = None
 ) -> sparse.csr_array:
-    """Add up items by row and label; the code -1 stands for labels that are left out."""
+    """Add up items by row and label; the code -1 marks labels that are left out."""
     kept = codes >= 0
     data = np.ones(len(rows)) if data is None else data
     return sparse.csr_array((data[kept], (rows[kept], codes[kept])), shape=(n_rows, n_labels))
@@ -124,7 +124,7 @@ def count_tokens(
     predicted_codes = _take(_codes_in(scored, predicted.labels), predicted.codes)
     n_sequences = len(true.lengths)
     rows = np.repeat(np.arange(n_sequences), true.lengths)
-    hits = true_codes == predicted_codes  # of labels that are not scored, too: their code -1 is dropped
+    hits = true_codes == predicted_codes  # also of labels that are not scored: their code -1 is dropped
     return Counts(
         _matrix(rows[hits], true_codes[hits], n_sequences, len(scored)),
         _matrix(rows, predicted_codes, n_sequences, len(scored)),
@@ -183,7 +183,7 @@ def _labels_used(table: SegmentTable) -> list:
 
 
 def _common(true: SegmentTable, predicted: SegmentTable) -> tuple[np.ndarray, np.ndarray]:
-    """Return sequence and label of the segments that both tables have; neither has one twice."""
+    """Return sequence and label of the segments that are in both tables; neither contains duplicates."""
     both = np.concatenate([np.stack(true[:4]), np.stack(predicted[:4])], axis=1)
     both = both[:, np.lexsort(both)]
     repeated = (both[:, 1:] == both[:, :-1]).all(axis=0)
@@ -215,7 +215,7 @@ def count_sequences_as_items(
 
 
 def check_average(average: str | None) -> None:
-    """Raise unless there is such an average."""
+    """Raise unless the average is valid."""
     if not (average is None or isinstance(average, str)) or average not in AVERAGES:
         raise ValueError(f'average must be "micro", "macro", "weighted" or None, got {average!r}')
 
@@ -268,16 +268,16 @@ def ratio(
     present = np.ones(value.shape, dtype=bool) if present is None else present
     usable = present & ~np.isnan(value)
     weight = np.where(usable, totals[2] if average == "weighted" else 1.0, 0.0)
-    # no true item at all: the plain mean, as scikit-learn has it
+    # no true items: the unweighted mean, as in scikit-learn
     weight = np.where(weight.sum(axis=-1, keepdims=True) > 0, weight, usable)
     total = weight.sum(axis=-1)
-    mean = np.where(present.any(axis=-1), np.nan, float(undefined))  # where there is nothing to average
+    mean = np.where(present.any(axis=-1), np.nan, float(undefined))  # if there is nothing to average
     np.divide((weight * np.where(usable, value, 0.0)).sum(axis=-1), total, out=mean, where=total > 0)
     return mean
 
 
 def warn_undefined(totals: np.ndarray, quantities: Iterable[str], average: str | None, items: str) -> None:
-    """Warn of ratios 0 / 0, in scikit-learn's words."""
+    """Warn of ratios 0 / 0, with scikit-learn's message."""
     if average == "micro":
         totals = totals.sum(axis=-1, keepdims=True)
     lacking = {"precision": "predicted", "recall": "true", "f1": "true nor predicted"}

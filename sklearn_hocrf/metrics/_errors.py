@@ -1,4 +1,4 @@
-"""Which errors there are: confusions of segments, and a table of all errors."""
+"""Errors of predictions: confusions of segments, and a table of all errors."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Segment = tuple[int, int, Any]
 class SegmentConfusion(NamedTuple):
     """How often segments of a label are predicted as segments of another one.   L labels.
 
-    :func:`segment_confusion` returns it. See the example there.
+    Returned by :func:`segment_confusion`; see the example there.
 
     Attributes
     ----------
     matrix : ndarray of shape (L + 2, L + 2), int64
         Counts.
     rows : list
-        What is true: the labels, "other boundary" and "spurious".
+        Names of the rows (true segments): the labels, "other boundary" and "spurious".
     columns : list
-        What is predicted: the labels, "other boundary" and "missing".
+        Names of the columns (predicted segments): the labels, "other boundary" and "missing".
     """
 
     matrix: np.ndarray
@@ -99,16 +99,17 @@ def segment_confusion(
 
     A true segment counts in the row of its label: in the column of the label of the predicted segment with the same
     start and stop; if there is none, in "other boundary" if it overlaps a predicted one, and in "missing" otherwise. A
-    predicted segment that has the start and stop of no true one counts in the column of its label, in the row "other
-    boundary" if it overlaps a true one, and in "spurious" otherwise. So the rows of labels sum to the numbers of true
-    segments, the columns of labels to those of predicted ones, and the right ones are on the diagonal.
+    predicted segment that does not have the start and stop of a true one counts in the column of its label, in the row
+    "other boundary" if it overlaps a true one, and in "spurious" otherwise. Thus the rows of labels sum to the numbers
+    of true segments, the columns of labels to the numbers of predicted segments, and correct segments are on the
+    diagonal.
 
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or lists of (start, stop, label), as for :func:`error_table`; both may differ in this.
+        Token labels, or lists of (start, stop, label), as for :func:`error_table`; the two may have different forms.
     scheme, strict : as in :func:`extract_segments`
-        How token labels encode segments. Segments are taken as such, whatever the scheme is.
+        How token labels encode segments. Lists of segments are read as such, whatever the scheme is.
     ignore : iterable of labels, default=()
         Labels of segments that are left out, such as "O" of "runs".
 
@@ -116,8 +117,8 @@ def segment_confusion(
     -------
     confusion : SegmentConfusion
         Named tuple of the ``matrix`` and the names of its ``rows`` and ``columns``: ``pandas.DataFrame(*confusion)``
-        makes a data frame, and a notebook shows a table. A label that is the name of another row or column, such as
-        "missing", has quotation marks there.
+        makes a data frame; notebooks display a table. A label with the name of another row or column, such as
+        "missing", is put in quotation marks.
 
     Raises
     ------
@@ -158,7 +159,7 @@ def segment_confusion(
 
 
 def _quoted(label: Any) -> Any:
-    """Return a label as it is, or in quotation marks if it reads like the name of another row or column."""
+    """Return a label, in quotation marks if it equals the name of another row or column."""
     is_taken = isinstance(label, str) and label.strip("'\"") in (OTHER, MISSING, SPURIOUS)
     return repr(str(label)) if is_taken else label
 
@@ -176,32 +177,32 @@ def error_table(
     """Return all errors of predicted segments, with their texts: the most confident ones first, if there are
     probabilities.
 
-    A predicted segment that is not right is shown beside the true one with the same start and stop ("label"), or else
-    the one that shares most tokens with it ("other boundary"). What is left is "spurious" or "missing". Confident
-    errors are often errors of the data.
+    A predicted segment that is not right is shown next to the true one with the same start and stop ("label"), or else
+    the one that shares most tokens with it ("other boundary"). The rest are "spurious" or "missing". Confident errors
+    are often annotation errors.
 
     Parameters
     ----------
     X : list of sequences
-        The tokens, or what the texts of tokens are taken from, see ``field``.
+        The tokens, as texts or with a text field, see ``field``.
     y_true, y_pred : list of sequences
-        Token labels, or lists of (start, stop, label); ``y_pred`` may be what
-        ``predict_segments(X, with_probability=True)`` returns.
+        Token labels, or lists of (start, stop, label); ``y_pred`` may be the result of
+        ``predict_segments(X, with_probability=True)``.
     scheme : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How token labels encode segments, see :func:`extract_segments`. "tokens": each token is a segment of its own.
+        How token labels encode segments, see :func:`extract_segments`. "tokens": each token is a separate segment.
     probability : list of sequences or None, default=None
-        Segments (start, stop, label, probability), such as ``segment_marginals`` returns, or the probability of the
-        predicted label of each token. Default: those of ``y_pred``, if it has any.
+        Segments (start, stop, label, probability), as returned by ``segment_marginals``, or the probability of the
+        predicted label of each token. Default: the probabilities in ``y_pred``, if any.
     field : object, default=None
-        Which field of a token that is a mapping, list or tuple is its text; None stands for the first that is one.
+        The field that contains the text of a token that is a mapping, list or tuple; None means the first text field.
     separator : str, default=" "
-        What is between the texts of tokens.
+        Separator between the texts of tokens.
 
     Returns
     -------
     errors : Table
-        Named tuples (sequence, error, true, predicted, true_text, predicted_text, probability); a notebook shows a
-        table, and ``pandas.DataFrame`` takes it.
+        Named tuples (sequence, error, true, predicted, true_text, predicted_text, probability); notebooks display a
+        table, and ``pandas.DataFrame`` accepts it.
 
     Raises
     ------
@@ -246,8 +247,8 @@ class _Given(NamedTuple):
     """Segments of any form."""
 
     segments: list[list[Segment]]
-    probability: dict  # {(sequence, segment): probability} of those that have one
-    lengths: np.ndarray | None  # numbers of labels; None where segments are given, which do not say it
+    probability: dict  # {(sequence, segment): probability}, where known
+    lengths: np.ndarray | None  # numbers of labels; None for lists of segments, which do not contain them
 
 
 def _read_any(y: Any, scheme: str, name: str, strict: bool = False) -> _Given:
@@ -278,14 +279,14 @@ def _read_segments(sequences: list, name: str) -> _Given:
 
 
 def _rows_of_segments(given: Any, where: str) -> list:
-    """Return segments as tuples, and whatever else there is as it is."""
+    """Return segments as tuples; anything else is returned unchanged."""
     names = getattr(getattr(given, "dtype", None), "names", None) or ()
     rows = tuples_of_segments(given, where, FIELDS if "probability" in names else FIELDS[:3])
     return list(map(parts_of_segment, rows))
 
 
 def _refuse_other_sizes(true: _Given, predicted: _Given) -> None:
-    """Raise unless two segmentations can be those of the same sequences."""
+    """Raise unless two segmentations can belong to the same sequences."""
     refuse_other_number(len(true.segments), len(predicted.segments))
     if true.lengths is not None and predicted.lengths is not None:
         refuse_other_lengths(true.lengths, predicted.lengths)
@@ -296,7 +297,7 @@ def _refuse_other_sizes(true: _Given, predicted: _Given) -> None:
 
 
 def _refuse_other_texts(given: _Given, name: str, texts: list[list[str]]) -> None:
-    """Raise unless labels or segments can be those of texts."""
+    """Raise unless labels or segments can belong to the texts."""
     if len(given.segments) != len(texts):
         raise ValueError(f"{name} has {len(given.segments)} sequences, but X has {len(texts)}")
     lengths = [len(words) for words in texts]
@@ -316,7 +317,7 @@ def _refuse_beyond(segments: list[list[Segment]], lengths: Iterable[int], name: 
 
 
 def _read_probability(probability: Any, predicted: list[list[Segment]], lengths: list[int]) -> dict:
-    """Return the probabilities of predicted segments that are given: {(sequence, segment): probability}."""
+    """Return the given probabilities of predicted segments: {(sequence, segment): probability}."""
     sequences = list_sequences(probability, "probability", "probabilities")
     if len(sequences) != len(predicted):
         raise ValueError(f"probability has {len(sequences)} sequences, but y_pred has {len(predicted)}")
@@ -333,11 +334,11 @@ def _read_probability(probability: Any, predicted: list[list[Segment]], lengths:
 
 
 def _is_token(segment: Segment, n: int) -> bool:
-    """Return True, or raise if a number for each token says nothing of a segment."""
+    """Return True, or raise if the segment is not a token and thus has no number."""
     if segment[1] != segment[0] + 1:
         raise ValueError(
-            f"probability has a number for each token of sequence {n}, but the segment {short(segment)} "
-            "is not one of them: give segments with probabilities, as segment_marginals does"
+            f"probability has a number for each token of sequence {n}, but the segment {short(segment)} is not one "
+            "token: pass segments with probabilities, as returned by segment_marginals"
         )
     return True
 
@@ -348,8 +349,8 @@ def _probable_segments(rows: list, n: int) -> Iterator[tuple]:
         where = f"sequence {n}, position {i}"
         if not hold_segments([[row]], sizes=(4,)) or not isinstance(row[3], Real) or not isinstance(row[2], Hashable):
             raise ValueError(
-                f"probability has {short(row)} ({where}), where a segment (start, stop, label, probability) belongs, "
-                "as segment_marginals returns them, or the probability of the predicted label of each token"
+                f"probability has {short(row)} ({where}), but must have segments (start, stop, label, probability), as "
+                "returned by segment_marginals, or the probability of the predicted label of each token"
             )
         yield *read_segment(tuple(row)[:3], where, "probability"), finite_number(row[3], where, "probability")
 
@@ -358,7 +359,7 @@ def _probable_segments(rows: list, n: int) -> Iterator[tuple]:
 
 
 def _overlap(segments: list[Segment], others: list[Segment]) -> list[bool]:
-    """Tell which segments share a token with one of the others."""
+    """Return which segments share a token with one of the others."""
     last = max((stop for _, stop, _ in chain(segments, others)), default=0)
     covered = np.zeros(last + 1, dtype=np.int64)
     for start, stop, _ in others:
@@ -369,15 +370,15 @@ def _overlap(segments: list[Segment], others: list[Segment]) -> list[bool]:
 
 
 def _paired(true: list[Segment], predicted: list[Segment]) -> list[tuple[str, Segment | None, Segment | None]]:
-    """Return what is wrong, in order, with the true and the predicted segment of each error."""
+    """Return the kind of each error, in order, with its true and its predicted segment."""
     right = set(true) & set(predicted)
     true, predicted = ([s for s in segments if s not in right] for segments in (true, predicted))
-    at: dict[int, list[int]] = {}  # predicted segments by token: comparing all pairs takes long in long sequences
+    at: dict[int, list[int]] = {}  # predicted segments by token: comparing all pairs is slow in long sequences
     for k, (start, stop, _) in enumerate(predicted):
         for t in range(start, stop):
             at.setdefault(t, []).append(k)
     shared = [
-        (t[:2] != predicted[k][:2], -count, i, k)  # what is shared most comes first
+        (t[:2] != predicted[k][:2], -count, i, k)  # largest overlap first
         for i, t in enumerate(true)
         for k, count in Counter(k for token in range(*t[:2]) for k in at.get(token, ())).items()
     ]

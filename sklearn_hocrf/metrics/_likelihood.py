@@ -21,18 +21,18 @@ __all__ = ["LogLikelihoodScorer"]
 class LogLikelihoodScorer:
     """Mean held-out log-likelihood per token: the sum over sequences of log P(y given x), divided by the tokens.
 
-    It goes into ``scoring=`` of :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and the like, for
-    the estimators, any pipeline that ends in one, and searches over these. ``metrics.log_likelihood_scorer`` is the one
-    without a floor.
+    Pass it as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar tools,
+    for the estimators, any pipeline that ends in one, and searches over these. ``metrics.log_likelihood_scorer`` is an
+    instance without a floor.
 
     A sequence with a label that did not occur in training, or one that the model forbids, such as one with too long a
-    segment, has probability 0. The mean is then -inf, unless there is a floor.
+    segment, has probability 0. The mean is then -inf, unless a floor is given.
 
     Parameters
     ----------
     floor : float, default=None
-        Lowest log-likelihood per token, in nats, below 0: a sequence of n tokens counts as no less than ``n * floor``.
-        None means no floor.
+        Lowest log-likelihood per token, in nats, below 0: a sequence of n tokens counts at least ``n * floor``. None
+        means no floor.
 
     Raises
     ------
@@ -50,14 +50,14 @@ class LogLikelihoodScorer:
     >>> search.cv_results_["mean_test_score"].round(2)
     array([-1.08, -0.35, -0.01])
 
-    New labels:
+    Labels that did not occur in training:
 
     >>> scorer = metrics.LogLikelihoodScorer(floor=-10)
     >>> round(scorer(search.best_estimator_, X, y[:5] + [["DET", "VERB"]]), 2)  # and a UserWarning
     -1.34
     """
 
-    __name__ = "log_likelihood"  # of its instances, for scikit-learn's displays
+    __name__ = "log_likelihood"  # of instances, for scikit-learn's displays
 
     def __init__(self, *, floor: float | None = None) -> None:
         if floor is not None and not (isinstance(floor, Real) and -np.inf < floor < 0):
@@ -95,7 +95,7 @@ class LogLikelihoodScorer:
         Warns
         -----
         UserWarning
-            If sequences have probability 0: how many.
+            If sequences have probability 0; the message gives their number.
         """
         found = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
         weight = check_sequence_weight(sample_weight, len(found))
@@ -115,21 +115,21 @@ class LogLikelihoodScorer:
     def _warn(self, n_impossible: int, n_sequences: int) -> None:
         result = "the mean is -inf without a floor, as in LogLikelihoodScorer(floor=-10)"
         if self.floor is not None:
-            result = f"they count as {self.floor:.4g} a token"
+            result = f"they count as {self.floor:.4g} per token"
         warn_user(
             f"{n_impossible} of {n_sequences} sequences have probability 0, because of labels that did not occur in "
             f"training, or because the model forbids or prunes them: {result}"
         )
 
-    # --- metadata routing, as of scikit-learn's scorers ---------------------------------------------------------------
+    # --- metadata routing, as for scikit-learn's scorers --------------------------------------------------------------
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Say whether searches pass on ``sample_weight``, where scikit-learn's metadata routing is enabled.
+        """Request ``sample_weight`` from searches, if scikit-learn's metadata routing is enabled.
 
         Parameters
         ----------
         sample_weight : bool, str or None
-            Whether, under which other name, or None: not said, an error if there is one.
+            Whether searches pass weights to the scorer, or the name under which they do. None: weights raise an error.
 
         Returns
         -------
@@ -139,12 +139,12 @@ class LogLikelihoodScorer:
         return self
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what the scorer asks of metadata routing."""
+        """Return the metadata requests of the scorer."""
         return copy.deepcopy(self._request)
 
 
 def _lengths(y: Any) -> np.ndarray:
-    """Return the numbers of tokens of valid label sequences; a label that is no sequence is one token."""
+    """Return the numbers of tokens of valid label sequences; a label that is not a sequence is one token."""
     sequences = list(unmasked(y) if hasattr(y, "__array__") else y)
     if any(isinstance(labels, str) or not hasattr(labels, "__len__") for labels in sequences):
         return np.ones(len(sequences))

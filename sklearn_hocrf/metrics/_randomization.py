@@ -38,7 +38,7 @@ ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
 
 
 class RandomizationTest(NamedTuple):
-    """Result of :func:`randomization_test`: how probable a difference of scores is by chance.
+    """Result of :func:`randomization_test`: the probability of a score difference by chance.
 
     See the example there.
     """
@@ -72,7 +72,7 @@ def randomization_test(
     y_pred_a, y_pred_b : list of sequences
         Predictions of the two systems for the same sequences.
     metric : callable
-        ``metric(y_true, y_pred, **metric_params)`` returns a number. For the scores of this module labels are read only
+        ``metric(y_true, y_pred, **metric_params)`` returns a number. For scores of this module, labels are read only
         once and trials are matrix products; any other function is called ``2 * n_trials`` times.
     n_trials : int, default=999
         Number of trials; 1 / (n_trials + 1) is the smallest possible p value.
@@ -131,7 +131,7 @@ def randomization_test(
 
 
 def _swaps(n_sequences: int, n_trials: int, random_state: int | np.random.RandomState | None) -> Iterator[np.ndarray]:
-    """Yield blocks of shape (trials, n_sequences) that say which outputs are swapped."""
+    """Yield blocks of shape (trials, n_sequences) that define which outputs are swapped."""
     rng = check_random_state(random_state)
     size = max(1, BLOCK // max(1, n_sequences))
     for start in range(0, n_trials, size):
@@ -151,7 +151,7 @@ def _mix_counts(
     average = params.get("average", "micro")
     check_average(average)
     if average is None:
-        raise ValueError("average=None gives a number for each label, but the test needs a single one")
+        raise ValueError("average=None returns a number for each label, but the test needs a single number")
     undefined = check_zero_division(params.get("zero_division", 0))
     count_params = {name: value for name, value in params.items() if name in signature(count).parameters}
     a = _named("y_pred_a", count, y_true, y_pred_a, **count_params)
@@ -160,7 +160,7 @@ def _mix_counts(
     a, b = a.with_labels(labels), b.with_labels(labels)
     n_sequences, n_labels = a.true.shape
     totals_a, totals_b = a.totals(), b.totals()
-    # a swap adds this to the counts of a and takes it from the counts of b; the true items are the same
+    # a swap adds this to the counts of a and subtracts it from the counts of b; the true items are the same
     change = sparse.hstack([b.correct - a.correct, b.predicted - a.predicted], format="csr")
 
     def score(swapped: np.ndarray) -> list[np.ndarray]:
@@ -169,7 +169,7 @@ def _mix_counts(
         for totals, sign in ((totals_a, 1), (totals_b, -1)):
             mixed = np.repeat(totals[:, None, :], len(swapped), axis=1)
             mixed[:2] += sign * moved
-            # labels that were asked for always take part, else those that occur
+            # requested labels always count, otherwise only the labels that occur
             present = None if params.get("labels") is not None else mixed[1] + mixed[2] > 0
             values.append(ratio(mixed, quantity, average, undefined, present))
         return values
@@ -188,7 +188,7 @@ def _named(
 
 
 def _bound_params(metric: Callable[..., float], metric_params: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of all parameters of one of our metrics."""
+    """Return the values of all parameters of a metric of this module."""
     allowed = {
         name: parameter.default
         for name, parameter in signature(metric).parameters.items()

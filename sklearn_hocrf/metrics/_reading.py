@@ -60,8 +60,8 @@ def _read_sequence(sequence: Any, where: str, items: str) -> list:
         sequence = unmasked(sequence)
     if isinstance(sequence, (str, bytes)) or not _is_ordered_collection(sequence):
         raise TypeError(
-            f"{where} is {sequence!r:.60} ({type(sequence).__name__}), where a sequence of {items} belongs; one "
-            "sequence alone must be wrapped in a list"
+            f"{where} is {sequence!r:.60} ({type(sequence).__name__}), but must be a sequence of {items}; a single "
+            "sequence must be wrapped in a list"
         )
     return sequence
 
@@ -73,17 +73,17 @@ def _is_ordered_collection(value: Any) -> bool:
 
 
 def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
-    """Read one label for each token."""
+    """Read one label per token."""
     sequences = list_sequences(y, name)
     if looks_like_segments(sequences):
         raise ValueError(
-            f'{name} holds segments (start, stop, label), where one label a token belongs: scheme="segments"? '
+            f'{name} contains segments (start, stop, label), but must have one label per token: scheme="segments"? '
             "(Scores of tokens need labels of tokens.)"
         )
     for n, labels in enumerate(sequences):
         if isinstance(labels, np.ndarray) and labels.ndim > 1:
             raise ValueError(
-                f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, where 1 belongs: one label a token"
+                f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token"
             )
     offsets = offsets_of([len(labels) for labels in sequences])
     codes, labels = code_values(flatten_labels(sequences), name, lambda t: position_name(offsets, t))
@@ -105,7 +105,7 @@ def refuse_other_number(n_true: int, n_predicted: int) -> None:
 
 
 def refuse_other_lengths(of_true: np.ndarray, of_predicted: np.ndarray) -> None:
-    """Raise unless the sequences of y_true and y_pred have the same numbers of labels."""
+    """Raise unless the sequences of y_true and y_pred have the same lengths."""
     different = np.flatnonzero(of_true != of_predicted)
     if len(different):
         n = int(different[0])
@@ -113,7 +113,7 @@ def refuse_other_lengths(of_true: np.ndarray, of_predicted: np.ndarray) -> None:
 
 
 def tuples_of_segments(segments: Any, where: str, fields: Sequence[str]) -> list:
-    """Return the rows of a structured array as tuples of given fields; other segments as they are."""
+    """Return the rows of a structured array as tuples of given fields; other segments are returned unchanged."""
     if not isinstance(segments, np.ndarray) or segments.dtype.names is None:
         return list(segments)
     missing = [name for name in fields if name not in segments.dtype.names]
@@ -123,7 +123,8 @@ def tuples_of_segments(segments: Any, where: str, fields: Sequence[str]) -> list
 
 
 def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> tuple[np.ndarray, list]:
-    """Return a code for each label and the distinct labels; ``where`` says where a label is, for error messages."""
+    """Return a code for each label and the distinct labels; ``where`` gives the position of a label for error
+    messages."""
     if isinstance(values, np.ndarray):
         distinct, codes = np.unique(values, return_inverse=True)
         labels, codes = distinct.tolist(), codes.astype(np.int64)

@@ -39,14 +39,14 @@ def token_classification_report(
     digits : int, default=2
         Number of decimals of the text.
     output_dict : bool, default=False
-        Whether to return a dict instead of text, with values that are not rounded.
+        Whether to return a dict instead of text, with unrounded values.
     zero_division, sample_weight : as in :func:`token_precision_recall_f1`
 
     Returns
     -------
     report : str or dict
         The dict maps str(label), "macro avg" and "weighted avg" to dicts of "precision", "recall", "f1-score" and
-        "support", and "accuracy" to a number. If some label is not scored, "micro avg" takes the place of "accuracy".
+        "support", and "accuracy" to a number. If some labels are not scored, "micro avg" replaces "accuracy".
 
     Raises
     ------
@@ -133,7 +133,7 @@ def segment_classification_report(
 
 
 def _averages(counts: Counts, zero_division: str | float, sample_weight: ArrayLike | None) -> dict[str, tuple]:
-    """Return the rows of the averages, without warnings: those of the labels say all."""
+    """Return the rows of the averages, without warnings: the rows of the labels have already warned."""
     quiet = 0 if isinstance(zero_division, str) else zero_division
     return {f"{average} avg": all_scores(counts, average, quiet, sample_weight, "")[:4] for average in AVERAGES}
 

@@ -17,7 +17,7 @@ __all__ = ["segment_f1_score", "segment_precision_recall_f1"]
 
 
 class SegmentScoreOptions(ScoreOptions, total=False):
-    """What scores of segments take, for type checkers."""
+    """Options of segment scores, for type checkers."""
 
     scheme: str
     strict: bool
@@ -52,10 +52,10 @@ def segment_precision_recall_f1(
         Token labels (lists or arrays of shape (n_tokens,)), or, with ``scheme="segments"``, lists of
         (start, stop, label). Sequences may be empty.
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
-        for tags such as "B-PER" choose "bio" or "bioes".
+        How labels encode segments, see :func:`extract_segments`. The default does not interpret the text of labels: for
+        tags such as "B-PER" choose "bio" or "bioes".
     strict : bool, default=False
-        Treatment of tags that break the rules, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
@@ -74,7 +74,7 @@ def segment_precision_recall_f1(
     ValueError
         If lengths differ, if a tag or a segment is invalid, or if a parameter has an invalid value.
     TypeError
-        If y is not a list of sequences of labels or segments, or if labels cannot be sorted together.
+        If y is not a list of label sequences or segment lists, or if labels cannot be sorted together.
 
     Examples
     --------

@@ -74,14 +74,14 @@ def extract_segments(
         * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
           other letters for the same tags;
         * "iob1": a segment begins with I, but with B directly after a segment of the same label;
-        * "segments": y holds segments already, as (start, stop, label) with ``stop`` excluded; they are only checked.
+        * "segments": y already contains segments, (start, stop, label) with ``stop`` excluded; they are only checked.
 
-        A tag without a label ("B", "I") stands for the label "_".
+        A tag without a label ("B", "I") has the label "_".
     strict : bool, default=False
-        Whether tags that break the rules make no segment, as with ``mode="strict"`` in seqeval. Examples are an I of
-        "bio" after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new
-        segment begins at B, at S, after E, and where the label changes. These are the rules of conlleval, of seqeval's
-        default mode and of :class:`~sklearn_hocrf.HighOrderSemiCRF`.
+        Whether invalid tags are left out of segments, as with ``mode="strict"`` in seqeval. Examples are an I of "bio"
+        after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new segment
+        begins at B, at S, after E, and where the label changes. These are the rules of conlleval, seqeval's default
+        mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`.
 
             tags (bio)           strict=False            strict=True
             O    I-PER           [1, 2) PER              none
@@ -128,7 +128,7 @@ def segments_of_sequences(table: SegmentTable) -> list[list[tuple[int, int, Any]
 def read_given_segments(
     y: LabelSequences, scheme: str, strict: bool, name: str
 ) -> tuple[SegmentTable, np.ndarray | None]:
-    """Read label sequences; return their segments and, if ``y`` says them, the lengths of the sequences."""
+    """Read label sequences; return their segments and, unless ``y`` lists segments, the lengths of the sequences."""
     check_scheme(scheme, strict)
     if scheme == "segments":
         return read_segments(y, name), None
@@ -142,7 +142,7 @@ def read_given_segments(
 
 
 def segments_of_tokens(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> SegmentTable:
-    """Cut the sequences into segments and leave out those of O tokens and, if strict, those that break the rules."""
+    """Cut the sequences into segments and leave out segments of O tokens and, if strict, invalid segments."""
     if scheme == "runs":
         return _table(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
     prefix, label, labels = _split_tags(tokens, scheme, name)
@@ -159,7 +159,7 @@ def segments_of_tokens(tokens: CodedLabels, scheme: str, strict: bool, name: str
 
 
 def _follows_its_like(segments: Segments) -> np.ndarray:
-    """Return for each segment whether one of its label is right before it, in the same sequence."""
+    """Return for each segment whether it directly follows one with the same label, in the same sequence."""
     same = np.zeros(len(segments.codes), dtype=bool)
     same[1:] = segments.codes[1:] == segments.codes[:-1]
     begins = segments.offsets[:-1]
@@ -185,7 +185,8 @@ def _split_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.ndarray
             t = int(np.argmax(tokens.codes == code))
             expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != "O")
             raise ValueError(
-                f"{short(tag)} of {name} ({position_name(tokens.offsets, t)}) is no tag of this scheme: 'O', {expected}"
+                f"{short(tag)} of {name} ({position_name(tokens.offsets, t)}) is not a tag of this scheme: 'O', "
+                f"{expected}"
             )
         split.append(parts)
     labels = sorted({label for _, label in split})

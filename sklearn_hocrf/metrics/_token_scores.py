@@ -36,7 +36,7 @@ Value = TypeVar("Value", float, np.ndarray)
 
 
 class ScoreOptions(TypedDict, total=False):
-    """What all scores take, for type checkers; ``average`` says what they return."""
+    """Options of all scores, for type checkers, except ``average``, which determines the type of the result."""
 
     labels: Iterable[Hashable] | None
     ignore: Iterable[Hashable]
@@ -47,7 +47,7 @@ class ScoreOptions(TypedDict, total=False):
 class PrecisionRecallF1(NamedTuple, Generic[Value]):
     """Precision, recall and F1, of each label or averaged.   L labels.
 
-    :func:`token_precision_recall_f1` and :func:`segment_precision_recall_f1` return it. See the examples there.
+    Returned by :func:`token_precision_recall_f1` and :func:`segment_precision_recall_f1`; see the examples there.
     """
 
     precision: Value  # correct / predicted; (L,) float64 with ``average=None``
@@ -97,7 +97,7 @@ def _accuracy(counts: Counts, sample_weight: ArrayLike | None, items: str) -> fl
 def token_accuracy_score(
     y_true: LabelSequences, y_pred: LabelSequences, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Return the share of tokens with the right label.
+    """Return the fraction of tokens with the right label.
 
     To leave out tokens whose true label is, for example, "O", use the recall:
     ``token_precision_recall_f1(y_true, y_pred, average="micro", ignore=["O"]).recall``.
@@ -135,7 +135,7 @@ def sequence_accuracy_score(
     strict: bool = False,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Return the share of sequences without an error.
+    """Return the fraction of sequences without an error.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def sequence_accuracy_score(
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"} or None, default=None
         None: all labels must be right. Otherwise all segments must be right, as read by :func:`extract_segments`.
     strict : bool, default=False
-        Treatment of tags that break the rules, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`extract_segments`.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
 
@@ -199,8 +199,8 @@ def token_precision_recall_f1(
         None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
         "weighted": the mean over labels, weighted by their support.
     zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Means leave
-        out nan.
+        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
+        nan.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its tokens.
 
@@ -254,7 +254,7 @@ def token_f1_score(
     ----------
     y_true, y_pred, labels, ignore : as in :func:`token_precision_recall_f1`
     average : {"macro", "micro", "weighted"} or None, default="macro"
-        As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
+        As for :func:`token_precision_recall_f1`. Over all labels, the micro average is the accuracy.
     zero_division, sample_weight : as in :func:`token_precision_recall_f1`
 
     Returns

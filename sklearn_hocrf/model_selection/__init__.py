@@ -1,14 +1,14 @@
-"""Models that choose their own penalties, and predictions by cross-validation.
+"""Learned penalties, and predictions by cross-validation.
 
-scikit-learn's searches choose orders, penalties, templates and all other parameters: the scorers of
-:mod:`sklearn_hocrf.metrics` and folds that are not stratified work for sequences. This page has what they lack.
+scikit-learn's searches can choose orders, penalties, templates and all other parameters: the scorers of
+:mod:`sklearn_hocrf.metrics` and folds that are not stratified work for sequences. This module adds what they lack.
 
 Learned penalties
 -----------------
-One ``sigma_reg`` for all weights hides what high orders can do. :class:`PenaltySearchCV` learns one for each group of
-weights: by default the features and the patterns' own weights, for each order. It maximises the likelihood of held-out
-data along exact gradients, so many groups cost little more than one. It is used like ``GridSearchCV``, with any
-pipeline that ends in one of the two estimators:
+A single ``sigma_reg`` for all weights hides the potential of high orders. :class:`PenaltySearchCV` learns one for each
+group of weights: by default, for each order, one for the features and one for the weights of the patterns themselves.
+It maximises the likelihood of held-out data along exact gradients, so that many groups cost little more than one. It is
+used like ``GridSearchCV``, with any pipeline that ends in one of the two estimators:
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.datasets import make_digit_words
@@ -29,17 +29,19 @@ pipeline that ends in one of the two estimators:
 0.85 -3.0
 0.86 -2.2
 
-``best_params_["sigma_reg"]`` can be given to any estimator. Other groups are keys of the same kind, such as
+``best_params_["sigma_reg"]`` can be passed to any estimator. Other groups are given by keys of the same kind, such as
 ``penalty_groups=["word:", ("patterns", 0), ("patterns", 1), None]``: a prefix of feature names, patterns by order, and
-the rest; ``[None]`` learns one value for all weights. ``PenaltySearchDisplay.from_search(learned)`` plots the way.
+the rest; ``[None]`` learns one value for all weights. ``PenaltySearchDisplay.from_search(learned)`` plots the course of
+the search.
 
-The folds say what is new at prediction. With words at random, the patterns of long known words get weak penalties; with
-whole words held out (``fit(X, y, groups=words)``), strong ones. The notebook "Let the data choose" shows both, and what
-the wrong choice costs.
+The folds must mimic what will be new at prediction time. With words split at random, the patterns of long known words
+get weak penalties; with whole words held out (``fit(X, y, groups=words)``), strong ones. The notebook "Let the data
+choose" shows both, and the cost of the wrong choice.
 
 Groups and weights
 ------------------
-Groups go to the splitter and ``sample_weight``, one number a sequence, to ``fit``, as with any scikit-learn estimator:
+Groups are passed to the splitter and ``sample_weight``, one number per sequence, to ``fit``, as for any scikit-learn
+estimator:
 
 >>> import numpy as np
 >>> import sklearn
@@ -55,13 +57,13 @@ Groups go to the splitter and ``sample_weight``, one number a sequence, to ``fit
 
 Predictions by cross-validation
 -------------------------------
-:func:`cross_val_predict` predicts each sequence by a model that has not seen it, with any method; scikit-learn's own
-stacks predictions, which is impossible for sequences of different lengths.
+:func:`cross_val_predict` predicts each sequence with a model that has not seen it, by any method; scikit-learn's
+function stacks predictions, which is impossible for sequences of different lengths.
 
 Replacements for scikit-learn's tools for tables
 ------------------------------------------------
-scikit-learn's searches, ``cross_validate``, ``train_test_split`` and ``LearningCurveDisplay`` take sequences as they
-are. Tools that convert X or y to one array fail before they reach this package ("inhomogeneous shape", "legacy
+scikit-learn's searches, ``cross_validate``, ``train_test_split`` and ``LearningCurveDisplay`` accept sequences
+directly. Tools that convert X or y to one array fail before they reach this package ("inhomogeneous shape", "legacy
 multi-label"), because sequences differ in length:
 
 ==========================================  ============================================================================
@@ -75,11 +77,11 @@ scikit-learn                                for sequences
 ``classification_report``                   :func:`~sklearn_hocrf.metrics.segment_classification_report`
 ``permutation_importance``                  :func:`~sklearn_hocrf.inspection.template_importance`
 ``CalibratedClassifierCV``                  :class:`~sklearn_hocrf.calibration.CalibratedSequenceLabeler`
-``FeatureUnion``                            a pipeline of extractors: each appends its features to those of the batch
+``FeatureUnion``                            a pipeline of extractors: each appends its features to the batch
 ``StandardScaler``, ``ColumnTransformer``   the same inside :class:`~sklearn_hocrf.feature_extraction.TokenTransformer`
 ``BaggingClassifier``                       models fitted to ``sklearn.utils.resample(X, y)``, and the mean of their
                                             ``predict_marginals``
-``GridSearchCV`` over bags of Dask          lists on the client, of all data or of a sample
+``GridSearchCV`` over bags of Dask          lists on the client, with all data or a sample
 ==========================================  ============================================================================
 
 References

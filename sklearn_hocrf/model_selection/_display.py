@@ -1,4 +1,4 @@
-"""Pictures of searches."""
+"""Plots of searches."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["PenaltySearchDisplay"]
 class PenaltySearchDisplay:
     """Penalties and score of a :class:`PenaltySearchCV`, step by step.
 
-    It is best created by :meth:`from_search`. matplotlib is needed to plot.
+    Create it by :meth:`from_search`. Plotting requires matplotlib.
 
     Parameters
     ----------
     sigma : dict of str to ndarray of shape (n_steps,)
-        ``sigma_reg`` by the name of the group; nan where a step has no such group.
+        ``sigma_reg`` by the name of the group; nan for steps without this group.
     score : ndarray of shape (n_steps,)
         Mean log-likelihood per held-out token.
     best_index : int
-        The best step.
+        Index of the best step.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class PenaltySearchDisplay:
         ----------
         search : PenaltySearchCV
         axes : sequence of two matplotlib Axes, default=None
-            Where to plot; None stands for a new figure.
+            Axes to plot on; None creates a new figure.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class PenaltySearchDisplay:
         Parameters
         ----------
         axes : sequence of two matplotlib Axes, default=None
-            Where to plot; None stands for a new figure.
+            Axes to plot on; None creates a new figure.
 
         Returns
         -------
@@ -101,7 +101,7 @@ class PenaltySearchDisplay:
         below.plot(steps, self.score, marker=".", color="black")
         for panel in above, below:
             panel.axvline(self.best_index + 1, color="gray", linestyle=":", zorder=0)
-            panel.locator_params(axis="x", integer=True)  # there are no halves of steps
+            panel.locator_params(axis="x", integer=True)  # steps are whole numbers
         below.set(xlabel="step", ylabel="held-out log-likelihood\nper token")
         self.axes_, self.figure_ = np.array([above, below], dtype=object), above.figure
         return self

@@ -1,11 +1,12 @@
-"""The held-out likelihood of one fold, and its gradient by the penalties.
+"""The held-out likelihood of one fold, and its gradient with respect to the penalties.
 
-With ``f`` the negative log-likelihood of the training part, ``L`` that of the held-out part, and a precision
-``lambda_g = sigma_g**-2`` for the weights ``w_g`` of each group, the weights are (32) of CONTRIBUTING.md, and the
-gradient of the score is (33): Foo, Do and Ng, "Efficient multiple hyperparameter learning for log-linear models", NIPS
-2007. Both the weights and v are found to a tolerance only (Pedregosa, "Hyperparameter optimization with approximate
-gradient", ICML 2016), and start from those of the step before. What L-BFGS learns of the curvature is kept from step to
-step (35), and preconditions the conjugate gradients: together this halves the passes.
+Let ``f`` be the negative log-likelihood of the training part, ``L`` the negative log-likelihood of the held-out part,
+and ``lambda_g = sigma_g**-2`` the precision of the weights ``w_g`` of each group. The weights are then given by (32) of
+CONTRIBUTING.md, and the gradient of the score by (33): Foo, Do and Ng, "Efficient multiple hyperparameter learning for
+log-linear models", NIPS 2007. Both the weights and v are determined only to a tolerance (Pedregosa, "Hyperparameter
+optimization with approximate gradient", ICML 2016), starting from the values of the previous step. The curvature that
+L-BFGS has learned is kept from step to step (35), and preconditions the conjugate gradients: together this halves the
+number of passes.
 """
 
 from __future__ import annotations
@@ -26,41 +27,41 @@ from .._structure.tied_weights import tie_weights
 __all__ = ["Fold", "FoldStep"]
 
 RESIDUAL = 0.03  # of the linear system, relative to its right side
-MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step goes on with what is left
-# What is left to go in training changes the loss by so much, to first order; the loss is corrected for it. Where it is
-# more than this share of the loss, the second order counts, too, and training goes on with a finer tolerance.
+MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step continues from its solution
+# The loss is corrected to first order for incomplete training. If the correction exceeds this share of the loss, the
+# second order matters as well, and training continues with a finer tolerance.
 MOST_CORRECTION = 0.02
 FINER, MOST_TRAININGS = 0.3, 6
 
 
 class FoldStep(NamedTuple):
-    """What one choice of penalties gives on one fold.   G groups."""
+    """The results of one choice of penalties on one fold.   G groups."""
 
     score: float  # mean log-likelihood of the held-out tokens, in nats
-    gradient: np.ndarray  # (G,)   of the score, by log sigma
+    gradient: np.ndarray  # (G,)   of the score with respect to log sigma
     accuracy: float  # share of the held-out tokens that are predicted correctly
     n_passes: int  # over the training part
     seconds: float
-    converged: bool  # of training
+    converged: bool  # whether training did
 
 
 class Fold:
-    """A training part and a held-out part of the data, under the layout of the training part.
+    """A training part and a held-out part of the data, with the layout of the training part.
 
     Parameters
     ----------
     training, held_out : Problem
-        The two parts, under one layout.
+        The two parts, with the same layout.
     objective : Objective
-        The criterion of training, unbound: convex, with ``hessp``.
+        The training criterion, not bound to data: convex, with ``hessp``.
     groups : ndarray of shape (n_weights,), int
         Group of each weight.
     n_groups : int
-        Number of groups G; a fold need not have weights of all of them.
+        Number of groups G; some may have no weights in a fold.
     accuracy : callable
-        Gives the accuracy on the held-out part for weights.
+        Returns the accuracy on the held-out part for given weights.
     max_iter : int
-        Most iterations of a training.
+        Maximum number of iterations of training.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Fold:
         accuracy: Callable[[np.ndarray], float],
         max_iter: int,
     ) -> None:
-        # weights that no training can tell apart are one variable, as in fit, unless the criterion may tell them apart
+        # weights that training cannot distinguish are one variable, as in fit, unless the criterion distinguishes them
         alike = groups if states(objective, "depends_on_scores_only") else np.arange(training.n_weights)
         self._ties = tie_weights(training.layout, training.batch, alike)
         bound = Tied(objective.bind(training.under(self._ties.layout)), self._ties)
@@ -88,20 +89,20 @@ class Fold:
         self._curvature, self._precision = LBFGS().memory(n_variables), np.zeros(n_variables)
 
     def step(self, log_sigma: np.ndarray, tol: float, residual: float = RESIDUAL, error: float = np.inf) -> FoldStep:
-        """Return score and gradient at some penalties.
+        """Return score and gradient at the given penalties.
 
         Parameters
         ----------
         log_sigma : ndarray of shape (G,)
             Logarithm of the standard deviation of each group of weights.
         tol : float
-            Tolerance of training; a finer one is taken where this one says too little.
+            Tolerance of training; a finer one is used if this one is not sufficient.
         residual : float
-            Norm of the residual of the linear system, relative to its right side. It takes the greater part of the
+            Norm of the residual of the linear system, relative to its right side. It accounts for most of the
             error of the gradient.
         error : float
-            Training goes on with finer tolerances until the score changes by less than this share of it. By default
-            there is one training; nothing else tells the error in time, as the correction may be 0 by chance.
+            Training continues with finer tolerances until the relative change of the score is smaller than this. By
+            default, training runs once; the correction does not bound the error, because it may be 0 by chance.
         """
         begun, passes = time.perf_counter(), self._training.n_passes
         precision = np.exp(-2.0 * log_sigma)[self._group]
@@ -113,7 +114,7 @@ class Fold:
             report = solver.solve(self._training, L2(precision), self._u, self._curvature)
             self._u = report.w
             loss, slope = self._held_out.value_gradient(self._ties.widen(self._u))
-            self._v = self._adjoint(self._ties.narrow(slope), residual)  # narrow is the transpose of widen, too
+            self._v = self._adjoint(self._ties.narrow(slope), residual)  # narrow is also the transpose of widen
             correction = float(self._v @ (self._training.gradient(self._u) + precision * self._u))
             has_changed = abs(correction - loss - before) > error * loss
             if abs(correction) <= MOST_CORRECTION * loss and not has_changed:
@@ -131,7 +132,7 @@ class Fold:
         )
 
     def _adjoint(self, slope, residual):
-        """Return v, which the Hessian of the penalised training objective maps to ``slope``, to a residual."""
+        """Return v, which the Hessian of the penalised training objective maps to ``slope`` up to a residual."""
         if not len(slope):
             return slope
 
@@ -147,14 +148,14 @@ def _operator(size, times):
 
 
 class _ByNorm(LBFGS):
-    """L-BFGS that goes by the gradient alone: how far the score is from its end, the fold estimates itself."""
+    """L-BFGS that stops by the norm of the gradient only: the fold estimates the error of the score itself."""
 
     def _reached(self, penalty, point) -> float:
         return float(np.linalg.norm(point.gradient) / max(1.0, float(np.linalg.norm(point.w))))
 
 
 class _Counted:
-    """An objective that counts the passes over its data, and knows the last gradient."""
+    """An objective that counts the passes over its data and stores the last gradient."""
 
     is_convex = True
 

@@ -1,4 +1,4 @@
-"""Which penalties a search can learn, and of which groups of weights."""
+"""The penalties that a search can learn, and the groups of weights that they apply to."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["WeightGroups", "check_keys", "check_searchable", "column_name", "gro
 
 
 class WeightGroups(NamedTuple):
-    """Groups of weights by key, as ``sigma_reg`` has them.   G groups."""
+    """Groups of weights, by keys of ``sigma_reg``.   G groups."""
 
     keys: list
-    has_weights: np.ndarray  # (G,) bool   of the model that all data call for; one of a fold may have others
+    has_weights: np.ndarray  # (G,) bool   in the model for all data; the model of a fold may differ
 
     @classmethod
     def of(cls, layout: WeightLayout, data: TrainingData, given: Any, max_order: int) -> Self:
@@ -30,7 +30,7 @@ class WeightGroups(NamedTuple):
         Parameters
         ----------
         layout : WeightLayout
-            The weights of the model that all data call for.
+            The weights of the model for all data.
         data : TrainingData
             All data.
         given : "order" or sequence of keys
@@ -40,7 +40,7 @@ class WeightGroups(NamedTuple):
         Raises
         ------
         ValueError
-            If some weight belongs to no group.
+            If a weight does not belong to any group.
         """
         if isinstance(given, str):
             keys = [(kind, order) for kind in ("features", "patterns") for order in range(max_order + 1)]
@@ -52,7 +52,7 @@ class WeightGroups(NamedTuple):
         return cls(keys, np.bincount(used, minlength=len(keys)) > 0)
 
     def of_weights(self, layout: WeightLayout, data: TrainingData) -> np.ndarray:
-        """Return the group of each weight of a layout for some data, or raise a ValueError; shape (n_weights,)."""
+        """Return the group of each weight of a layout, or raise a ValueError; shape (n_weights,)."""
         names, labels = data.features.names, data.targets.labels
         numbers = {key: float(number) for number, key in enumerate(self.keys)}
         return values_by_group("penalty_groups", numbers, layout, names, labels).astype(np.int64)
@@ -63,11 +63,11 @@ class WeightGroups(NamedTuple):
         Parameters
         ----------
         sigma_reg : float, sequence or mapping
-            The start where there is no other: the geometric mean over the weights of a group.
+            The default start: the geometric mean over the weights of a group.
         layout, data
             As for :meth:`of`.
         earlier : dict
-            Penalties of groups of an order before. A group of a higher order starts from that of the order below.
+            Penalties of the groups at the previous order. New groups start from the group of the next lower order.
         """
         start = np.ones(len(self.keys))
         is_open = self.has_weights.copy()
@@ -86,7 +86,7 @@ class WeightGroups(NamedTuple):
 
 
 def column_name(key: Any) -> str:
-    """Return how a group is called in the names of columns.
+    """Return the name of a group in the names of columns.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def column_name(key: Any) -> str:
 
 
 def group_name(key: Any) -> str:
-    """Return how a group is called in legends.
+    """Return the name of a group in legends.
 
     Examples
     --------
@@ -110,13 +110,13 @@ def group_name(key: Any) -> str:
 
 
 def check_keys(given: Any) -> None:
-    """Raise a ValueError unless ``penalty_groups`` is "order", or different keys of ``sigma_reg``."""
+    """Raise a ValueError unless ``penalty_groups`` is "order" or distinct keys of ``sigma_reg``."""
     if isinstance(given, str):
         check(given == "order", "penalty_groups", '"order" or a list of keys of sigma_reg', given)
         return
     check(len(given) > 0 and all(map(is_group_key, given)), "penalty_groups", f"a list of keys: {GROUP_KEYS}", given)
     different = len(set(map(column_name, given))) == len(given)
-    check(different, "penalty_groups", "a list of keys with different names of columns", given)
+    check(different, "penalty_groups", "a list of keys that give different names of columns", given)
 
 
 def check_searchable(estimator: Any) -> None:
@@ -127,5 +127,5 @@ def check_searchable(estimator: Any) -> None:
 
 
 def _values(sigma_reg) -> np.ndarray:
-    """Return the numbers of a ``sigma_reg`` of any form."""
+    """Return the numbers in a ``sigma_reg`` of any form."""
     return np.asarray(list(sigma_reg.values()) if isinstance(sigma_reg, Mapping) else sigma_reg, dtype=np.float64)

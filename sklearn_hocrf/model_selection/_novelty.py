@@ -1,4 +1,4 @@
-"""What the held-out parts of a search have that its training parts lack, beside what random parts would lack."""
+"""Check whether held-out parts of a search are more novel, or less novel, than intended."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .._validation import TrainingData, warn_user
 __all__ = ["warn_of_folds"]
 
 N_SHUFFLES = 20
-MOST_UNSEEN = 1.5  # in units of the most that shuffled parts have
-LEAST_UNSEEN = 10  # features more than that; fewer are chance
-MOST_KNOWN = 0.9  # share of label sequences; addresses, which few label sequences describe, have .7
-SHORTEST = 3  # tokens of a label sequence that is not repeated by chance
-FEWEST = 20  # held-out label sequences of which a share says something
+MOST_UNSEEN = 1.5  # relative to the maximum of shuffled parts
+LEAST_UNSEEN = 10  # more features than the maximum of shuffled parts; fewer may be chance
+MOST_KNOWN = 0.9  # share of label sequences; addresses, which have few different ones, reach .7
+SHORTEST = 3  # number of tokens from which a label sequence is not repeated by chance
+FEWEST = 20  # held-out label sequences needed for a meaningful share
 
 
 def warn_of_folds(whole: TrainingData, splits: list) -> None:
-    """Warn of held-out parts with far more unseen features than shuffled ones, and of those that training parts know.
+    """Warn if held-out parts have far more unseen features than shuffled ones, or mostly known label sequences.
 
     Parameters
     ----------
@@ -34,28 +34,28 @@ def warn_of_folds(whole: TrainingData, splits: list) -> None:
     if unseen > max(MOST_UNSEEN * most, most + LEAST_UNSEEN):
         warn_user(
             f"the held-out parts of cv have {unseen} features that their training parts lack, shuffled ones at most "
-            f'{most}: the data look sorted. Use cv="shuffled", or groups if data to predict will be as new as that'
+            f'{most}: the data look sorted. Use cv="shuffled", or groups if data to predict will be equally new'
         )
     known = _share_known(whole, parts)
     if known > MOST_KNOWN:
         warn_user(
-            f"{known:.0%} of the held-out label sequences occur in the training parts, too: the search learns "
-            "penalties for known ones. If new ones are to be predicted, say what is new by fit(X, y, groups=..), such "
+            f"{known:.0%} of the held-out label sequences also occur in the training parts: the search learns "
+            "penalties for known ones. To predict new ones, specify what is new by fit(X, y, groups=..), such "
             "as words or documents"
         )
 
 
 def _places(whole: TrainingData, part) -> np.ndarray:
-    """Return the places of a part in all data, which lack sequences of weight 0."""
+    """Return the positions of a part in all data, which exclude sequences of weight 0."""
     return np.flatnonzero(np.isin(np.asarray(whole.numbers), part))
 
 
 def _unseen(batch: SequenceBatch, parts: list) -> tuple[int, int]:
-    """Return how many features are in held-out parts alone, and the most of this for shuffled parts of these sizes."""
+    """Return the number of features that occur only in held-out parts, and its maximum for shuffled parts."""
     ones = np.ones(len(batch.indices), dtype=np.float32)
     rows = batch.indptr[batch.offsets]
     occurs = csr_array((ones, batch.indices, rows), (len(batch), batch.n_attributes), copy=True)
-    occurs.sum_duplicates()  # in place, and the batch is not ours
+    occurs.sum_duplicates()  # in place, hence the copy of the batch
     occurs.data[:] = 1.0
     by_feature, rng = occurs.T, np.random.default_rng(0)
 
@@ -72,7 +72,7 @@ def _unseen(batch: SequenceBatch, parts: list) -> tuple[int, int]:
 
 
 def _share_known(whole: TrainingData, parts: list) -> float:
-    """Return the share of held-out label sequences, but for short ones, that occur in their training parts."""
+    """Return the share of held-out label sequences, except short ones, that occur in their training parts."""
     targets = whole.targets
     codes = np.full(whole.batch.n_tokens, -1, dtype=np.int32)  # -1: inside a segment
     codes[targets.starts] = targets.labelling.codes if isinstance(targets.labelling, Segments) else targets.labelling

@@ -38,8 +38,8 @@ __all__ = ["PenaltySearchCV"]
 N_FOLDS = 5
 LOOSEST = 1e-2  # tolerance of training in the first step
 SHRINKING = 0.7  # factor of the tolerance from step to step, down to ``tol``
-LEAST_GAIN = 0.5  # of steps, in units of ``tol`` and the score
-UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be a number
+LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
+UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
 PRECISE = 0.3  # tolerance of training for the best step, in units of ``tol``
 
 
@@ -47,12 +47,12 @@ class _Step(NamedTuple):
     """One choice of penalties.   F folds, G groups."""
 
     order: int
-    sigma: dict  # by group; groups without weights in all data are left out
+    sigma: dict  # by group, without groups that have no weights in all data
     folds: list[FoldStep]
 
     @classmethod
     def of(cls, order: int, groups: WeightGroups, sigma: np.ndarray, folds: list[FoldStep]) -> Self:
-        """Return the step for answers of the folds; ``sigma`` and gradients are those of all groups."""
+        """Return the step for results of the folds; ``sigma`` and gradients include all groups."""
         used = np.flatnonzero(groups.has_weights)
         kept = [fold._replace(gradient=fold.gradient[used]) for fold in folds]
         return cls(order, {groups.keys[number]: float(sigma[number]) for number in used}, kept)
@@ -63,11 +63,11 @@ class _Step(NamedTuple):
 
     @property
     def gradient(self) -> np.ndarray:
-        """By log sigma; shape (G,)."""
+        """Return the gradient with respect to log sigma; shape (G,)."""
         return np.mean([fold.gradient for fold in self.folds], axis=0)
 
     def after(self, earlier: Self) -> Self:
-        """Return the step with what has been spent on it in an earlier evaluation, too."""
+        """Return the step with the passes and seconds of an earlier evaluation added."""
         spent = [
             fold._replace(n_passes=fold.n_passes + before.n_passes, seconds=fold.seconds + before.seconds)
             for fold, before in zip(self.folds, earlier.folds, strict=True)
@@ -75,12 +75,12 @@ class _Step(NamedTuple):
         return self._replace(folds=spent)
 
     def plain(self) -> list:
-        """Return lists and arrays alone, without the dict: files of skops take no tuples as keys."""
+        """Return lists and arrays without a dict, because skops does not allow tuples as keys."""
         return [self.order, list(self.sigma), list(self.sigma.values()), [list(fold) for fold in self.folds]]
 
     @classmethod
     def of_plain(cls, plain: list) -> Self:
-        """Return the step for what :meth:`plain` returns."""
+        """Return the step for a result of :meth:`plain`."""
         order, keys, values, folds = plain
         return cls(order, dict(zip(keys, values, strict=True)), [FoldStep(*fold) for fold in folds])
 
@@ -89,61 +89,62 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     """Learn one ``sigma_reg`` for each group of weights by cross-validation, along exact gradients.
 
     The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
-    the gradient, which takes one linear system a fold for all groups together [1]_, so that many groups cost little
-    more than one. A grid over as many would be out of reach.
+    the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups cost
+    little more than one. A grid over that many groups would be infeasible.
 
-    Each fold has the model that ``fit`` on its training part makes: a label pattern that this part lacks has no weight.
-    The labels, and the longest segments of each label, are those of all data, so that held-out likelihoods are finite.
+    Each fold uses the model that ``fit`` creates from its training part: label patterns that do not occur in this part
+    have no weights. The labels, and the maximum length of segments of each label, are taken from all data, so that
+    held-out likelihoods are finite.
 
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF or Pipeline
-        The model, or a pipeline that ends in one; the other steps are fitted on each training part anew. Its
+        The model, or a pipeline that ends in one; the other steps are fitted to each training part. Its
         ``sigma_reg`` is the start of the search.
     cv : "shuffled", int, cross-validation generator, iterable or None, default="shuffled"
-        "shuffled" stands for five folds with a fixed seed: of sequences, or of groups where ``fit`` gets ``groups``.
-        The rest is as in :class:`~sklearn.model_selection.GridSearchCV`, where an int k is ``KFold(k)``, which does not
-        shuffle. The folds say what is new at prediction: penalties that are right for known words, say, need not be so
-        for new ones.
+        "shuffled" means five folds with a fixed seed: of sequences, or of groups if ``groups`` are passed to ``fit``.
+        Other values are as in :class:`~sklearn.model_selection.GridSearchCV`, where an int k means ``KFold(k)``, which
+        does not shuffle. The folds must mimic what will be new at prediction time: penalties that suit known words, for
+        example, may not suit new ones.
     penalty_groups : "order" or list of keys, default="order"
-        Groups of weights with a ``sigma_reg`` of their own. "order": the features and the patterns' own weights, by the
-        order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see :class:`~sklearn_hocrf.HighOrderCRF`,
-        which cover all weights.
+        Groups of weights that have a common ``sigma_reg``. "order": the features and the weights of the patterns
+        themselves, by the order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see
+        :class:`~sklearn_hocrf.HighOrderCRF`, which must cover all weights.
     orders : list of int, default=None
-        Values of ``max_order`` to try, each from the penalties that were the best for the one before. None stands for
-        that of the estimator.
+        Values of ``max_order`` to try, each starting from the best penalties for the previous one. None means the
+        ``max_order`` of the estimator.
     bounds : tuple of float, default=(0.01, 100)
-        Least and greatest ``sigma_reg``.
+        Minimum and maximum ``sigma_reg``.
     max_steps : int, default=20
-        Greatest number of penalties tried, for each order.
+        Maximum number of steps for each order.
     tol : float, default=1e-3
-        Tolerance of the score: the best one is exact to less than this share of it. It is that of training in the last
-        steps, too; the first ones train less precisely. The search stops when two steps in a row gain less than half of
-        this share of the score, or the second one would by the gradient.
+        Relative tolerance of the best score. It is also the tolerance of training in the last steps; the first steps
+        train less precisely. The search stops when each of two successive steps gains less than half of this share of
+        the score, or when the second one would according to the gradient.
     refit : bool, default=True
-        Whether to fit the estimator with the best penalties to all data.
+        Whether to fit the estimator to all data with the best penalties.
     n_jobs : int or None, default=None
-        Folds that are worked on at a time, each in a thread. Results do not depend on it.
+        Number of folds evaluated in parallel, each in a thread. Results do not depend on it.
     verbose : int, default=0
-        Whether to write a line to stderr after each step.
+        If nonzero, write a line to stderr after each step.
 
     Attributes
     ----------
     best_estimator_ : estimator
         The estimator with the best parameters, fitted to all data; only with ``refit``.
     best_params_ : dict
-        The best parameters by the names that GridSearchCV would have for them: ``sigma_reg``, a mapping, if there are
-        weights, and ``max_order`` if there are ``orders``; in a pipeline with the name of the last step in front.
+        The best parameters, named as in GridSearchCV: ``sigma_reg``, a mapping, if there are weights, and ``max_order``
+        if ``orders`` are given; in a pipeline, prefixed with the name of the last step.
     best_score_ : float
         Mean over the folds of the log-likelihood per held-out token, in nats.
     best_index_ : int
-        The step with the best score, which need not be the last one.
+        Index of the step with the best score, which is not necessarily the last one.
     cv_results_ : dict of arrays of shape (n_steps,)
         As in GridSearchCV: ``params``, ``param_sigma_reg``, ``split0_test_score`` ..., ``mean_test_score``,
-        ``std_test_score``, ``rank_test_score``. Moreover ``max_order``; ``sigma_<group>`` and ``gradient_<group>``, the
-        derivative of the mean score by log sigma, for each group (``sigma_features_0``, ``sigma_patterns_1``, ...; nan
-        where an order lacks the group); ``token_accuracy``, the mean over the folds; ``n_passes``, over training parts,
-        and ``seconds``, each in total.
+        ``std_test_score``, ``rank_test_score``. In addition ``max_order``; ``sigma_<group>`` and ``gradient_<group>``,
+        the derivative of the mean score with respect to log sigma, for each group (``sigma_features_0``,
+        ``sigma_patterns_1``, ...; nan if an order lacks the group); ``token_accuracy``, the mean over the folds;
+        ``n_passes`` over training parts and ``seconds``, both summed over the folds.
     n_splits_ : int
         Number of folds.
     refit_time_ : float
@@ -151,33 +152,31 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     See Also
     --------
-    PenaltySearchDisplay : Plots penalties and score by step.
+    PenaltySearchDisplay : Plot penalties and score by step.
 
-    Notes
-    -----
-    When to use it: where groups of weights differ in how far they can be trusted, which is most of all so at high
-    orders. Let each held-out part be new in the way in which data will be new at prediction, by ``groups`` of words,
-    writers or documents in :meth:`fit`: patterns of known words call for weak penalties, those of new words for strong
-    ones, and either is harmful in the place of the other. Text with many rare
-    features gains less; ``penalty_groups=[None]``, one value for all weights, shows how much. The search maximises the
-    likelihood, and other scores such as F1 need not follow.
+    Notes ----- Use it if groups of weights differ in reliability, which is most pronounced at high orders. Each
+    held-out part should be new in the same way as the data at prediction time, by ``groups`` of words, writers or
+    documents in :meth:`fit`: known words require weak penalties of patterns, new words strong ones, and the wrong
+    choice is harmful. Text with many rare features gains less; ``penalty_groups=[None]``, one value for all weights,
+    shows how much. The search maximises the likelihood; other scores such as F1 do not necessarily improve as well.
 
-    Predictions and the other methods of a fitted estimator are available, as those of ``best_estimator_``: ``predict``,
-    ``predict_marginals``, ``score`` (the token accuracy), ``log_likelihood`` and so on. In a pipeline, this holds for
-    methods that :class:`~sklearn.pipeline.Pipeline` does not have, too: X then goes through its other steps first.
+    Predictions and the other methods of ``best_estimator_`` are available: ``predict``, ``predict_marginals``,
+    ``score`` (the token accuracy), ``log_likelihood`` and so on. For a pipeline, this includes methods that
+    :class:`~sklearn.pipeline.Pipeline` does not have: X is first transformed by the other steps.
 
-    Callbacks (``set_callbacks``) have a task for each order, with one for each step, and one for the last fit, which
-    goes on to ``estimator`` as in :class:`~sklearn.model_selection.GridSearchCV`. To return True from a step stops the
-    search of its order, from an order that of the orders that follow; the best penalties so far are taken. The
-    trainings of folds call none. Those that are set on ``estimator`` itself see the last fit.
+    Callbacks (``set_callbacks``) have a task for each order, with a task for each step, and a task for the final refit,
+    which is propagated to ``estimator`` as in :class:`~sklearn.model_selection.GridSearchCV`. Returning True from a
+    step ends the search for that order; returning True from an order skips the remaining orders. The best penalties so
+    far are used. Training of folds calls no callbacks. Callbacks set on ``estimator`` itself run only during the final
+    refit.
 
-    Weights of a fold are trained by L-BFGS, whatever ``solver`` says, and start from those of the step before. They are
-    found to a tolerance only, which shrinks from step to step; scores are corrected for that to first order. At the end
-    the best step is evaluated precisely, and those that are better than it then, so that ``best_score_`` is that of
-    its parameters. Other steps keep what is good enough to go on: their gradients are off by some percent. What
-    the search cannot do is refused: an L1 penalty, a ``penalty`` object, infinite ``sigma_reg``, criteria without
-    Hessian products, stochastic solvers and patterns chosen by training. Each fold keeps up to 128 MiB of what L-BFGS
-    knows of the curvature.
+    The weights of a fold are trained by L-BFGS for any ``solver``, starting from the weights of the previous step. They
+    are determined only to a tolerance, which shrinks from step to step; scores are corrected for this to first order.
+    At the end the best step is evaluated precisely, as are all steps that are better than it after that, so that
+    ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search needs: their
+    gradients are off by some percent. Unsupported settings raise an error: an L1 penalty, a ``penalty`` object,
+    infinite ``sigma_reg``, criteria without Hessian products, stochastic solvers and patterns chosen by training. Each
+    fold stores up to 128 MiB of curvature information of L-BFGS.
 
     References
     ----------
@@ -244,16 +243,16 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn the penalties, and fit the estimator with the best ones to all data.
+        """Learn the penalties, and fit the estimator to all data with the best ones.
 
         Parameters
         ----------
         X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
-            Or what the first step of a pipeline takes.
+            For a pipeline, the input of its first step.
         groups : array-like of shape (n_sequences,), default=None
-            Groups of sequences, such as words, writers or documents, which are new as a whole at prediction: for
-            ``cv="shuffled"`` and splitters such as :class:`~sklearn.model_selection.GroupKFold`. They have nothing to
-            do with ``penalty_groups``.
+            Groups of sequences, such as words, writers or documents, that will be new as a whole at prediction time:
+            for ``cv="shuffled"`` and splitters such as :class:`~sklearn.model_selection.GroupKFold`. They are unrelated
+            to ``penalty_groups``.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, in training and in the score.
 
@@ -265,15 +264,15 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Raises
         ------
         ValueError, TypeError
-            For invalid parameters and data, and for models whose penalties cannot be learned in this way; before any
-            work.
+            For invalid parameters and data, and for models whose penalties cannot be learned in this way; raised before
+            training.
 
         Warns
         -----
         UserWarning
-            If the best ``sigma_reg`` of a group lies at a bound. Without ``groups``, also if held-out parts have far
-            more unseen features than shuffled ones would, and if nearly all held-out label sequences of three or more
-            tokens are known from training.
+            If the best ``sigma_reg`` of a group is at a bound. Without ``groups``, also if held-out parts have far more
+            unseen features than shuffled ones would, and if nearly all held-out label sequences of three or more tokens
+            occur in training.
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
@@ -347,29 +346,29 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             check_searchable(clone(self._final).set_params(max_order=order))
 
     def _refuse_no_weights(self, whole: TrainingData) -> None:
-        """Raise a ValueError if nothing can be learned for the last fit; models of lower orders have fewer weights."""
+        """Raise a ValueError if the final refit has no weights; models of lower orders have fewer weights."""
         order = max(self._orders())
         if self.refit and not Course(clone(self._final).set_params(max_order=order)).layout(whole).n_weights:
             raise ValueError(
-                f"PenaltySearchCV has no penalties to learn: with max_order={order} the model has no weights, as its X "
-                f"has no features and fit_intercept={self._final.fit_intercept}"
+                f"PenaltySearchCV has no penalties to learn: with max_order={order} the model has no weights, because "
+                f"its X has no features and fit_intercept={self._final.fit_intercept}"
             )
 
     @property
     def _final(self) -> Any:
-        """The model, without what comes before it in a pipeline."""
+        """Return the model, without the other steps of a pipeline."""
         return self.estimator.steps[-1][1] if isinstance(self.estimator, Pipeline) else self.estimator
 
     @property
     def _prefix(self) -> str:
-        """What comes before names of the model's parameters."""
+        """Return the prefix of the names of the model's parameters."""
         return f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
 
     def _orders(self) -> list[int]:
         return [self._final.max_order] if self.orders is None else [int(order) for order in self.orders]
 
     def _search(self, order, whole, parts: list[Split], start: dict, tasks: SearchTasks) -> list[_Step]:
-        """Return the steps for one order; ``start`` has the penalties of groups of the order before."""
+        """Return the steps for one order; ``start`` contains the penalties of the groups at the previous order."""
         final = clone(self._final).set_params(max_order=order)
         layout = Course(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
@@ -379,7 +378,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         steps: list[_Step] = []
 
         def ask(log_sigma, **options):
-            with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:  # folds keep what they have learned
+            with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:  # folds keep their state
                 answers = list(parallel(delayed(fold.step)(log_sigma, **options) for fold in folds))
             sigma = np.clip(np.exp(log_sigma), *self.bounds)  # exp rounds
             _refuse_infinite(answers, dict(zip(groups.keys, sigma.tolist(), strict=True)))
@@ -413,19 +412,19 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         for key, sigma in steps[_best_index(steps)].sigma.items():
             if np.isclose(sigma, self.bounds, rtol=1e-6).any():
                 warn_user(
-                    f"the best sigma_reg of {key!r} lies at a bound, {sigma:.4g}: the score may grow beyond it. Widen "
-                    f"bounds={self.bounds!r}, or take it that the group needs no penalty, or no weights"
+                    f"the best sigma_reg of {key!r} is at a bound, {sigma:.4g}: the score may grow beyond it. Widen "
+                    f"bounds={self.bounds!r}, or accept that the group needs no penalty, or no weights"
                 )
         answers = [fold for step in steps for fold in step.folds]
         unfinished = sum(not answer.converged for answer in answers)
         if unfinished:
             warn_user(
-                f"the weights of a fold did not converge {unfinished} times in {len(answers)}: "
+                f"the weights of a fold did not converge {unfinished} times in {len(answers)}, so "
                 f"scores and gradients are less exact: increase max_iter (now {self._final.max_iter})",
                 ConvergenceWarning,
             )
 
-    # --- state: parameters, steps and the best estimator; the rest is made of these -----------------------------------
+    # --- state: parameters, steps and the best estimator; the rest is derived from these ------------------------------
 
     def __getstate__(self) -> dict:
         state = super().__getstate__()
@@ -442,12 +441,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         if plain is not None:
             self.__dict__.update(_attributes_of([_Step.of_plain(step) for step in plain], *names))
 
-    # --- what the best estimator can do -------------------------------------------------------------------------------
+    # --- methods of the best estimator --------------------------------------------------------------------------------
 
     def _refusing(self, name: str) -> Callable:
         def refuse(*args, **options):
             if self.__sklearn_is_fitted__():
-                raise AttributeError(f"{name} needs a best estimator, which refit=False does not fit")
+                raise AttributeError(f"{name} requires the best estimator, which is not fitted with refit=False")
             return unfitted(*args, **options)
 
         unfitted = super()._refusing(name)
@@ -467,7 +466,7 @@ def _refuse_infinite(answers: list[FoldStep], sigma: dict) -> None:
 
 
 def _settle(steps: list[_Step], evaluate_precisely: Callable[[_Step], _Step]) -> None:
-    """Evaluate the best step precisely, and what is better than it then, until the best one is one of these."""
+    """Evaluate the best step precisely, then any step that is now better, until the best one is precise."""
     precise: set[int] = set()
     while (best := _best_index(steps)) not in precise:
         steps[best] = evaluate_precisely(steps[best]).after(steps[best])
@@ -475,12 +474,12 @@ def _settle(steps: list[_Step], evaluate_precisely: Callable[[_Step], _Step]) ->
 
 
 def _best_index(steps: list[_Step]) -> int:
-    """Return the number of the step with the best score, the first of several."""
+    """Return the index of the first step with the best score."""
     return int(np.argmax([step.score for step in steps]))
 
 
 def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
-    """Return the attributes of a search that follow from its steps."""
+    """Return the attributes of a search that are derived from its steps."""
     params = []
     for step in steps:
         order = {f"{prefix}max_order": step.order} if with_orders else {}

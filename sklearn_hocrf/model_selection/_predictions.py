@@ -38,33 +38,33 @@ def cross_val_predict(
 ) -> list:
     """Return predictions for all sequences, each by a model fitted without its fold.
 
-    What :func:`sklearn.model_selection.cross_val_predict` does, for sequences of different lengths and for any method
-    with one result a sequence. The predictions serve to look at errors, to calibrate and to stack models; a score of
-    them is not the mean of the folds' scores.
+    This is :func:`sklearn.model_selection.cross_val_predict` for sequences of different lengths, and for any method
+    with one result per sequence. The predictions are useful to inspect errors, to calibrate and to stack models; their
+    score is not the mean of the scores of the folds.
 
     Parameters
     ----------
     estimator : estimator
-        Has `fit` and the method.
+        An estimator with `fit` and the method.
     X : list of sequences or other form of n sequences
     y : list of label sequences, or None, default=None
     groups : array-like of shape (n_sequences,), default=None
-        Groups for the splitter. With metadata routing they go into `params`.
+        Groups for the splitter. With metadata routing, pass them in `params`.
     cv : int, splitter, iterable or None, default=None
-        As in scikit-learn: None stands for 5 folds, a number for that many.
+        As in scikit-learn: None means 5 folds, an int the number of folds.
     n_jobs : int or None, default=None
-        Number of folds that are fitted at the same time, in joblib's sense.
+        Number of folds fitted in parallel, as defined by joblib.
     verbose : int, default=0
-        How much joblib reports.
+        Verbosity of joblib.
     params : dict or None, default=None
-        Parameters of ``fit``, such as ``{"sample_weight": weights}``; those of length n_sequences are split with X.
-        With metadata routing, all that `estimator` and `cv` request.
+        Parameters of ``fit``, such as ``{"sample_weight": weights}``; values of length n_sequences are split like X.
+        With metadata routing, everything that `estimator` and `cv` request.
     pre_dispatch : int or str, default="2*n_jobs"
-        Number of folds that joblib copies data for ahead of time.
+        Number of folds for which joblib copies data in advance.
     method : str, default="predict"
         Name of the method of the fitted estimator.
     method_params : dict or None, default=None
-        Parameters of the method, such as ``{"known": known}``; those of length n_sequences are split with X.
+        Parameters of the method, such as ``{"known": known}``; values of length n_sequences are split like X.
 
     Returns
     -------
@@ -76,9 +76,9 @@ def cross_val_predict(
     AttributeError
         If the estimator has no such method.
     TypeError
-        If the method's result is no list or array.
+        If the result of the method is not a list or array.
     ValueError
-        If a sequence is not in exactly one test fold, if the method does not have one result a sequence, or if
+        If a sequence is not in exactly one test fold, if the method does not return one result per sequence, or if
         `groups` are given although metadata routing is enabled.
 
     Warns
@@ -96,7 +96,7 @@ def cross_val_predict(
     >>> cross_val_predict(HighOrderCRF(), X, y, cv=2)
     [['dry', 'wet'], ['wet'], ['dry', 'dry', 'wet'], ['wet', 'dry']]
 
-    Some labels are known when the others are predicted:
+    Predictions when some labels are known:
 
     >>> known = [["wet", None], [None], [None, None, "dry"], [None, None]]
     >>> cross_val_predict(HighOrderCRF(), X, y, cv=2, method_params={"known": known})
@@ -123,7 +123,7 @@ def cross_val_predict(
 
 
 def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> Bunch:
-    """Return what goes to ``split`` and to ``fit``."""
+    """Return the parameters for ``split`` and for ``fit``."""
     if not get_config()["enable_metadata_routing"]:
         return Bunch(splitter=Bunch(split={"groups": groups}), estimator=Bunch(fit=params))
     if groups is not None:
@@ -151,12 +151,12 @@ def _fit_and_predict(
     if not (isinstance(results, list) or (isinstance(results, np.ndarray) and results.ndim)):
         raise TypeError(f"{method} must return a list or an array, not {short(results)} ({type(results).__name__})")
     if len(results) != len(test):
-        raise ValueError(f"{method} returned {len(results)} results for {len(test)} sequences: it must return one each")
+        raise ValueError(f"{method} returned {len(results)} results for {len(test)} sequences; one each is required")
     return list(results), getattr(estimator, "classes_", None)
 
 
 def _with_equal_columns(folds: list[tuple[list, Any]], method: str) -> list[list]:
-    """Return the results of the folds, with one column for each label of any fold where columns are labels."""
+    """Return the results of the folds; if columns are labels, with one column for each label of any fold."""
     labels = [None if classes is None else list(classes) for _, classes in folds]
     if None in labels or all(of_fold == labels[0] for of_fold in labels):
         return [results for results, _ in folds]

@@ -1,4 +1,4 @@
-"""From the data of a search to its folds: transformers are fitted, and models laid out, on training parts alone."""
+"""Make the folds of a search: transformers are fitted, and models laid out, on training parts only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Split", "make_fold", "split_data", "training_data"]
 
 
 class Split(NamedTuple):
-    """Both parts of the data, as the model at the end of a pipeline takes them."""
+    """Both parts of the data, as passed to the model at the end of a pipeline."""
 
     X: Any
     y: Any
@@ -31,7 +31,7 @@ class Split(NamedTuple):
 
 def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, number: int, train: Any, test: Any) -> Split:
     """Return both parts of the data; ``train`` and ``test`` are numbers of sequences."""
-    if weight is not None:  # what weighs nothing may have labels that are in no training part
+    if weight is not None:  # sequences of weight 0 may have labels that no training part has
         test = test[weight[test] > 0]
     for name, part in ("training", train), ("held-out", test):
         if not len(part) or (weight is not None and not weight[part].any()):
@@ -47,7 +47,7 @@ def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, number
 
 
 def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> TrainingData:
-    """Return all data, as the model at the end of a pipeline reads them in fit."""
+    """Return all data, as read by the model at the end of a pipeline in fit."""
     final = estimator
     if isinstance(estimator, Pipeline):
         final = estimator.steps[-1][1]
@@ -61,13 +61,13 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) 
     Parameters
     ----------
     estimator : BaseSequenceLabeler
-        The model, not fitted.
+        The unfitted model.
     split : Split
     targets : TokenTargets or SegmentTargets
-        Those of all data: their labels, and highest lengths of segments, hold for the fold.
+        The targets of all data: their labels, and maximum lengths of segments, also apply to the fold.
     groups : WeightGroups
     """
-    with warnings.catch_warnings():  # what there is to say has been said of all data
+    with warnings.catch_warnings():  # the same warnings were given for all data
         warnings.simplefilter("ignore", UserWarning)
         return _make_fold(clone(estimator), split, targets, groups)
 
@@ -98,7 +98,7 @@ def _read(course, X, y, weight, fixed=None) -> TrainingData:
     data = course.read(X, y, weight, fixed)
     if data.runs is not None:
         raise ValueError(
-            "y has holes, with which the likelihood is not convex, but the gradient of the score needs the minimum: "
-            "GridSearchCV with metrics.log_likelihood_scorer takes them"
+            "y has holes, which make the likelihood non-convex, but the gradient of the score requires the minimum: "
+            "use GridSearchCV with metrics.log_likelihood_scorer"
         )
     return data

@@ -1,38 +1,38 @@
-"""Text in, entities out: tokens that know their characters, tags from spans of characters, and spans from tags.
+"""Text in, entities out: tokens with character offsets, tags from spans of characters, and spans from tags.
 
 :func:`tokenize` cuts texts into tokens, :func:`tags_from_spans` turns annotated spans of characters into labels of
-tokens, :func:`spans_from_tags` turns predicted labels into spans; :func:`convert_tags` changes the scheme of tags, and
-mends those that break its rules. Positions count the characters of a Python string,
-which are code points, as in spaCy; JavaScript and Java count UTF-16 units, of which an emoji has two.
+tokens, :func:`spans_from_tags` turns predicted labels into spans; :func:`convert_tags` converts between tagging schemes
+and repairs invalid tags. Positions count the characters of a Python string, which are code points, as in spaCy;
+JavaScript and Java count UTF-16 units, of which an emoji has two.
 
-Other libraries read and write the formats of annotations; the alignment joins them to the estimators. This package has
+Other libraries read and write annotation formats; the alignment connects them to the estimators. This package has
 :func:`~sklearn_hocrf.datasets.load_conll` and :func:`~sklearn_hocrf.datasets.dump_conll` for columns, and
-:func:`~sklearn_hocrf.datasets.load_doccano` and :func:`~sklearn_hocrf.datasets.dump_doccano`. The standoff files of
-BRAT are left to others: their spans may have gaps, which no sequence of labels has.
+:func:`~sklearn_hocrf.datasets.load_doccano` and :func:`~sklearn_hocrf.datasets.dump_doccano`. BRAT's standoff files are
+not supported: their spans may have gaps, which label sequences cannot express.
 
-CoNLL-U, by the package conllu; ``source`` is the content of a file::
+CoNLL-U, with the package conllu; ``source`` is the content of a file::
 
     import conllu
     sentences = conllu.parse(source)
     X = [[{"form": token["form"], "lemma": token["lemma"]} for token in sentence] for sentence in sentences]
     y = [[token["upos"] for token in sentence] for sentence in sentences]
 
-spaCy; ``docs`` are its documents, and its tokens stay::
+spaCy; ``docs`` are its documents, and its tokens are kept::
 
     X = [TokenizedText(doc.text, [(t.idx, t.idx + len(t)) for t in doc if not t.is_space]) for doc in docs]
     y = tags_from_spans(X, [[(e.start_char, e.end_char, e.label_) for e in doc.ents] for doc in docs])
 
-Entities of spaCy from predicted tags of these tokens::
+spaCy entities from predicted tags of these tokens::
 
     for doc, spans in zip(docs, spans_from_tags(X, y_pred)):
         doc.ents = [doc.char_span(*span) for span in spans]
 
-Files of spaCy, which hold such documents; ``nlp`` is a pipeline, and ``path`` a file of its ``convert``::
+spaCy files, which contain such documents; ``nlp`` is a pipeline, and ``path`` a file written by its ``convert``::
 
     from spacy.tokens import DocBin
     docs = list(DocBin().from_disk(path).get_docs(nlp.vocab))
 
-Spans of spaCy with their probabilities; ``spans`` are (start, stop, label, probability), and they may overlap::
+spaCy spans with their probabilities; ``spans`` are (start, stop, label, probability), and they may overlap::
 
     from spacy.tokens import SpanGroup
     for doc, of_text in zip(docs, spans):
@@ -55,7 +55,7 @@ Hugging Face; ``data`` is a dataset with the columns "tokens" and "ner_tags"::
     X = list(data["tokens"])
     y = [[names[tag] for tag in tags] for tags in data["ner_tags"]]
 
-Labels of which some are -100, as Hugging Face's trainers ignore them; ``rows`` has the columns "tokens", "labels"::
+Labels that Hugging Face's trainers ignore (-100); ``rows`` has the columns "tokens" and "labels"::
 
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(missing_label=-100))
     model.fit(list(rows["tokens"]), list(rows["labels"]))
@@ -65,7 +65,7 @@ nervaluate, scores of partial matches::
     from nervaluate import Evaluator
     result = Evaluator(y_true, y_pred, tags=labels, loader="list").evaluate()
 
-Label Studio, its export; ``source`` is the content of a JSON file, in the format that is not "min"::
+Label Studio exports; ``source`` is the content of a JSON file, not in the "min" format::
 
     import json
     tasks = json.loads(source)
@@ -74,7 +74,7 @@ Label Studio, its export; ``source`` is the content of a JSON file, in the forma
     values = [[result["value"] for result in of_text if result["type"] == "labels"] for of_text in results]
     spans = [[(value["start"], value["end"], value["labels"][0]) for value in of_text] for of_text in values]
 
-Label Studio, spans with probabilities as predictions to import; the names are those of the project's configuration::
+Label Studio, spans with probabilities as predictions to import; use the names in the project's configuration::
 
     names = {"from_name": "label", "to_name": "text", "type": "labels"}
     results = [

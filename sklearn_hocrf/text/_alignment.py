@@ -1,4 +1,4 @@
-"""Between spans of characters and labels of tokens."""
+"""Conversion between spans of characters and labels of tokens."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ Span = tuple[int, int, Any]
 
 
 class Text(NamedTuple):
-    """The tokens of one text, through all of its sentences.   T tokens."""
+    """The tokens of one text, in all of its sentences.   T tokens."""
 
-    where: str  # its name in messages
-    sequences: range  # numbers of its sentences among all
+    where: str  # name of the text in messages
+    sequences: range  # numbers of its sentences among all sequences
     start: list[int]  # (T,)   first character of each token
     stop: list[int]  # (T,)   character after the last
     offsets: list[int]  # (n_sentences + 1,)   tokens of each sentence
     text: str
 
     def token(self, t: int) -> str:
-        """Return a token with its place, for messages."""
+        """Return a token with its position, for messages."""
         start, stop = self.start[t], self.stop[t]
         return f"{short(self.text[start:stop])} ({start}, {stop})"
 
@@ -58,34 +58,34 @@ def tags_from_spans(
     Parameters
     ----------
     tokenized : list of TokenizedText
-        The tokens, as :func:`tokenize` returns them. Sentences of a text may be left out, but where two texts that
-        follow each other are equal, the first sentence of the second one tells them apart.
+        The tokens, as :func:`tokenize` returns them. Sentences of a text may be left out, except that the first
+        sentence must be kept if a text equals the one before it.
     spans : list of lists of (start, stop, label)
-        For each text its spans, in any order, with ``stop`` excluded; for all sentences of a text together.
+        The spans of each text, for all of its sentences together, in any order, with ``stop`` excluded.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
-        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Tokens outside of all
+        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Tokens outside all
         spans get "O"; with "segments", a segment of one token each.
     misaligned : {"raise", "expand", "contract", "drop"}, default="raise"
-        What becomes of a span that does not begin and end where tokens do: an error; all tokens that it touches; the
-        tokens that lie in it completely; nothing. Spans that have no token then are left out.
+        How to treat spans that are not aligned with token boundaries: raise an error; expand to all tokens that they
+        touch; contract to the tokens that lie completely inside; drop the span. Spans without tokens are then dropped.
 
     Returns
     -------
     y : list of lists
-        The labels of each sequence of `tokenized`; with "segments", (start, stop, label) in tokens.
+        The labels of each sequence of `tokenized`; with "segments", (start, stop, label), counted in tokens.
 
     Raises
     ------
     TypeError
-        If a span is no (start, stop, label), or its label is no text where tags need one.
+        If a span is not (start, stop, label), or its label is not a string although tags need one.
     ValueError
-        If spans overlap, end after the text or go from one sentence into another one, if the label of a span is "O", if
+        If spans overlap, end after the text or cross the end of a sentence, if the label of a span is "O", if
         `misaligned` is "raise" and a span cuts a token or does not end at one, or if "runs" would join two spans. The
         message names text and span.
 
     See Also
     --------
-    spans_from_tags : The way back.
+    spans_from_tags : The inverse.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def tags_from_spans(
 
 
 def _texts(tokenized: list[TokenizedText]) -> list[Text]:
-    """Return the texts; following sentences of one text belong together."""
+    """Return the texts; consecutive sentences of one text are put together."""
     firsts = [
         n
         for n, tokens in enumerate(tokenized)
@@ -150,10 +150,10 @@ def _check_label(span: Span, where: str, scheme: str) -> None:
     if is_missing(label):
         raise ValueError(f"{where}: span {short(span)} has no label")
     if scheme in PREFIXES and not isinstance(label, str):
-        raise TypeError(f"{where}: span {short(span)} has a label that is no text, as tags need: str(label)")
+        raise TypeError(f"{where}: span {short(span)} has a label that is not a string; for tags, use str(label)")
     if isinstance(label, str) and label in ("", OUTSIDE):
         raise ValueError(
-            f"{where}: span {short(span)} has the label {label!r}; 'O' are the tokens outside of all spans"
+            f"{where}: span {short(span)} has the label {label!r}; 'O' is reserved for tokens outside all spans"
         )
 
 
@@ -168,7 +168,7 @@ def _segments_of_text(text: Text, spans: list[Span], misaligned: str, scheme: st
         if end > text.offsets[sentence + 1]:
             if misaligned == "drop":
                 continue
-            raise ValueError(f'{text.where}: span {short(span)} goes on after the end of a sentence; "drop" omits it')
+            raise ValueError(f'{text.where}: span {short(span)} crosses the end of a sentence; "drop" omits it')
         if previous is not None and first < previous[1]:
             raise ValueError(
                 f"{text.where}: the spans {short(previous[0], 40)} and {short(span, 40)}, expanded, overlap in the "
@@ -177,7 +177,8 @@ def _segments_of_text(text: Text, spans: list[Span], misaligned: str, scheme: st
         touches = previous is not None and first == previous[1] > text.offsets[sentence]
         if scheme == "runs" and touches and previous is not None and previous[0][2] == span[2]:
             raise ValueError(
-                f"{text.where}: no token is between the spans {short(previous[0], 40)} and {short(span, 40)} of one "
+                f"{text.where}: there is no token between the spans {short(previous[0], 40)} and {short(span, 40)} "
+                "with the same "
                 'label, which scheme="runs" would join'
             )
         previous = (span, end)
@@ -186,7 +187,7 @@ def _segments_of_text(text: Text, spans: list[Span], misaligned: str, scheme: st
 
 
 def _tokens_of_span(text: Text, span: Span, misaligned: str) -> tuple[int, int]:
-    """Return the range of a span's tokens, which is empty if the span is left out."""
+    """Return the range of a span's tokens, which is empty if the span is dropped."""
     start, stop, _ = span
     touched = bisect_right(text.stop, start), bisect_left(text.start, stop)
     inside = bisect_left(text.start, start), bisect_right(text.stop, stop)
@@ -201,7 +202,7 @@ def _tokens_of_span(text: Text, span: Span, misaligned: str) -> tuple[int, int]:
 def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
     first, end = touched
     if first >= end:
-        return 'has no token; misaligned="drop" leaves it out'
+        return 'has no token; misaligned="drop" omits it'
     for t in (first, end - 1):
         if text.start[t] < start or text.stop[t] > stop:
             return f'cuts the token {text.token(t)}; misaligned="expand" takes the whole token'
@@ -212,7 +213,7 @@ def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
 
 
 def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: str) -> list[list]:
-    """Return the labels of tokens that segments make; tokens outside of them get "O"."""
+    """Return the labels of tokens from segments; tokens outside get "O"."""
     tiles = [_tile(of_sequence, length) for of_sequence, length in zip(segments, lengths, strict=True)]
     if scheme == "segments":
         return tiles
@@ -264,28 +265,29 @@ def spans_from_tags(
     tokenized : list of TokenizedText
         The tokens, as :func:`tokenize` returns them.
     y : list of label sequences
-        The labels of each sequence, given or predicted. For ``scheme="segments"``, lists of (start, stop, label) in
-        tokens, or the arrays of ``predict_segments(X, with_probability=True)``.
+        The labels of each sequence, given or predicted. For ``scheme="segments"``, lists of (start, stop, label),
+        counted in tokens, or the arrays returned by ``predict_segments(X, with_probability=True)``.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
         How labels encode segments, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Segments of the label "O" are
         left out.
     probability : list of sequences of float, or None, default=None
-        A number for each segment of each sequence, in order. None: those of the arrays in `y`, if they have some.
+        A number for each segment of each sequence, in order. None: the probabilities of the arrays in `y`, if any.
 
     Returns
     -------
     spans : list of lists of (start, stop, label) or (start, stop, label, probability)
-        For each text, through all its sentences, the spans of characters; ``stop`` is excluded. A span goes from the
+        The spans of characters of each text, including all its sentences; ``stop`` is excluded. A span extends from the
         start of its first token to the stop of its last.
 
     Raises
     ------
     TypeError, ValueError
-        If `y` or `probability` do not fit the tokens, or a label is no tag; the message names sequence and position.
+        If `y` or `probability` do not match the tokens, or a label is not a tag; the message names sequence and
+        position.
 
     See Also
     --------
-    tags_from_spans : The way back.
+    tags_from_spans : The inverse.
 
     Examples
     --------
@@ -322,7 +324,7 @@ def spans_from_tags(
 
 
 def _split_probability(y: list) -> tuple[list, list | None]:
-    """Return segments without probabilities, and these if all have them."""
+    """Return segments without probabilities, and the probabilities if all segments have one."""
     fields = [getattr(getattr(segments, "dtype", None), "names", None) or () for segments in y]
     plain = [
         segments[["start", "stop", "label"]].tolist() if {"start", "stop", "label"} <= set(names) else segments

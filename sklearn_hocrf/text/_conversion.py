@@ -1,4 +1,4 @@
-"""Tags of one scheme from those of another one."""
+"""Conversion of tags between schemes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ __all__ = ["convert_tags"]
 
 
 def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[list]:
-    """Return labels of tokens in another scheme of segments, or mend tags that break the rules of their own.
+    """Convert labels of tokens to another scheme of segments, or repair invalid tags.
 
     Parameters
     ----------
     y : list of label sequences
     source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}
-        The scheme of `y`. Tags that break its rules, such as an I of "bio" after an O, begin a segment, as in
-        conlleval: see :func:`~sklearn_hocrf.metrics.extract_segments`.
+        The scheme of `y`. Invalid tags, such as an I of "bio" after an O, begin a segment, as in conlleval: see
+        :func:`~sklearn_hocrf.metrics.extract_segments`.
     target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
-        The scheme to return. It may be that of `y`: then every tag that breaks no rule stays. With "runs",
-        neighbouring segments of one label become one.
+        The scheme to return. It may be the scheme of `y`: then all valid tags are kept. With "runs", neighbouring
+        segments with the same label become one.
 
     Returns
     -------
     y : list of lists
-        Labels in the scheme `target`; with "segments", lists of (start, stop, label) with a segment of the label "O"
-        for each token outside.
+        Labels in the scheme `target`; with "segments", lists of (start, stop, label) with a segment labelled "O" for
+        each token outside.
 
     Raises
     ------
     TypeError, ValueError
-        If an scheme does not exist, or a label is no tag; the message names sequence and position.
+        If a scheme does not exist, or a label is not a tag; the message names sequence and position.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Texts as tokens that know their characters."""
+"""Texts as tokens with character offsets."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class TokenizedText(Sequence):
     Raises
     ------
     TypeError
-        If `text` is no text, or `offsets` are no integers.
+        If `text` is not a str, or `offsets` are not integers.
     ValueError
-        If `offsets` have another shape, are out of order, empty or overlap, or lie outside of the text.
+        If `offsets` have another shape, are out of order, empty or overlap, or lie outside the text.
 
     See Also
     --------
@@ -120,33 +120,33 @@ def _read_offsets(offsets: Any, n_characters: int) -> np.ndarray:
 def tokenize(
     texts: Iterable[str], pattern: Finder = r"\w+|[^\w\s]", *, sentences: Finder | None = None
 ) -> list[TokenizedText]:
-    r"""Cut texts into tokens that know their characters.
+    r"""Cut texts into tokens with character offsets.
 
     Parameters
     ----------
     texts : iterable of str
         The texts.
     pattern : str, compiled pattern or callable, default=r"\w+|[^\w\s]"
-        A regular expression, of :mod:`re` or of the package regex, whose matches are the tokens; or a function that
+        A regular expression (of :mod:`re` or the package regex) whose matches are the tokens; or a function that
         returns (start, stop) of each token of a text, such as the ``span_tokenize`` of NLTK's tokenizers. By default
         tokens are runs of letters, digits and underscores, and single other characters.
     sentences : str, compiled pattern, callable or None, default=None
-        The same for sentences, each of which becomes a sequence; ``r".+"`` are lines. What is in no sentence has no
-        tokens. None: each text is one sequence.
+        The same for sentences, each of which becomes a sequence; ``r".+"`` makes each line a sentence. Text outside all
+        sentences is not tokenised. None: each text is one sequence.
 
     Returns
     -------
     tokenized : list of TokenizedText
-        One for each text, or one for each sentence. A text without sentences has one without tokens. Positions are
-        those in the whole text.
+        One for each text, or one for each sentence. A text without sentences gives one without tokens. Positions refer
+        to the whole text.
 
     Raises
     ------
     TypeError
-        If `texts` is a single text, or one of them is no text.
+        If `texts` is a single text, or one of them is not a str.
     ValueError
-        If a token or a sentence is empty, overlaps the one before or ends after the text; if the pattern is no regular
-        expression.
+        If a token or a sentence is empty, overlaps the one before or ends after the text; if the pattern is not a valid
+        regular expression.
 
     See Also
     --------
@@ -154,8 +154,8 @@ def tokenize(
 
     Notes
     -----
-    Combining characters, such as the vowel signs of Devanagari or accents of their own, are no letters for :mod:`re`:
-    normalise texts (``unicodedata.normalize("NFC", text)``) before they are annotated, or give a pattern of the package
+    Combining characters, such as the vowel signs of Devanagari or separate accents, are not letters for :mod:`re`:
+    normalise texts (``unicodedata.normalize("NFC", text)``) before they are annotated, or pass a pattern of the package
     regex, ``regex.compile(r"[\w\p{M}]+|[^\w\s]")``.
 
     Examples
@@ -192,7 +192,7 @@ def _finder(finder: Finder, name: str) -> Callable[[str], Iterable[tuple[int, in
         try:
             finder = re.compile(finder)
         except re.error as error:
-            raise ValueError(f"{name} is no regular expression: {error}") from error
+            raise ValueError(f"{name} is not a regular expression: {error}") from error
     if hasattr(finder, "finditer"):
         return lambda text: (match.span() for match in finder.finditer(text))
     if callable(finder):
@@ -206,7 +206,7 @@ def _ranges(find: Callable[[str], Iterable[tuple[int, int]]], text: str, what: s
     last = 0
     for start, stop in find(text):
         if not (isinstance(start, Integral) and isinstance(stop, Integral)):
-            raise TypeError(f"{what} ({short(start)}, {short(stop)}) has ends that are no integers")
+            raise TypeError(f"{what} ({short(start)}, {short(stop)}) has ends that are not integers")
         if not last <= start < stop <= len(text):
             reason = "is empty" if start == stop else f"is out of order, overlaps or is not in 0 .. {len(text)}"
             raise ValueError(f"{what} ({start}, {stop}) {reason}")
@@ -216,14 +216,14 @@ def _ranges(find: Callable[[str], Iterable[tuple[int, int]]], text: str, what: s
 
 
 def check_tokenized(tokenized: Any) -> list[TokenizedText]:
-    """Return what :func:`tokenize` returns as a list, or raise."""
+    """Return a result of :func:`tokenize` as a list, or raise."""
     if isinstance(tokenized, TokenizedText):
-        raise TypeError("tokenized must be a list of TokenizedText, got one alone: [tokenized]")
+        raise TypeError("tokenized must be a list of TokenizedText, got a single one: pass [tokenized]")
     tokenized = list(tokenized)
     for n, tokens in enumerate(tokenized):
         if not isinstance(tokens, TokenizedText):
             raise TypeError(
-                f"tokenized[{n}] must be a TokenizedText, as tokenize makes them, got {short(tokens)} "
+                f"tokenized[{n}] must be a TokenizedText, as returned by tokenize, got {short(tokens)} "
                 f"({type(tokens).__name__})"
             )
     return tokenized
